@@ -53,12 +53,12 @@ def _proxy(arguments: list[str]) -> int:
 
 
 def _hook(arguments: list[str]) -> int:
-    """Answer, or have it answered by the process that stands by. What keeps this from loading is a refusal, too."""
+    """Answer, or let the process that stands by answer. A failure to load is a refusal, too."""
     try:
         for number in (0, 1, 2):
             try:
                 os.fstat(number)
-            except OSError:  # closed: no file of ours may take its place, and no answer be lost in silence
+            except OSError:  # closed: no file of ours may take its number, and no answer may get lost
                 os.open(os.devnull, os.O_RDONLY)
         _leave_working_folder()
         if "--stay" not in arguments:
@@ -89,7 +89,7 @@ def _status(arguments: list[str]) -> None:
 
 
 def _answer_hook(arguments: list[str]) -> int:
-    gc.disable()  # the process ends before there is anything worth collecting
+    gc.disable()  # the process ends before a collection would pay
     _load_msgspec()
     from adjourn.hooks.main import run  # noqa: PLC0415
 
@@ -97,19 +97,19 @@ def _answer_hook(arguments: list[str]) -> int:
 
 
 def _load_msgspec() -> None:
-    """Neither proxy nor hook makes schemas, or has UUIDs among its types."""
+    """Import msgspec without what makes schemas and reads UUIDs: neither a proxy nor a hook needs it."""
     with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
         import msgspec  # noqa: F401, PLC0415
 
 
-class _without:  # noqa: N801  # reads as a phrase where it is used
-    """Hide a module while others are imported: msgspec takes typing_extensions where it is there, at 15 ms, for nothing."""
+class _without:  # noqa: N801  # reads as a phrase in a with statement
+    """Hide a module while others are imported: msgspec imports typing_extensions if it is installed, in 15 ms, without need."""
 
     def __init__(self, module: str) -> None:
         self._module = module
 
     def __enter__(self) -> None:
-        sys.modules.setdefault(self._module, None)  # type: ignore[arg-type]  # what makes its import fail
+        sys.modules.setdefault(self._module, None)  # type: ignore[arg-type]  # makes its import fail
 
     def __exit__(self, *exception: object) -> None:
         if sys.modules[self._module] is None:
@@ -117,7 +117,7 @@ class _without:  # noqa: N801  # reads as a phrase where it is used
 
 
 class _unused:  # noqa: N801  # as above
-    """Stand-ins for modules that msgspec imports for types and schemas which are not used here: a quarter of its start."""
+    """Replace modules that msgspec imports for types and schemas which are not used here: a quarter of its start."""
 
     def __init__(self, *modules: str) -> None:
         self._modules = [module for module in modules if module not in sys.modules]
@@ -134,10 +134,10 @@ class _unused:  # noqa: N801  # as above
 
 
 def _leave(code: int) -> None:
-    """End at once: reading threads may be blocked, and everything that matters is on disk."""
-    try:  # noqa: SIM105  # contextlib is dear to start with
+    """End the process at once: reading threads may be blocked, and every fact is on disk."""
+    try:  # noqa: SIM105  # importing contextlib takes longer than this
         sys.stderr.flush()
-    except (AttributeError, OSError, ValueError):  # never there, full, or closed
+    except (AttributeError, OSError, ValueError):  # missing, full, or closed
         pass
     os._exit(code)
 

@@ -1,18 +1,18 @@
-"""A client's hooks: what it asks before each call, and tells after (docs/reference/hook.md).
+"""Hooks of a client: a question before each call, an event after it (docs/reference/hook.md).
 
-Owns: exit codes, and saying what went wrong. Must never: import anything, for every hook starts with it.
+Owns: exit codes and error messages. Must never: import anything, for every hook starts with this module.
 """
 
 import os
 
 ANSWER_SECONDS = 25
-"""How long deciding on a call may take. A client waits for 30 s as `adjourn init` sets it, and goes on without an answer then."""
+"""Seconds that a decision may take. With the settings of `adjourn init` a client waits 30 s, and then continues without an answer."""
 FAILED, REFUSED = 1, 2
-"""The exit codes of an event that could not be dealt with, and of a call that could not be decided on."""
+"""The exit codes of an event that could not be handled, and of a call without a decision."""
 
 
 def tell(problem: object) -> None:
-    """Say it on standard error. That nobody can read there changes no answer."""
+    """Print a message on standard error. A failure to print changes no answer."""
     text = str(problem) or type(problem).__name__
     if not (text.isascii() and text.isprintable()):
         from adjourn.text.terminal import visible_lines  # noqa: PLC0415  # every hook starts with this module

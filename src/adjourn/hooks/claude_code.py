@@ -1,6 +1,6 @@
-"""Claude Code's words: what it sends to its hooks, its tools by the names of the contract vocabulary, its answers.
+"""The format of Claude Code's hooks: requests, answers, and its tools under the names that policies use.
 
-Codex sends the same, with two differences that stand here, too: it takes no leave but silence, and a patch names its files in its text.
+Codex sends the same, with two differences: only an answer without a decision lets a call run, and a patch names its files in its text.
 
 Owns: these names and shapes. Must never: decide.
 """
@@ -73,9 +73,9 @@ TOOLS = {
     "ListMcpResourcesTool": "mcp.resources.list",
     "ReadMcpResourceTool": "mcp.resources.read",
 }
-"""Built-in tools. What is not here, and is no MCP tool, is `unknown.NAME`."""
+"""Built-in tools. A tool that is not here, and no MCP tool, is `unknown.NAME`."""
 _SEARCHING = frozenset(("Glob", "Grep", "LS"))
-"""Tools that look through a folder, by default the working directory."""
+"""Tools that search a folder, by default the working directory."""
 _MCP = "mcp__"
 _PATCHED = re.compile(
     r"^[^\S\n]*\*\*\*[^\S\n]*(?:Add File|Update File|Delete File|Move to)[^\S\n]*:(.+)",
@@ -84,7 +84,7 @@ _PATCHED = re.compile(
 
 
 class HookRequest(msgspec.Struct, frozen=True):
-    """What a client tells or asks. Members beside these are not looked at."""
+    """A request or an event of a client. Other members are ignored."""
 
     tool_name: str = ""
     tool_input: dict[str, Any] | None = None
@@ -99,7 +99,7 @@ class HookRequest(msgspec.Struct, frozen=True):
 
 
 class _Named(msgspec.Struct):
-    """The one member that tells events apart."""
+    """The member that names the event."""
 
     hook_event_name: Any = GATE
 
@@ -113,7 +113,7 @@ class Answer(NamedTuple):
 
 
 def waits_for_leave(data: bytes) -> bool:
-    """Whether the client waits for leave to go on; so it is with all that cannot be read, too."""
+    """Whether the client waits for a decision. Assumed of input that cannot be read."""
     try:
         name = msgspec.json.decode(data, type=_Named).hook_event_name
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -134,20 +134,23 @@ def decode(data: bytes) -> HookRequest:
             check_text(data, count_keys(msgspec.json.decode(data)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError) as error:
         raise InvalidError(
-            f"standard input holds no call that can be decided on: {error}",
-            "it must be the JSON object that Claude Code gives to a hook",
+            f"standard input is not a request that can be decided on: {error}",
+            "send the JSON object that Claude Code passes to a hook",
         ) from error
     if request.hook_event_name not in EVENTS:
         raise InvalidError(
             f"cannot answer a {request.hook_event_name[:40]} hook", f"configure it for {', '.join(EVENTS)}"
         )
     if request.hook_event_name in _OF_CALLS and not tool_name_ok(request.tool_name):
-        raise InvalidError(f"not a tool name: {request.tool_name[:80]!r}", "nothing can name it in a policy")
+        raise InvalidError(
+            f"not a tool name: {request.tool_name[:80]!r}",
+            "deny the tool in the client's settings; no policy can name it",
+        )
     return request
 
 
 def tool_of(name: str) -> str:
-    """The tool by the name that policies know it by: built-ins as in `TOOLS`, `mcp__SERVER__TOOL` as `SERVER.TOOL`."""
+    """The name of a tool in policies: built-ins as in `TOOLS`, `mcp__SERVER__TOOL` as `SERVER.TOOL`."""
     if known := TOOLS.get(name):
         return known
     server, tool = mcp_tool(name)
@@ -166,7 +169,7 @@ def mcp_tool(name: str) -> tuple[str, str]:
 
 
 def arguments_of(request: HookRequest) -> dict[str, Any]:
-    """The arguments, with the folder that a tool looks through where it is not given, or hidden in a pattern."""
+    """The arguments, with the folder that a tool searches if it is not given, or is part of a pattern."""
     arguments = request.tool_input or {}
     if request.tool_name == "apply_patch":
         return _patched(arguments)
@@ -180,14 +183,14 @@ def arguments_of(request: HookRequest) -> dict[str, Any]:
 
 
 def _patched(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The files that a patch names; the patch itself, and so an unknown place, where it names none, or stands beside something."""
+    """The files that a patch names; also the patch itself, an unknown place, if it names none or has other arguments beside it."""
     text = "\n".join(_texts(arguments))
     named = [match[1].strip() for match in _PATCHED.finditer(text)]
     return ({"paths": named} if named else {}) | ({} if named and len(arguments) == 1 else {"patch": text})
 
 
 def _texts(arguments: dict[str, Any]) -> Iterator[str]:
-    """Every text in them, at any depth."""
+    """Every string in the arguments, at any depth."""
     waiting: list[Any] = [arguments]
     while waiting:
         value = waiting.pop()
@@ -201,7 +204,7 @@ def _texts(arguments: dict[str, Any]) -> Iterator[str]:
 
 
 def answer(given: Answer, client: str, shape: str) -> bytes:
-    """The line to print. Without a decision the client goes by its own rules."""
+    """The line to print. Without a decision the client applies its own rules."""
     decision, reason = given.decision, visible_lines(given.reason[:MAX_REASON])
     if shape == "aex":
         return msgspec.json.encode(_published(decision or "allow", reason)) + b"\n"
@@ -213,7 +216,7 @@ def answer(given: Answer, client: str, shape: str) -> bytes:
 
 
 def message(text: str) -> bytes:
-    """The line to print for a text that the person is to read."""
+    """The line to print for a text to the person."""
     return msgspec.json.encode(_for_person(text)) + b"\n"
 
 
@@ -222,7 +225,7 @@ def _for_person(text: str) -> dict[str, Any]:
 
 
 def context(event: str, text: str) -> bytes:
-    """The line to print for a text that the agent is to read."""
+    """The line to print for a text to the agent."""
     output = {"hookEventName": event, "additionalContext": without_secrets(text)}
     return msgspec.json.encode({"hookSpecificOutput": output}) + b"\n"
 

@@ -1,6 +1,6 @@
-"""What a client tells beside asking: a call has ended, a turn or the session is over, its context is about to be compacted, it begins.
+"""Events of a client: a session starts, a call ended, the context is about to be compacted, a turn or the session ended.
 
-Owns: what is done about each event. Must never: hold the client up, or speak where it has nothing to say.
+Owns: what each event does. Must never: block the client, or print without need.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adjourn.log import digest, kinds
 from adjourn.policy import read_contract
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
-"""Triggers of the checkpoints made here; at the end of a session it is the client's own reason."""
+"""Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
 
 
 def _client(options: dict[str, str], root: str) -> HookClient:
@@ -27,7 +27,7 @@ def _client(options: dict[str, str], root: str) -> HookClient:
 
 
 def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
-    """The brief, if work waits here; or that its history was changed."""
+    """Return the brief if there is work to resume, or say that the history was changed."""
     del request
     client = _client(options, root)
     servers = proxied_in(options)
@@ -43,14 +43,14 @@ def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
 
 
 def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], HookRequest, str], str]:
-    """A call has ended, so."""
+    """The handler of a call that ended with this outcome."""
 
     def settle(options: dict[str, str], request: HookRequest, root: str) -> str:
         if not options["--settle"]:
-            return ""  # it is settled already
+            return ""  # the call was settled when it was allowed
         client = _client(options, root)
         if is_left_to_proxy(client, options, *claude_code.mcp_tool(request.tool_name)):
-            return ""  # the proxy does it
+            return ""  # the proxy settles it
         session = client.session()
         settled = kinds.ToolSettled(
             answer=digest(bytes(request.tool_response)) if request.tool_response else "",
@@ -78,7 +78,7 @@ def _compacts(options: dict[str, str], request: HookRequest, root: str) -> str:
 
 def _turn_over(options: dict[str, str], request: HookRequest, root: str) -> str:
     session = _client(options, root).session()
-    if not request.background_tasks:  # what runs on in the background may still be cut off
+    if not request.background_tasks:  # work in the background may still be interrupted
         session.turn_over()
     session.checkpoint(TURN)
     return "\n".join(session.notes)
@@ -99,4 +99,4 @@ HANDLERS: dict[str, Callable[[dict[str, str], HookRequest, str], str]] = {
     "Stop": _turn_over,
     "SessionEnd": _over,
 }
-"""What each event leads to; the text is for the agent where a session starts, else for the person."""
+"""The handler of each event. Its text is for the agent if a session starts, else for the person."""

@@ -1,6 +1,6 @@
 """The command line of `adjourn hook`, as one table: the parser here and the help of `adjourn hook --help` both read it.
 
-Owns: the options. Must never: import anything that is not needed for an answer.
+Owns: the options. Must never: import what an answer does not need.
 """
 
 from __future__ import annotations
@@ -26,38 +26,40 @@ class Option(NamedTuple):
 OPTIONS = (
     Option(
         "--client",
-        "whose hook it is (default: claude-code)",
+        "answer this client (default: claude-code)",
         "NAME",
         default="claude-code",
         choices=("claude-code", "codex"),
     ),
-    Option("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", "FILE"),
-    Option("--contract", "task contract that narrows the policy", "FILE"),
-    Option("--allow-no-policy", "allow every call where there is no policy"),
+    Option("--policy", "read this policy file (default: .aex/policy.aex, then aex.policy.aex)", "FILE"),
+    Option("--contract", "narrow the policy by this task contract", "FILE"),
+    Option("--allow-no-policy", "allow every call if there is no policy"),
     Option(
         "--format",
-        "shape of the answer (default: claude)",
+        "print the answer in this shape (default: claude)",
         "SHAPE",
         default="claude",
         choices=("claude", "aex"),
     ),
     Option(
         "--proxied",
-        "MCP servers whose tools are left to a proxy that lists them, with commas (default: adjourn)",
+        "leave the tools of these MCP servers, separated by commas, to the proxy that lists them (default: adjourn)",
         "NAMES",
     ),
-    Option("--settle", "leave calls open until a PostToolUse hook tells what came of them"),
+    Option("--settle", "keep calls open until a PostToolUse hook reports their outcome"),
     Option(
         "--stay",
-        "leave a process for ten minutes that answers the next hooks, in half the time (Linux)",
+        "leave a process for ten minutes that answers the next hooks in half the time (Linux)",
     ),
     Option(
         "--task",
-        "task to count in (default: the client's, else the workspace's)",
+        "count calls in this task (default: the client's, else the workspace's)",
         "ID",
         environment="ADJOURN_TASK",
     ),
-    Option("--store", "where history is kept (default: .aex/adjourn.db)", "URL", environment="ADJOURN_STORE"),
+    Option(
+        "--store", "keep history in this store (default: .aex/adjourn.db)", "URL", environment="ADJOURN_STORE"
+    ),
 )
 
 
@@ -84,5 +86,5 @@ def parse(arguments: list[str]) -> dict[str, str]:
 
 
 def proxied_in(options: dict[str, str]) -> list[str]:
-    """The servers that are said to stand behind a proxy."""
+    """The servers that --proxied names."""
     return [name for name in options["--proxied"].split(",") if name]

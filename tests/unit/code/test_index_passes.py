@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,7 +146,7 @@ def test_the_bytes_of_a_chunk_are_its_text(data: bytes, language: str) -> None:
 
 
 _WORKER = """
-import os, time
+import os, sys, time
 from adjourn.code.index import worker
 perform = worker.AnalysisRequest.perform
 def fail(self):
@@ -154,15 +156,28 @@ def fail(self):
         os._exit(1)
     return perform(self)
 worker.AnalysisRequest.perform = fail
+open(f"{sys.argv[1]}/{os.getpid()}", "w").close()
 worker.main()
 """
 
 
-def test_a_file_that_stalls_or_crashes_a_worker_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_stalls_or_crashes_a_worker_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """One watch over all workers kills the one that takes too long; its file is skipped, every other is analyzed, in order."""
     monkeypatch.setattr(workers, "_FILE_SECONDS", 1.0)
     monkeypatch.setattr(workers, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(python, "command", lambda *_: [sys.executable, "-c", _WORKER])
+    monkeypatch.setattr(python, "command", lambda *_: [sys.executable, "-c", _WORKER, str(tmp_path)])
+    start = workers._Worker._started
+
+    def started(worker: workers._Worker) -> subprocess.Popen[bytes]:
+        """A worker that has imported what it needs: the limit is about its files."""
+        process = start(worker)
+        while process.poll() is None and not (tmp_path / str(process.pid)).exists():
+            time.sleep(0.01)
+        return process
+
+    monkeypatch.setattr(workers._Worker, "_started", started)
     datas = [b"one two"] * 100
     datas[20], datas[40] = b"stall", b"crash"
     requests = ((number, AnalysisRequest(data, "text")) for number, data in enumerate(datas))

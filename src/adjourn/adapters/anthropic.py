@@ -64,7 +64,7 @@ class Anthropic(BoundedModel):
 
 
 class ResumableAnthropic(Resumable):
-    """A client of Anthropic's that remembers: each answer goes into a cognitive session, each request tells what the session knows.
+    """A client of Anthropic's with memory: a cognitive session records each answer, and each request includes what it knows.
 
     `messages.create` takes and returns what the SDK's does. `client` is an `Anthropic` or an `AsyncAnthropic` of your own; what it offers
     beside, call on it.

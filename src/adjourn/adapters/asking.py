@@ -32,7 +32,7 @@ _REMEDIES = {
 
 
 def credential(variable: str) -> str:
-    """The key that an environment variable holds. Raises `ModelError` that names the variable."""
+    """The key in an environment variable. Raises `ModelError` that names the variable."""
     key = os.environ.get(variable, "").strip()
     if not key:
         raise ModelError(f"{variable} is not set", f"export {variable}=… with your key, then try again")
@@ -67,7 +67,7 @@ class Service(NamedTuple):
 
 
 class BoundedModel:
-    """A model that `_ask` asks. `provider` is told before its name; `seconds` bounds one answer."""
+    """A model that `_ask` asks. `provider` is shown before its name; `seconds` is the time limit of one answer."""
 
     def __init__(self, model: str, seconds: float, provider: str = "") -> None:
         self.model = model

@@ -188,7 +188,7 @@ def _node(name: str, step: StepModel, edges: Mapping[str, _Edge]) -> GraphNode:
 
 
 class GraphInput(TypedDict, total=False):
-    """What a graph is invoked with. `task` names the run, `resume` goes on with the one of that name, else the newest."""
+    """The input of a graph. `task` names the run; `resume` continues the run of that name, else the newest."""
 
     inputs: dict[str, Any]
     task: str
@@ -196,7 +196,7 @@ class GraphInput(TypedDict, total=False):
 
 
 class GraphOutput(TypedDict, total=False):
-    """What it comes to: the task that was run, and the value of its `return`."""
+    """The output of a graph: the task that was run, and the value of its `return`."""
 
     run: str
     output: Any
@@ -222,7 +222,7 @@ def graph(
     auto_confirm: bool = False,
     checkpointer: Any = None,
 ) -> CompiledStateGraph[GraphState, None, GraphInput, GraphOutput]:
-    """The contract at `path` (relative to the workspace `root`) as a graph, to invoke with `GraphInput`; it comes to `GraphOutput`.
+    """The contract at `path` (relative to the workspace `root`) as a graph that takes `GraphInput` and returns `GraphOutput`.
 
     The settings are those of `adjourn run`. A step that is refused or fails raises `BlockedError`, and no node comes after it; so does
     a question that `ask` leaves unanswered. The run is in the store then, to be resumed. Raises what `plan` does.
@@ -299,7 +299,7 @@ class _Runs:
         return {"inputs": {}, "task": "", "resume": False, **now}
 
     def step(self, state: GraphState) -> GraphState:
-        """Take the step that comes next. A run that stands elsewhere, or was begun in another process, gets there first."""
+        """Execute the next step. A run that is at another step, or was started in another process, is brought there first."""
         task, at = state["run"], state["at"]
         here = self._walks.get(task)
         if here is None or here.at != at:

@@ -69,7 +69,7 @@ class OpenAI(BoundedModel):
 
 
 class ResumableOpenAI(Resumable):
-    """A client of OpenAI's that remembers: each answer goes into a cognitive session, each request tells what the session knows.
+    """A client of OpenAI's with memory: a cognitive session records each answer, and each request includes what it knows.
 
     `chat.completions.create` and `responses.create` take and return what the SDK's do. `client` is an `OpenAI` or an `AsyncOpenAI` of your
     own; what it offers beside, call on it.

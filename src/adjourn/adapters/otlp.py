@@ -29,7 +29,7 @@ _PATH = "/v1/traces"
 
 
 class Exporter:
-    """Sends what `add` is given. Raises `InvalidError` for an URL that is none."""
+    """Sends the events given to `add`. Raises `InvalidError` for an invalid URL."""
 
     def __init__(self, url: str, *, seconds: float = SECONDS) -> None:
         self.url = url.rstrip("/") + _PATH if address(url).path in {"", "/"} else url

@@ -77,5 +77,5 @@ class Resumable:
         return made
 
     def restore_checkpoint(self, checkpoint_id: str) -> list[str]:
-        """Go on from a checkpoint, of this session or another. Returns what to look at first."""
+        """Continue from a checkpoint, of this session or another. Returns what to check first."""
         return self.memory.restore_from_checkpoint(checkpoint_id).warnings

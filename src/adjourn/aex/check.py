@@ -105,7 +105,7 @@ class _Declarations(Checker):
             self.repeated(f"`{keyword}` pattern", words)
 
     def repeated(self, what: str, words: Iterable[Word], *, one: bool = False) -> None:
-        """Report every word whose text (or, with `one`, whatever it is) stood before."""
+        """Report every word whose text (or, with `one`, any text) occurred before."""
         seen: dict[str, int] = {}
         for word in words:
             key = "" if one else word.text

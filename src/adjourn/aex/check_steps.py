@@ -253,5 +253,5 @@ def _tools(words: list[Word]) -> Iterable[tuple[int, str]]:
 
 
 def _named(condition: Condition) -> bool:
-    """Whether a lone word is a path; the longer forms are told by their verbs."""
+    """Whether a lone word is a path; the longer forms are recognized by their verbs."""
     return condition.form != PATH or only(condition.subject.text, BIND)

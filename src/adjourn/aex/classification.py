@@ -1,4 +1,4 @@
-"""How much care a request asks for, told by its words.
+"""How much care a request needs, judged by its wording.
 
 Owns: the word lists and the three answers. Must never: ask a model, or permit anything: it is advice.
 """

@@ -55,7 +55,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 def cut(word: Word, start: int, keywords: Sequence[str], *, listed: bool = True) -> tuple[Word, list[Clause]]:
-    """What stands before the first clause, and the clauses. Quotes and brackets protect the words in them.
+    """The text before the first clause, and the clauses. Quotes and brackets protect the words in them.
 
     The first word and what follows a comma are patterns, so that a tool may have a keyword's name; unless not `listed`:
     then the line begins with a clause, and a comma may end one.

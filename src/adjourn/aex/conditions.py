@@ -1,4 +1,4 @@
-"""Conditions of `check` and `if`: the six supported forms, told apart as v0 tells them.
+"""Conditions of `check` and `if`: the six supported forms, distinguished as in v0.
 
 Owns: which form a condition has and which names it uses. Must never: evaluate one, judge what it means.
 """

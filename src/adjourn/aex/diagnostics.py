@@ -320,7 +320,7 @@ def render(found: Finding, text: str = "") -> str:
 
 
 def summary(found: Finding) -> str:
-    """The finding for an agent: code, place, what the code stands for and its remedy.
+    """The finding for an agent: code, place, title and remedy.
 
     Nothing of the file's text: messages quote it, and the agent may not be allowed to read the file.
     """

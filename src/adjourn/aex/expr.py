@@ -199,7 +199,7 @@ class _ValueReader:
             at = word.text.find("\n", at + 1)
 
     def place(self, start: int, end: int) -> Word:
-        """The piece without the blanks around it, on the line where it stands."""
+        """The piece without the blanks around it, on its line."""
         start, end = trimmed(self.word.text, start, end)
         row = bisect_right(self.starts, start) - 1
         column = start - self.starts[row] + (1 if row else self.word.column)

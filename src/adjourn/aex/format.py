@@ -80,7 +80,7 @@ class _Statement(msgspec.Struct):
 
     @property
     def joins(self) -> bool:
-        """Whether it is a list that can go on with another one's items."""
+        """Whether it is a list to which another one's items can be added."""
         if any(self.above) or not self.parts:
             return False
         part = self.parts[0]
@@ -110,7 +110,7 @@ class _Writer:
         return "\n".join([*lines, *end]) + "\n"
 
     def pieces(self, nodes: Sequence[TreeNode]) -> tuple[list[_Statement], list[str]]:
-        """The statements, each with what stands above it, and what stands below the last one."""
+        """The statements, each with the comments above it, and the comments below the last one."""
         found: list[_Statement] = []
         waiting: list[str] = []
         for node in nodes:
@@ -173,7 +173,7 @@ def _line_of(part: Any) -> int:
 
 
 def _set_apart(first: _Statement) -> list[str]:
-    """Take from the first statement what stands above it and above a blank line."""
+    """Remove from the first statement the comments above it that a blank line separates."""
     above = first.above
     while above and not above[0]:
         del above[0]

@@ -135,7 +135,7 @@ class _Chain:
             source = os.path.normpath(os.path.join(os.path.dirname(source), base))
 
     def _file(self, path: str, source: str) -> str:
-        """Take in the policies of one file; returns the file that the last of them extends, if any."""
+        """Read the policies of one file; returns the file that the last of them extends, if any."""
         real = os.path.realpath(path)
         if real in self._visited:
             return self._stop("AEX161", f"{quoted(source)} extends itself", source)
@@ -162,7 +162,7 @@ class _Chain:
 
 
 def _parsed(text: str, source: str) -> tuple[JsonPolicy | None, dict[_Path, Span], list[Finding]]:
-    """The policy of a text and where its members stand; else None and the finding."""
+    """The policy of a text and the positions of its members; else None and the finding."""
     if len(text) > MAX_CHARACTERS:
         message = f"the file has more than {MAX_CHARACTERS:,} characters"
         return None, {}, [finding("AEX160", message, source=source)]
@@ -182,7 +182,7 @@ def _parsed(text: str, source: str) -> tuple[JsonPolicy | None, dict[_Path, Span
 
 
 def _depth(policy: JsonPolicy) -> int:
-    """How many policies stand inside one another, the outermost included."""
+    """The depth of nested policies, the outermost included."""
     depth = 1
     while isinstance(policy.extends, JsonPolicy):
         policy = policy.extends
@@ -200,7 +200,7 @@ def _where(error: Exception, text: str) -> Span:
 
 
 def _places(text: str) -> Iterator[tuple[_Path, Span]]:
-    """Where each member's name and each text in an array stands. `text` is JSON, not deeper than its types allow."""
+    """The position of each member's name and of each text in an array. `text` is JSON, not deeper than its types allow."""
     path: list[str | int] = []
     before = ""
     line, line_start, start = 1, 0, 0

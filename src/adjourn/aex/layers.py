@@ -195,7 +195,7 @@ def _rules(
     source: str,
     **fields: Any,
 ) -> Iterator[Rule]:
-    """A rule for each pattern of a line; its clauses are what stands behind the last of them."""
+    """A rule for each pattern of a line; its clauses follow the last of them."""
     if not line.patterns:
         return
     last = line.patterns[-1]

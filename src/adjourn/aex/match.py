@@ -117,7 +117,7 @@ def glob_text(glob: str, text: str) -> bool:
 
 
 class _Literals:
-    """What stands between two stars of a glob; the parts between its `?` with their offsets, the longest one first."""
+    """The text between two stars of a glob; the parts between its `?` with their offsets, the longest one first."""
 
     __slots__ = ("length", "parts")
 
@@ -132,11 +132,11 @@ class _Literals:
         self.parts.sort(key=lambda part: -len(part[1]))
 
     def at(self, text: str, start: int) -> bool:
-        """Whether it stands at `start`; the text is long enough."""
+        """Whether it occurs at `start`; the text is long enough."""
         return all(text.startswith(part, start + offset) for offset, part in self.parts)
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Where it first stands between two offsets, or -1."""
+        """The first position at which it occurs between two offsets, or -1."""
         if not self.parts:
             return start if start + self.length <= end else -1
         offset, longest = self.parts[0]

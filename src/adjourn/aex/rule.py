@@ -1,4 +1,4 @@
-"""One rule as written, the verdict that rules come to, and rules of one kind compiled.
+"""One rule as written, the verdict of rules, and rules of one kind compiled.
 
 Owns: `Rule`, `RuleVerdict`, `RuleSet`, which of the rules that name a tool apply to a call. Must never: parse, say which kind
 of rule wins (that is `rules`).
@@ -44,7 +44,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """Equal for two rules of a kind that say the same, wherever they stand."""
+        """Equal for two rules of a kind that say the same, in any file and line."""
         return (
             self.pattern, self.where, self.by, self.within_seconds, self.otherwise, self.amount, self.per_seconds,
             self.under,

@@ -1,4 +1,4 @@
-"""Signature files: who stands behind the text of a contract, and since when (spec/signature.md).
+"""Signature files: who vouches for the text of a contract, and since when (spec/signature.md).
 
     aex/signature@v1  the published form, only read: an HMAC of the text's hash; signer and time are not covered
     aex/signature@v2  Ed25519 or HMAC over the canonical JSON of every member but the signature itself
@@ -115,7 +115,7 @@ def written(seal: Seal) -> bytes:
 
 
 def secret_name(secret: bytes) -> str:
-    """A name by which a shared secret is told from another."""
+    """A name that distinguishes a shared secret from others."""
     return SHARED + sha256(b"aex/signature@v2 key\0" + secret).hexdigest()[:_HINT_DIGITS]
 
 

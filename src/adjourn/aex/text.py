@@ -1,4 +1,4 @@
-"""Small pieces of source text that know where they stand, and the scanning primitives of the parser.
+"""Pieces of source text with their positions, and the scanning primitives of the parser.
 
 Owns: blanks as the language counts them, `Word`, runs of characters, comma lists, numbers as v0 reads them.
 Must never: know a statement or a finding.

@@ -78,7 +78,7 @@ def _integer(value: Any) -> bool:
 
 
 def _url(value: Any) -> bool:
-    """A scheme and something behind it, as a URL parser asks for."""
+    """A scheme followed by more text, as a URL parser requires."""
     if not isinstance(value, str):
         return False
     scheme, colon, rest = value.strip(BLANK).partition(":")

@@ -1,4 +1,4 @@
-"""Conditions on the arguments of a call: whether they hold, do not hold, or cannot be told.
+"""Conditions on the arguments of a call: true, false, or unknown.
 
 Owns: `Test`, the values at an argument's path, the operators, `Guard`. Must never: parse, raise on any arguments, take
 more than linear time in them.
@@ -185,7 +185,7 @@ def _is_exact(value: object) -> TypeGuard[int | float]:
 
 
 def regex(pattern: str) -> Callable[[bytes], bool] | None:
-    """Whether a UTF-8 text holds a match of an RE2 expression; None where the expression cannot be used."""
+    """Whether a UTF-8 text contains a match of an RE2 expression; None where the expression cannot be used."""
     try:
         return _searcher(pattern)
     except ValueError:

@@ -1,4 +1,4 @@
-"""This machine: which programs are started, and how. Nothing here knows of tasks, policies or stores."""
+"""This machine and its user: clock, ids, keys, processes, files of a workspace, git, HTTP. Must never: know tasks or policies."""
 
 from adjourn.front_door import lazily
 

@@ -19,7 +19,7 @@ OURS = "ADJOURN_"
 
 
 def for_others(environment: Mapping[str, str], store: str = "") -> dict[str, str]:
-    """The variables for a program that is not adjourn. `store` is the URL of ours where it is not in a variable.
+    """The variables for a program that is not adjourn. `store` is the URL of the store where it is not in a variable.
 
     PGPASSWORD goes along only where the store is no PostgreSQL database: else it opens ours.
     """

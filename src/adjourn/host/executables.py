@@ -1,4 +1,4 @@
-"""Finding programs on PATH, but never one that an agent could have put there; and variables that lead what is started nowhere else.
+"""Finding programs on PATH, but never one that an agent could have put there; and safe variables for what is started.
 
 PATH may hold relative entries (`.`, an empty one) or a folder of the workspace. A program found there is a file that an agent
 can write. The same goes for the other variables by which code is found.
@@ -38,7 +38,7 @@ def find(name: str, workspace: str = "") -> str | None:
 
 
 def outside(given: Mapping[str, str], workspace: str) -> dict[str, str]:
-    """Variables for a program of ours: those by which code is found name no relative place, and none of `workspace`."""
+    """Variables for a program of adjourn: those by which code is found name no relative path, and none in `workspace`."""
     kept = {name: value for name, value in given.items() if name not in OF_CODE}
     for name in OF_CODE:
         entries = [entry for entry in given.get(name, "").split(os.pathsep) if _is_safe(entry, workspace)]

@@ -35,7 +35,7 @@ _parent = 0
 
 
 def stand_for(pid: int) -> None:
-    """From here on this process stands for another one: it descends from that one's parents. Raises `ProcessLookupError`."""
+    """From now on, this process represents another one: it descends from that one's parents. Raises `ProcessLookupError`."""
     global _parent  # noqa: PLW0603  # a process stands for one other at most
     _parent = _parent_of(pid)
     if not _parent:
@@ -63,7 +63,7 @@ def ancestors() -> Iterator[Process]:
 
 
 def _parent_of(pid: int) -> int:
-    """0 where the system does not tell, or the process is gone."""
+    """The number of the parent; 0 where it is not known, or the process is gone."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return int(fields[1]) if len(fields) > 1 else 0
 
@@ -79,12 +79,12 @@ def host() -> str:
 
 
 def program(pid: int) -> str:
-    """The name of the program that a process runs; "" where the system does not tell."""
+    """The name of the program that a process runs; "" where it is not known."""
     return _read(f"/proc/{pid}/comm").strip()
 
 
 def children(parents: Collection[int]) -> Iterator[Process]:
-    """The processes that those of some numbers have started, and that still run. None where the system does not tell."""
+    """The processes that those of some numbers have started, and that still run. None where it is not known."""
     here = host()
     try:
         numbers = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
@@ -96,7 +96,7 @@ def children(parents: Collection[int]) -> Iterator[Process]:
 
 
 def working_directory(process: Process) -> str:
-    """The folder that a process works in; "" where the system does not tell."""
+    """The folder that a process works in; "" where it is not known."""
     try:
         return os.readlink(f"/proc/{process.pid}/cwd")
     except OSError:
@@ -104,7 +104,7 @@ def working_directory(process: Process) -> str:
 
 
 def started(pid: int) -> int | None:
-    """Start time of a process in clock ticks since boot; 0 if it lives but the system does not tell; None if it is gone."""
+    """Start time of a process in clock ticks since boot; 0 if it lives but the time is not known; None if it is gone."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     if len(fields) > 19:
         return None if fields[0] in "ZX" else int(fields[19])

@@ -1,4 +1,4 @@
-"""This Python as a program of ours: it imports nothing from the folder it is started in.
+"""Starting this Python so that it imports nothing from the folder it is started in.
 
 `python -m` and `python -c` put the current folder in front of everything else that is imported, and PYTHONPATH may name folders of
 the workspace. A file there (`msgspec.py`, `adjourn/__init__.py`, `sitecustomize.py`) would run with the rights of whoever started us.

@@ -51,7 +51,7 @@ _ANYTHING = "/\1"
 
 
 class _UnknownError(Exception):
-    """The places cannot be told."""
+    """The places cannot be determined."""
 
 
 class CallPaths(NamedTuple):
@@ -97,7 +97,7 @@ def paths_of(arguments: Mapping[str, object], root: str, working_directory: str 
 
 
 def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -> tuple[str, ...] | None:
-    """The same; None when there is more than can be told."""
+    """The same; None when it cannot be determined."""
     found: dict[str, None] = {}
     base = os.path.join(root, working_directory or root)
     try:
@@ -139,7 +139,7 @@ def _composed(text: str) -> str:
 
 
 def _named(arguments: Mapping[str, object]) -> Iterator[str]:
-    """Every text in the arguments that names a place. Raises `_UnknownError` when that cannot be told."""
+    """Every text in the arguments that names a place. Raises `_UnknownError` when that cannot be determined."""
     waiting: list[tuple[str, object]] = [("", arguments)]
     seen = 0
     while waiting:

@@ -48,7 +48,7 @@ def arguments_digest(arguments: object, *, is_plain: bool = False) -> str:
 
 
 def encoded(value: object, *, sort: bool = False) -> bytes:
-    """A value as JSON. Raises `InvalidError` for one that is none, or nested too deeply."""
+    """A value as JSON. Raises `InvalidError` for one that JSON cannot represent, or that is nested too deeply."""
     try:
         return msgspec.json.encode(value, order="sorted" if sort else None)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:

@@ -133,7 +133,7 @@ def _read(root: str, path: str, wanted: str) -> _Part:
 
 
 def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> list[Finding]:
-    """What keeps the contract in the file `path` from being taken as signed by whom the policy names."""
+    """The reasons that the contract in the file `path` does not count as signed by those whom the policy names."""
     if not policy.signers:
         return []
     from adjourn.policy import signatures  # noqa: PLC0415  # few policies require it

@@ -1,4 +1,4 @@
-"""Which calls may destroy something: told by words of the tool's name, and by what its arguments would run.
+"""Which calls may destroy something, judged by words of the tool's name and by the commands in its arguments.
 
 The table below is the rules. `.aex/discipline.json` of a workspace switches some off, and adds others (docs/reference/pages.md).
 A rule that matches costs a checkpoint and nothing else, so they rather match too much than too little.
@@ -33,7 +33,7 @@ _COMMAND = re.compile(r"[;&|\n]+")
 
 
 class DestructiveRule(NamedTuple):
-    """Commands that hold one of `words` and match the `parts` one after the other, all in lower case; `example` is one of them.
+    """Commands that contain one of `words` and match the `parts` one after the other, all in lower case; `example` is one of them.
 
     A rule of one part looks across the whole text, others stay within one command. Each part takes linear time, and so do all.
     """

@@ -23,7 +23,7 @@ MAX_SECRET = 64 * 1024
 
 
 class VerifiedSignature(msgspec.Struct, frozen=True, kw_only=True):
-    """What a signature that holds says. `names` are those that the user gave the key; none for a shared secret."""
+    """The content of a valid signature. `names` are those that the user gave the key; none for a shared secret."""
 
     seal: Seal | PublishedSeal
     names: list[str]
@@ -35,7 +35,7 @@ class VerifiedSignature(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place(path: str) -> str:
-    """Where the signature file of the contract in the file `path` is."""
+    """The path of the signature file of the contract in the file `path`."""
     return path + SUFFIX
 
 
@@ -55,7 +55,7 @@ def write(made: Seal, path: str) -> None:
 def verify(
     text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = ""
 ) -> VerifiedSignature:
-    """What the signature says, if it holds, and is by `signer` where one is named. Raises `InvalidError`, `UsageError`."""
+    """The content of the signature. Raises `IntegrityError` if it is not valid, or not by `signer` if one is named; `InvalidError`; `UsageError`."""
     found = seal.read(signature)
     names: list[str] = []
     if isinstance(found, PublishedSeal) or found.shared:
@@ -86,7 +86,7 @@ def verify(
 
 
 def required(root: str, path: str, text: bytes, signers: Sequence[str], source: str) -> Finding | None:
-    """What keeps the contract in the file `path` from being taken as signed by one of `signers`; None when it is.
+    """The reason that the contract in the file `path` does not count as signed by one of `signers`; None when it does.
 
     `root` is the workspace, of which a relative path is.
     """

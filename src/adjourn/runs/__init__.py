@@ -1,4 +1,4 @@
-"""Running a task's steps, so that a run which is cut off anywhere goes on from the step it had reached.
+"""Running a task's steps, so that an interrupted run continues from the step it had reached.
 
     start         starts or resumes a run
     runner        what a run is given, and its course

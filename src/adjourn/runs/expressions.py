@@ -1,4 +1,4 @@
-"""What expressions and conditions come to, given the names that are bound.
+"""Evaluating expressions and conditions, given the names that are bound.
 
 Owns: look-up of dotted paths, evaluation, truth, the six forms of conditions. Must never: do I/O; which files a patch
 touches is told by the function that is handed in.
@@ -55,7 +55,7 @@ def _member(value: Any, parts: Sequence[str]) -> Any:
 
 
 def evaluate(value: Value | None, names: Names) -> Any:
-    """A value of the language as JSON. A name that is none stands for itself; an entry without a value is empty."""
+    """A value of the language as JSON. An unbound name is its own text; an entry without a value is empty."""
     if value is None:
         return ""
     if isinstance(value, Text):
@@ -101,7 +101,7 @@ def as_text(value: Any) -> str:
 
 
 def holds(condition: Condition, names: Names, touched: Touched) -> str:
-    """Why a condition does not hold; empty when it does. Raises `InvalidError` where that cannot be told."""
+    """The reason that a condition is false; empty when it is true. Raises `InvalidError` if it cannot be evaluated."""
     return _FORMS[condition.form](condition, names, touched)
 
 
@@ -162,7 +162,7 @@ def _valid_diff(condition: Condition, names: Names, touched: Touched) -> str:
 
 
 def files_of(value: Any, touched: Touched) -> list[str]:
-    """The files that a patch or a list of changes touches. Raises `InvalidError` where they cannot be told.
+    """The files that a patch or a list of changes touches. Raises `InvalidError` if they cannot be determined.
 
     A patch is read as git reads it. A list holds paths, or objects with a `path`, `file` or `newPath`; an object has such a
     list in `files`, or is one of them.

@@ -1,4 +1,4 @@
-"""A run in its task's history: what its steps came to, which call was left without an outcome, and adding to it.
+"""A run in its task's history: the results of its steps, calls without an outcome, and adding to it.
 
 Owns: the fold of a run's events, and binding each call to its step: intent first, outcome and result in one transaction.
 Must never: run anything, or hold what the history does not have (but facts that are recomputed if they are lost).
@@ -49,7 +49,7 @@ class History:
         self.left: dict[str, Left] = {}
 
     def read(self) -> None:
-        """Take in what has been written since. `task.refresh` has checked the chain."""
+        """Read the events appended since. `task.refresh` has checked the chain."""
         self.task.refresh()
         head = self.task.head
         for entry in following(self.task.store, self.task.id, self._next, head):
@@ -95,7 +95,7 @@ class Journal:
     # --- steps with a call
 
     def result(self, step: str) -> Result | None:
-        """What a step came to in an earlier session."""
+        """The result of a step in an earlier session."""
         return self.history.results.get(step)
 
     def value(self, result: str) -> Any:
@@ -119,7 +119,7 @@ class Journal:
         return self.session.admit([call])[0]
 
     def keep(self, result: Result, value: Any, milliseconds: int = 0) -> None:
-        """Write what came of a call that was made: its settlement and its result are one step, never there alone."""
+        """Record the outcome of a call: its settlement and its result are appended together."""
         document = encoded(value)
         name = digest(document)
         settled = kinds.ToolSettled(answer=name, call=result.call, milliseconds=milliseconds, outcome="ok")
@@ -131,7 +131,7 @@ class Journal:
         self._say(self.session.checkpoint_after([settled]))
 
     def take(self, result: kinds.ToolResult, value: Any) -> None:
-        """Write what a step came to that was not called: its effect happened before."""
+        """Record the result of a step that made no call: its effect happened before."""
         document = encoded(value)
         self._write([msgspec.structs.replace(result, result=digest(document))], document, {}, durable=True)
 
@@ -142,7 +142,7 @@ class Journal:
         self.task.commit(lambda _: written, durable=durable, refs=lambda _: refs, blobs=[document])
 
     def settle(self, settled: kinds.ToolSettled) -> None:
-        """Write that a call came to nothing that could be bound."""
+        """Record that a call gave no result to bind."""
         self.session.settle([settled])
         self._say(self.session.checkpoint_after([settled]))
 
@@ -154,7 +154,7 @@ class Journal:
     # --- steps without
 
     def note(self, outcome: RunOutcome) -> bool:
-        """Write down how a step without a call went; False when an earlier session has done so."""
+        """Record the result of a step without a call; False when an earlier session did so."""
         if outcome.step in self.history.passed:
             return False
         self.task.defer(Fact(outcome, SYSTEM, self.session.id))
@@ -175,7 +175,7 @@ class Journal:
         )
 
     def blocked(self, reason: str, step: str) -> None:
-        """Write why the run does not go on for now."""
+        """Record why the run is blocked."""
         finished = kinds.RunFinished(reason=reason, status="blocked", step=step)
         self.task.commit(lambda _: [Fact(finished, SYSTEM, self.session.id)])
 

@@ -30,7 +30,7 @@ class RunPermissions(msgspec.Struct):
         return cls(merge(policy, contract), contract if policy is None else policy)
 
     def ask_before(self, document: Document, step: ConfirmStep) -> None:
-        """Ask from now on before what a `confirm` names that stands in a body."""
+        """From now on, ask before the calls that a `confirm` in a body names."""
         rules = layer(Document(source=document.source, tree=document.tree, steps=[step])).confirm
         self.effective = msgspec.structs.replace(self.effective, confirm=[*self.effective.confirm, *rules])
 

@@ -24,7 +24,7 @@ MAX_TOOLS = 1000
 
 
 class RegistryError(AdjournError):
-    """The registry could not be read, or is none."""
+    """The registry could not be read, or is not a registry."""
 
 
 class _Listed(msgspec.Struct, frozen=True, rename="camel"):

@@ -171,7 +171,7 @@ class Run:
             self._context.close(reason)
 
     def _leave(self, session: GuardedSession, reason: str, why: str) -> None:
-        """A last checkpoint, so that whoever looks finds where the run stands."""
+        """Save a last checkpoint, so that a reader finds where the run stands."""
         on = f"`adjourn run --resume --task {self.task}` goes on with it"
         try:
             close_session(
@@ -224,7 +224,7 @@ class Run:
         )
 
     def _ended_before(self) -> RunOutcome:
-        """What a run came to that has succeeded in an earlier session: it is not run again."""
+        """The outcome of a run that succeeded in an earlier session: it does not run again."""
         assert self.over is not None  # else there is a session
         task = Task(self._context.store, self.task, clock=self._options.clock, secret=self._context.secret)
         try:

@@ -76,7 +76,7 @@ def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
 
 
 def resume_run(options: Options, file: str = "") -> Run:
-    """The run of task `options.task`, else the newest unfinished one (of the contract in `file`), ready to go on.
+    """The run of task `options.task`, else the newest unfinished one (of the contract in `file`), ready to continue.
 
     Raises `NotFoundError` where there is none, `InvalidError` when the file is not what the run was started with, and
     `HeldError` while another process runs it.

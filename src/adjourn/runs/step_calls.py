@@ -1,4 +1,4 @@
-"""The calls of a run's steps: what is refused, what a person is asked, what is carried out and kept, what is not done again.
+"""The calls of a run's steps: refusing, asking a person, executing, recording, and not repeating them.
 
 Owns: the way of a call from its arguments to its bound result. Must never: have an effect whose intent is not written, or make a
 call again whose result is.
@@ -38,7 +38,7 @@ AskPerson = Callable[[Task, Approval], None]
 
 
 class BlockedError(AdjournError):
-    """A step cannot go on, and with it the run. `step` is its position, `message` the reason."""
+    """A step is blocked, and with it the run. `step` is its position, `message` the reason."""
 
     def __init__(self, step: str, message: str, remedy: str = "") -> None:
         super().__init__(message, remedy)
@@ -46,7 +46,7 @@ class BlockedError(AdjournError):
 
 
 class _Admitted(NamedTuple):
-    """A call that may be made (`fresh`), or the `value` that it came to when it was."""
+    """A call that may be made (`fresh`), or the `value` that it returned before."""
 
     call: str
     value: Any
@@ -183,7 +183,7 @@ class Caller:
         return value, _since(began)
 
     def _admitted(self, call: ToolRequest, policy: Policy, at: str) -> _Admitted:
-        """A call that may go on, or what it came to before. Raises `BlockedError`."""
+        """Admit a call, or return its earlier result. Raises `BlockedError`."""
         asked: set[str] = set()
         while True:
             if done := self._journal.is_done(call):  # a person said so; what it answered nobody knows

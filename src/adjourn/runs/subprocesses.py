@@ -32,7 +32,7 @@ class ProgramError(AdjournError):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What came of a program. Bytes that are no UTF-8 are replaced; `whole` is whether nothing was left out."""
+    """The result of a program. Bytes that are no UTF-8 are replaced; `whole` is whether nothing was left out."""
 
     code: int
     output: str

@@ -30,7 +30,7 @@ Arguments = Mapping[str, Any]
 
 
 class ToolError(AdjournError):
-    """A tool could not do what it was asked for. `answered`: it is certain what came of it (usually: nothing)."""
+    """A tool failed. `answered`: its outcome is certain (usually: no effect)."""
 
     def __init__(self, message: str, remedy: str = "", *, answered: bool = True) -> None:
         super().__init__(message, remedy)
@@ -92,7 +92,7 @@ class Files:
         return {"paths": [_to_write(self._root, path) for path in _writes(given)]}
 
     def write(self, given: Arguments) -> dict[str, Any]:
-        """`{written: [path]}`, or what applying a `diff` comes to. Nothing is written when one of the paths is refused."""
+        """Write files. Returns `{written: [path]}`, or the result of applying a `diff`. Nothing is written when one of the paths is refused."""
         if "diff" in given:
             return patches.apply(self._root, _patch(given))
         writes = _writes(given)

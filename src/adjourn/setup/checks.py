@@ -67,7 +67,7 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
 
 
 def _weakened(root: str, commands: list[tuple[str, list[str]]]) -> Iterator[Finding]:
-    """What in the settings makes adjourn hold less than the policy says, each once a file."""
+    """The settings that make adjourn enforce less than the policy says, each once a file."""
     found = [(name, what, effect) for name, words in commands for what, effect in weakening.options(words)]
     for name in dict.fromkeys((*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CLAUDE_LOCAL)):
         document = _document(root, name)
@@ -124,7 +124,7 @@ def _missing(made: SetupPlan, root: str) -> Iterator[Finding]:
 
 
 def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
-    """Every command of ours in the files of the workspace, and where it stands."""
+    """Every command of adjourn in the files of the workspace, with its place."""
     for relative in (CLAUDE_HOOKS, CODEX_HOOKS):
         for command in _hook_commands(_document(root, relative)):
             yield relative, servers.hook_words(command)
@@ -149,7 +149,7 @@ def _document(root: str, relative: str) -> dict[str, Any]:
 
 
 def _hook_commands(document: dict[str, Any]) -> Iterator[str]:
-    """Every command of ours in a file of hooks, once."""
+    """Every command of adjourn in a file of hooks, once."""
     waiting: list[Any] = [document.get("hooks")]
     seen: set[str] = set()
     while waiting:

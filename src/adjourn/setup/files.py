@@ -51,7 +51,7 @@ def check_way(path: str, root: str) -> None:
 
 
 def replace(path: str, root: str, data: bytes | None, *, expect: bytes | None) -> None:
-    """Put a file's new bytes in its place, or remove it (None), if it still holds what is expected. Durable."""
+    """Replace a file's bytes, or remove it (None), if its content is still what is expected. Durable."""
     if bytes_or_none(path, root) != expect:
         raise ConflictError(f"{path} changed while it was edited", "close the client, and try again")
     folder, name = os.path.split(path)

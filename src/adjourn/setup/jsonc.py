@@ -27,7 +27,7 @@ _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|nu
 
 
 class JsonNode(NamedTuple):
-    """A value, and where it stands: `text[start:end]`. `parts` are the members of an object or a list, by name or place."""
+    """A value, and its position: `text[start:end]`. `parts` are the members of an object or a list, by name or place."""
 
     start: int
     end: int
@@ -112,7 +112,7 @@ class _JsoncReader:
         return JsonNode(at, place + 1, [part.value for part in parts.values()], parts, {})
 
     def after(self, end: int, closing: str) -> int:
-        """Where the next part begins, or the closing bracket stands."""
+        """The position of the next part, or of the closing bracket."""
         place = self.blank(end)
         if self.text[place : place + 1] == ",":
             return self.blank(place + 1)
@@ -212,7 +212,7 @@ def _unit(text: str) -> str:
 
 
 def _dumped(value: Any, indent: str, unit: str) -> str:
-    """A new value: objects and what holds them over several lines, all else on one."""
+    """The text of a new value: objects and their containers on several lines, all else on one."""
     inner = indent + unit
     if isinstance(value, dict) and value:
         parts = [

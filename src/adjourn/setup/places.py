@@ -59,7 +59,7 @@ class Home(NamedTuple):
 
 
 def home(environment: Mapping[str, str]) -> Home:
-    """The home folder of whoever runs this."""
+    """The home folder of the user who runs this."""
     folder = environment.get("HOME") or os.path.expanduser("~")
     claude = environment.get("CLAUDE_CONFIG_DIR", "")
     return Home(

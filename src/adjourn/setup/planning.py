@@ -104,7 +104,7 @@ class _Planner:
         return os.path.join(self._root, relative)
 
     def _text(self, path: str) -> str | None:
-        """The text of a file as planned so far; None when there is none. Raises `AdjournError` for what is to be left alone."""
+        """The text of a file as planned so far; None when there is none. Raises `AdjournError` for a file that must not be edited."""
         if path in self._plan.changes:
             return self._plan.changes[path].after
         try:
@@ -124,7 +124,7 @@ class _Planner:
             self._plan.notes.append(note)
 
     def _understood(self, path: str, read: Callable[[str], Any]) -> Any:
-        """What the file holds; None when it is not there or is to be left alone, which is noted."""
+        """The content of the file; None when it does not exist or must not be edited, which adds a note."""
         try:
             text = self._text(path)
             return None if text is None else read(text)
@@ -148,7 +148,7 @@ class _Planner:
     # --- servers
 
     def _servers(self, entry: ServerFile) -> list[str]:
-        """Put the servers of a workspace's file behind the proxy; the names of those that are."""
+        """Put the servers of a workspace's file behind the proxy. Returns the names of those that are."""
         path = self._path(entry.path)
         read = toml_text.read if path.endswith(".toml") else _json
         listed = table(self._understood(path, read), entry.member)
@@ -271,7 +271,7 @@ class _Planner:
         return found
 
     def _has_reviewed(self, document: Any) -> bool:
-        """Whether somebody trusted hooks of this workspace; which ones, and as they are now, only Codex can tell."""
+        """Whether the user trusted hooks of this workspace in Codex. Which ones, in which version, only Codex knows."""
         state = table(table(document, "hooks"), "state")
         here = self._path(CODEX_HOOKS) + ":"
         return isinstance(state, dict) and any(

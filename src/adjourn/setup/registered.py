@@ -1,4 +1,4 @@
-"""The hooks of a client's settings: which there are to be, where one of ours stands, how a new one is written.
+"""The hooks of a client's settings: which events need one, finding that of adjourn, writing a new one.
 
 Owns: that shape, which Claude Code and Codex share. Must never: read or write a file.
 """
@@ -34,7 +34,7 @@ def table(document: Any, member: str) -> Any:
 
 
 def ours(document: Any, event: str) -> tuple[tuple[jsonc.Step, ...], str] | None:
-    """Where our hook for an event stands, and its command."""
+    """The path of adjourn's hook for an event, and its command."""
     groups = table(table(document, "hooks"), event)
     for number, entry in enumerate(groups if isinstance(groups, list) else []):
         handlers = table(entry, "hooks")

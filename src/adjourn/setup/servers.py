@@ -44,7 +44,7 @@ def is_code(server: Any, root: str) -> bool:
 
 
 def behind_proxy(server: Any, start: Sequence[str]) -> dict[str, Any] | None:
-    """What changes in a server's entry to put it behind the proxy; None when it starts no command of its own."""
+    """The changes that put a server's entry behind the proxy; None when it starts no command of its own."""
     words = words_of(server)
     if words is None:
         return None
@@ -61,7 +61,7 @@ def passed_on(server: Any) -> dict[str, list[str]]:
 
 
 def why_not(server: Any) -> str:
-    """Why an entry cannot be put behind the proxy."""
+    """The reason that an entry cannot be put behind the proxy."""
     if isinstance(server, dict) and (server.get("url") or server.get("httpUrl") or server.get("serverUrl")):
         return "it is reached over the network, and the proxy speaks to a command"
     return "it has no `command` with a list of `args`"
@@ -82,7 +82,7 @@ def words_of(server: Any) -> list[str] | None:
 
 
 def hook_command(start: Sequence[str], client: str, servers: Sequence[str], *, earlier: str = "") -> str:
-    """The command of a client's hooks. What somebody added to an `earlier` one stays, and `--stay` is not put back."""
+    """The command of a client's hooks. Options that a user added to an `earlier` one stay; a removed `--stay` stays removed."""
     kept, proxied = _own_options(earlier)
     behind = ",".join(sorted({*proxied.split(","), *servers} - {""}))
     named = [] if client == "claude-code" else ["--client", client]

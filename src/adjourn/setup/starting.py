@@ -52,7 +52,7 @@ def _entry_points(root: str) -> set[str]:
 
 
 def problem(words: Sequence[str], root: str) -> str:
-    """Why a command of ours may start what an agent puts into the workspace; "" where it cannot."""
+    """The reason that a command of adjourn may start a program of the workspace; "" if it cannot."""
     name = os.path.expanduser(words[0])
     if "/" in name:
         if not os.path.isabs(name):

@@ -1,4 +1,4 @@
-"""TOML edited in place: a table of strings and lists of strings is added, or its values are replaced where they stand.
+"""TOML edited in place: a table of strings and lists of strings is added, or its values are replaced.
 
 The standard library reads TOML and does not write it. So an edit is a piece of text, and what comes of it is read again, and must
 hold exactly what was meant; where it does not (a table in an unusual spelling), nothing is changed.

@@ -66,7 +66,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class RestoredFile(NamedTuple):
-    """A file that can be taken back: what it holds, and what it held (None: it was not there)."""
+    """A file that can be restored: its content now, and its content before (None: it did not exist)."""
 
     path: str
     before: bytes | None

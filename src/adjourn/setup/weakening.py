@@ -1,4 +1,4 @@
-"""What in a workspace's client settings makes adjourn hold less than the workspace's policy says.
+"""Client settings of a workspace that make adjourn enforce less than the workspace's policy says.
 
 An agent or a repository can have written these files. None of it is wrong by itself: a person may well have wanted it. So it is
 named, for a person to look at.
@@ -35,7 +35,7 @@ _PREFIX = "ADJOURN_"
 
 
 def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each such option of a command of ours, and what it does. What follows `--` is the server's."""
+    """Each such option of a command of adjourn, and what it does. What follows `--` is the server's."""
     own = words[: words.index("--")] if "--" in words else words
     for word in own:
         name = word.partition("=")[0]

@@ -49,7 +49,7 @@ class Store(Protocol):
         blobs: Sequence[bytes] = (),
         durable: bool = True,
     ) -> Head:
-        """Append to a stream whose head is `expect`, set (or with None delete) refs and put blobs: all or nothing.
+        """Append to a stream whose head is `expect`, set (or with None delete) refs and store blobs: all or nothing.
 
         Returns the new head. Raises `ConflictError` and writes nothing when the head is another. When it returns,
         the write survives a kill of the process; with `durable` also a loss of power.

@@ -27,7 +27,7 @@ def without_user(url: str) -> str:
 
 
 def is_torn(url: str) -> bool:
-    """Whether a character of a PostgreSQL URL's password (`/`, `@`) is not escaped, so that a part of it stands for something else."""
+    """Whether a character of a PostgreSQL URL's password (`/`, `@`) is not escaped, so that a part of it is taken for something else."""
     rest = url.partition("?")[0].partition("://")[2]
     return rest.count("@") > 1 or "@" in rest.partition("/")[2]
 

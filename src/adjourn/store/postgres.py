@@ -87,7 +87,7 @@ _T = TypeVar("_T")
 
 
 class _LostError(Exception):
-    """The connection broke; whether the server did what it was told is not known."""
+    """The connection broke; whether the server executed the statement is not known."""
 
 
 class PostgresStore:

@@ -123,7 +123,7 @@ def _bounded() -> Any:
             return super().wait(self._answered(gen), *arguments, **options)
 
         def _answered(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-            """The same conversation with the server, broken off where the server does not go on with it."""
+            """The same conversation with the server, ended if the server stays silent."""
             heard = time.monotonic()
             try:
                 wanted = next(gen)

@@ -145,7 +145,7 @@ def open_writer(path: str) -> sqlite3.Connection | None:
 
 
 def open_reader(path: str) -> sqlite3.Connection:
-    """A connection for reading a store that cannot be written (a read-only mount, somebody else's file)."""
+    """A connection for reading a store that cannot be written (a read-only mount, another user's file)."""
     escaped = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")  # https://sqlite.org/uri.html
     uri = f"file:{escaped}?mode=ro"
     try:
@@ -236,7 +236,7 @@ def _set_up(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _version(connection: sqlite3.Connection, path: str) -> int:
-    """The schema number, 0 for a database without any table. Refuses a database that is not a store of ours."""
+    """The schema number, 0 for a database without any table. Refuses a database that is not a store of adjourn."""
     # In this order, because another process may be migrating between two of these: whoever saw a table sees the
     # version and the id that were committed with it; whoever saw too little migrates, and looks again then.
     tables = connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()

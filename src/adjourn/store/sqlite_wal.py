@@ -25,7 +25,7 @@ _FREE_ROUNDS = 3
 
 
 class LogCopier:
-    """Copies the log when told to, in the background, one copy at a time."""
+    """Copies the log on request, in the background, one copy at a time."""
 
     def __init__(self, path: str, writer_lock: threading.Lock) -> None:
         self._path = path
@@ -34,7 +34,7 @@ class LogCopier:
         self._stopping = False
 
     def start(self) -> bool:
-        """Begin a copy; False if one is going on, or the store is closing. The caller holds the writer's lock."""
+        """Start a copy; False if one is running, or the store is closing. The caller holds the writer's lock."""
         if self._stopping or (self._thread is not None and self._thread.is_alive()):
             return False
         # A daemon: a process that ends without close() must not wait for a copy that the next one can make.
@@ -43,12 +43,12 @@ class LogCopier:
         return True
 
     def stop(self) -> None:
-        """Wait for a copy that is going on, and begin no other. The caller does not hold the writer's lock."""
+        """Wait for a running copy, and start no other. The caller does not hold the writer's lock."""
         self._stopping = True
         self.wait()
 
     def wait(self) -> None:
-        """Wait for a copy that is going on. The caller does not hold the writer's lock."""
+        """Wait for a running copy. The caller does not hold the writer's lock."""
         if self._thread is not None:
             self._thread.join()
 

@@ -16,7 +16,7 @@ LONG_RUN = 16
 
 
 class Shape(NamedTuple):
-    """`pattern` matches the secret; what its first group matches, if it has one, stands before the secret and is kept.
+    """`pattern` matches the secret; what its first group matches, if it has one, precedes the secret and is kept.
 
     `marks` stand in a run of `LONG_RUN` or more; or anywhere in a text that has such a run (`beside`), in any text, or in any text
     in lower case.

@@ -91,7 +91,7 @@ def count_keys(value: object) -> int:
 
 
 def _may_clash(keys: tuple[str, ...]) -> bool:
-    """Whether any two different keys of the whole value are one to some reader, be it in one object or not."""
+    """Whether any two different keys of the whole value are the same to some reader, in one object or in several."""
     return len(set(map(fold_key, keys))) < len(set(keys))
 
 

@@ -109,7 +109,7 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
 
 
 def task_here(context: CommandContext) -> str:
-    """The task that is worked on here: of the newest page, else the only one of the store."""
+    """The current task: that of the newest page, else the only one of the store."""
     tasks = tasks_of(context.store)
     found = page_files.find_active(context.root)
     if found is not None and found.task in tasks:

@@ -46,7 +46,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
 
 
 def _make(target: str) -> None:
-    """The folder, which must be new, empty, or a checkpoint's already, be it one that was cut off."""
+    """The folder, which must be new, empty, or that of a checkpoint, even an incomplete one."""
     os.makedirs(target, exist_ok=True)
     names = set(os.listdir(target)) - {folder.JSON_FILE, folder.AUDIT_FILE}
     if not all(attachments.is_knowledge(name) or histories.is_temporary(name) for name in names):

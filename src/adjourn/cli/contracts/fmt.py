@@ -20,7 +20,7 @@ from adjourn.host import write_file
 
 
 class Laid(NamedTuple):
-    """A document before and after. `after` is None where it could not be laid out; the findings or `refusal` say why."""
+    """A document before and after. `after` is None where it could not be formatted; the findings or `refusal` say why."""
 
     path: str
     before: str

@@ -1,4 +1,4 @@
-"""`adjourn record`: what one agent hands to the next, to be read, compared, merged, verified and carried."""
+"""`adjourn record`: showing, comparing, merging, verifying and transferring Continuation Records."""
 
 from __future__ import annotations
 

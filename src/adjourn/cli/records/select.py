@@ -87,7 +87,7 @@ def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
 
 
 def items(store: CRStore, kind: str) -> list[Item]:
-    """All things of a kind, in all records that can be read: a broken one must not be in the way of the others."""
+    """All things of a kind, in all records that can be read: a broken record does not hide the others."""
     found = []
     for record in readable(store)[0]:
         found += [Item(record, item) for item in record[COLLECTION[kind]]]
@@ -120,7 +120,7 @@ def one_item(found: list[Item], start: str, what: str, remedy: str, record: str 
 
 
 def stamp(milliseconds: int) -> str:
-    """A time of a record, as the rest of the command line tells times."""
+    """A time of a record, in the form of the command line."""
     return timestamp(milliseconds)
 
 

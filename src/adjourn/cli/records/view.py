@@ -68,7 +68,7 @@ def say_diff(found: CRDiff) -> None:
 
 
 def say_conflicts(conflicts: Iterable[CRConflict]) -> None:
-    """What both sides had changed, and what was made of it."""
+    """The changes of both sides, and how they were resolved."""
     for conflict in conflicts:
         say(
             f"\n{safe(conflict.path)}: {_OUTCOME[conflict.resolution]}",

@@ -1,4 +1,4 @@
-"""`adjourn demo`: a session that is killed in mid-call, and the one that goes on, told step by step.
+"""`adjourn demo`: a session that is killed in mid-call, and the one that resumes it, step by step.
 
 Everything is real: a third-party MCP server (mcp-server-git) on a scratch repository, the official SDK's client in both
 protocol eras, a SIGKILL. Owns: the story. Must never: touch anything but a folder of its own (and its cached
@@ -213,7 +213,7 @@ class Story:
         return DemoClient(self, name, mode, steps)
 
     def _holder(self) -> int:
-        """The process of the session that is at work, as the task's history names it."""
+        """The process of the open session, as the task's history names it."""
         with self._task() as task:
             for session in task.ledger.sessions.values():
                 return session.pid
@@ -258,7 +258,7 @@ class Story:
 
 
 class DemoClient:
-    """A running `demo_client`, whose steps are told as they come."""
+    """A running `demo_client`, whose steps are printed as they come."""
 
     def __init__(self, story: Story, name: str, mode: str, steps: list[tuple[str, Any, str]]) -> None:
         script = {
@@ -289,7 +289,7 @@ class DemoClient:
         return self._process.poll() is None
 
     def read(self, seconds: float) -> None:
-        """Tell what has happened; wait `seconds` when nothing has."""
+        """Print what has happened; wait `seconds` when nothing has."""
         assert self._process.stdout is not None
         data = self._process.stdout.read()
         if not data:
@@ -316,7 +316,7 @@ class DemoClient:
             say(f"     {'refused' if line['error'] else 'answered'}: {shown}")
 
     def finish(self) -> None:
-        """Tell everything until it ends. Raises `AdjournError` when it ends badly."""
+        """Print everything until it ends. Raises `AdjournError` when it ends badly."""
         end = time.monotonic() + 60
         while self.running and time.monotonic() < end:
             self.read(0.02)

@@ -276,7 +276,7 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
 
 
 def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
-    """Tasks that this user's sessions worked on in this store, and that are not in it any more."""
+    """Tasks that this user's sessions used in this store, and that are no longer in it."""
     for kept in KeptHeads(context.store, reading_secret()).known():
         if kept.task not in there:
             yield _found(

@@ -60,7 +60,7 @@ def policy_for(named: str) -> Contract | None:
 
 
 def _below(folder: str) -> Iterator[str]:
-    """Hidden folders hold what other programs made, except `.aex`."""
+    """Skip hidden folders except `.aex`: other programs made them."""
     for place, folders, names in os.walk(folder, onerror=_stop):
         folders[:] = sorted(
             name for name in folders if name not in _NOT_OURS and (name[0] != "." or name == ".aex")

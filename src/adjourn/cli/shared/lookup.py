@@ -1,4 +1,4 @@
-"""Finding a checkpoint for reading: in the store, or in a folder of the workspace that somebody brought.
+"""Finding a checkpoint for reading: in the store, or in a folder copied into the workspace.
 
 A folder that somebody brought is verified and read into memory: reading writes nothing.
 

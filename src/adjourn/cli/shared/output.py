@@ -68,7 +68,7 @@ def cut(text: str, room: int) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns under their titles. The last one takes what is left of the line; numbers stand to the right."""
+    """Columns under their titles. The last one takes the rest of the line; numbers are right-aligned."""
     shown = [[safe(value) for value in row] for row in rows]
     sizes = [max(map(cells, column)) for column in zip(head, *shown, strict=True)]
     used = sum(sizes[:-1]) + 2 * (len(head) - 1)
@@ -93,7 +93,7 @@ def _cell(text: str, size: int, *, to_right: bool) -> str:
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> str:
-    """`name  value` lines; values go on below themselves where they are long. Empty values are left out."""
+    """`name  value` lines; long values wrap. Empty values are left out."""
     kept = [(name, safe(value)) for name, value in rows if value]
     size = max((len(name) for name, _ in kept), default=0)
     room = width() - size - 2

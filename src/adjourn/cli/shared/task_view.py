@@ -1,4 +1,4 @@
-"""What is told of a task, the same in every command: who holds it, what is in doubt, what waits, what comes next.
+"""The view of a task, the same in every command: holders, calls in doubt, questions, next step.
 
 Owns: these projections of a ledger, for people and for machines. Must never: print, or write a fact.
 """

@@ -97,7 +97,7 @@ class Printer:
 
 
 def _open_beside(source: str, *, again: bool) -> TextIO | None:
-    """The file beside a drafted contract that tells what its run did. A new run replaces it. Follows no link."""
+    """The file beside a drafted contract with the events of its run. A new run replaces it. Follows no link."""
     path = source.removesuffix(".aex") + ".audit.jsonl"
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_APPEND if again else os.O_TRUNC)
     try:

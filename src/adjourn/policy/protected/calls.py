@@ -207,7 +207,7 @@ def _bases(arguments: dict[str, object]) -> Iterator[str]:
 
 
 def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
-    """Every text in JSON arguments with the key it stands under; keys that look like paths are texts, too.
+    """Every text in JSON arguments with its key; keys that look like paths are texts, too.
 
     A command that is given by its words is a list of them.
     """
@@ -230,7 +230,7 @@ def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
 def _members(
     key: str, value: dict[Any, object], found: list[tuple[str, str | list[str]]]
 ) -> list[tuple[str, object]]:
-    """What stands in an object, by its folded names; names that look like paths, and a command's words, are found at once."""
+    """The members of an object, by their folded names; names that look like paths, and a command's words, are found at once."""
     items = []
     has_words = False
     for name, item in value.items():
@@ -247,7 +247,7 @@ def _members(
 
 
 def _words_of(given: dict[str, object]) -> list[str]:
-    """A command that is one word, or a list of some, with the words that stand beside it; none where there is no such."""
+    """A command that is one word, or a list of words, with the words beside it; empty if there is none."""
     more = next((item for key, item in given.items() if key in WORD_KEYS), None)
     command = next((item for key, item in given.items() if key in LINE_KEYS), None)
     words = [command] if isinstance(command, str) else command

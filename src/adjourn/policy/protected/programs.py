@@ -187,7 +187,7 @@ def _alternatives(tests: Sequence[str]) -> list[list[str]]:
 
 
 def _passes(path: str, folder: str, tests: Sequence[str]) -> bool:
-    """Whether `find` would go on with a path after the tests of its name. Other tests are taken to pass."""
+    """Whether `find` would keep a path after the tests of its name. Other tests are taken to pass."""
     name, whole, negated = os.path.basename(path), os.path.join(folder, path), False
     named: Mapping[str, str] = {
         "-name": name,

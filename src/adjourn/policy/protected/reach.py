@@ -36,7 +36,7 @@ class Reach(NamedTuple):
         return next((found for word in words if (found := self._named(word, around=True))), None)
 
     def named(self, words: Iterable[ShellWord]) -> str | None:
-        """The place that a word names, or what stands in an option."""
+        """The place that a word, or the value of an option, names."""
         return next((found for word in words for one in _values(word) if (found := self._named(one))), None)
 
     def private(self, words: Iterable[ShellWord]) -> str | None:
@@ -47,7 +47,7 @@ class Reach(NamedTuple):
         )
 
     def written_by_option(self, words: Sequence[ShellWord]) -> str | None:
-        """What a program that otherwise only reads is told to write to, or to run."""
+        """The files that an option of a reading program makes it write or run."""
         named: list[ShellWord] = []
         for at, word in enumerate(words):
             option, _, value = word.text.partition("=")
@@ -95,7 +95,7 @@ def mentioned(text: str, places: ProtectedPlaces) -> str | None:
 def matched(
     pattern: str, places: ProtectedPlaces, base: str, *, around: bool = False, hidden: bool = False
 ) -> str | None:
-    """The place that a shell would put in the place of a pattern; with `around`, or one beneath what it would put there.
+    """The place that a shell would expand a pattern to; with `around`, or one beneath what it expands to.
 
     `hidden`: wildcards also match names that begin with a dot.
     """
@@ -117,7 +117,7 @@ def _led(pattern: str) -> str:
 
 
 def _values(word: ShellWord) -> Iterable[ShellWord]:
-    """A word; of an option what stands behind `=`, or behind its letter."""
+    """A word; of an option, the text after `=` or after its letter."""
     if word.text[:1] != "-":
         yield word
     elif len(word.text) > 2:

@@ -62,7 +62,7 @@ class TooLongError(Exception):
 
 
 class ShellWord(NamedTuple):
-    """One reading of a word. `wild`: a shell would put names of files in its place."""
+    """One reading of a word. `wild`: a shell would expand it to names of files."""
 
     text: str
     wild: bool = False
@@ -116,7 +116,7 @@ class _Whole:
 
 
 class _Script:
-    """One script: the text itself, or what stands in a substitution."""
+    """One script: the text itself, or that of a substitution."""
 
     def __init__(self, whole: _Whole, closing: str, scope: tuple[int, ...]) -> None:
         if len(scope) > MAX_NESTED:
@@ -157,7 +157,7 @@ class _Script:
         self._finish_word()
 
     def _continued(self, piece: str, match: re.Match[str]) -> None:
-        """A line goes on, and so does a word that is cut in two there."""
+        """Skip a line continuation; a word that it splits continues."""
 
     def _heredoc(self, piece: str, match: re.Match[str]) -> None:
         del piece
@@ -274,7 +274,7 @@ class _Script:
             self._now = Simple(self._scope, before)
 
     def _substituted(self, opening: str) -> list[str]:
-        """What a substitution may leave in its place: any of the words of its commands, or something else."""
+        """What a substitution may expand to: any of the words of its commands, or something else."""
         whole = self._whole
         whole.shells += 1
         if whole.shells > MAX_SHELLS:

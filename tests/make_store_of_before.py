@@ -1,6 +1,6 @@
 """Makes tests/data/store_of_before, a workspace as adjourn 0.1.0 wrote it: `python tests/make_store_of_before.py NEW-FOLDER`.
 
-It was made once, by the commit before the redesign of the modules, and is not made anew: that later versions read what this
+It was made once, by the commit before the redesign of the modules, and is not made again: that later versions read what this
 one wrote is what tests/e2e/test_store_of_before.py holds. The private keys in it sign nothing else.
 
 Owns: the story that the store tells, unpacking it, asking it. Must never: write with anything but the commands, the proxy and

@@ -309,7 +309,7 @@ def test_help_is_the_command_line_s(work: HookWorkspace) -> None:
 
 
 def test_a_store_that_is_deleted_between_two_hooks_refunds_nothing(tmp_path: Path) -> None:
-    """The workspace's budget is not begun anew by `rm -rf .aex`: the next hook refuses, until a person accepts it."""
+    """`rm -rf .aex` does not reset the budget: the next hook refuses, until a person accepts the loss."""
     with HookWorkspace(tmp_path, "allow *", "budget calls=5") as work:
         policy = work.policy_file.read_text()
         for number in range(4):

@@ -29,7 +29,7 @@ def work(tmp_path: Path) -> Iterator[HookEventWorkspace]:
 
 
 def test_an_effect_that_is_asked_about_is_claimed(work: HookEventWorkspace) -> None:
-    """While a person thinks, or the tool runs, another call for the same effect waits; after a no it may be asked anew."""
+    """While a person thinks, or the tool runs, another call for the same effect waits; after a no it may be asked again."""
     rules = "use pay.charge\nonce pay.charge by invoice\nconfirm before pay.charge\n"
     work.policy_file.write_text(f'policy test v1\ngoal "a test"\n{rules}')
     asked = [

@@ -261,7 +261,7 @@ def test_a_name_that_is_looked_up_in_the_workspace_first_is_not_written(tmp_path
     [f"{sys.executable} -m adjourn", "./adjourn", ".venv/bin/python -P -m adjourn", "python -u -m adjourn"],
 )
 def test_doctor_finds_a_start_that_was_written_before_and_init_mends_it(tmp_path: Path, start: str) -> None:
-    """`python -m adjourn` without -P and a relative command are errors, in hooks and in servers; init writes both anew."""
+    """`python -m adjourn` without -P and a relative command are errors, in hooks and in servers; init rewrites both."""
     at = Home(tmp_path)
     program(at.root / "adjourn", tmp_path / "mark")
     program(at.root / ".venv/bin/python", tmp_path / "mark")

@@ -1,4 +1,4 @@
-"""An example of every shape of a secret, made up anew for each test: no scanner finds a literal here.
+"""An example of every shape of a secret, made up for each test: no scanner finds a literal here.
 
 Each is `(before, secret, after)`: what stands around it where its shape needs that, and must stay.
 """

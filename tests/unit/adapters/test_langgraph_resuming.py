@@ -105,7 +105,7 @@ def test_two_graphs_of_a_process_do_not_run_one_task(bench: Bench) -> None:
 
 
 def test_a_run_that_stopped_between_nodes_goes_on(bench: Bench) -> None:
-    """In the graph that stopped: with the thread, or anew by its name."""
+    """In the graph that stopped: with the thread, or again by its name."""
     built = made(bench, *LOOP, checkpointer=InMemorySaver())
     for number, more in enumerate([None, {"task": "run-1", "resume": True}]):
         thread: Any = {"configurable": {"thread_id": str(number)}}

@@ -209,7 +209,7 @@ def test_later_events_of_the_chain_do_not_count(saved_workspace: Workspace) -> N
 
 
 def test_a_forgery_that_holds_is_not_trusted(saved_workspace: Workspace) -> None:
-    """Signed anew with another key, all of it holds; but that key is nobody's here."""
+    """Signed again with another key, all of it holds; but that key is nobody's here."""
     forger = Forger(saved_workspace.folder())
     forger.write(forger.extra.document)
     verified = verify(str(saved_workspace.folder()))

@@ -435,7 +435,7 @@ def test_without_a_store_only_files_are_freed(tmp_path: Path) -> None:
 
 
 def test_a_cache_of_a_task_that_rests_is_freed(memory_workspace: Workspace) -> None:
-    """It is made anew when the task is opened again."""
+    """It is made again when the task is opened again."""
     task = mark(memory_workspace).checkpoint.event.task
     memory_workspace.clock.move(seconds=40 * 86_400)
     ledger = Task(memory_workspace.store, task, clock=memory_workspace.clock, secret=b"x" * 32).ledger

@@ -51,7 +51,7 @@ def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Wor
 
 
 def test_a_page_follows_the_one_before(workspace: Workspace) -> None:
-    """What was said stays until something else is said; what was derived is derived anew; the earlier page keeps a name."""
+    """What was said stays until something else is said; what was derived is derived again; the earlier page keeps a name."""
     mark(workspace, said=AgentReport(open_questions=("7 days?",), resumption_point="ask"))
     workspace.clock.move(seconds=60)
     mark(workspace)

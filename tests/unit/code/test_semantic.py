@@ -269,7 +269,7 @@ def test_vectors_find_what_words_do_not(codebase: Codebase) -> None:
 
 @pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
 def test_vectors_follow_the_files(tmp_path: Path) -> None:
-    """They are read anew when files have changed, and only then; a repository without code has none."""
+    """They are read again when files have changed, and only then; a repository without code has none."""
     with Codebase(str(tmp_path)) as codebase:
         codebase.sync()
         codebase.embed(Deadline())

@@ -1,7 +1,7 @@
 """What is published does not change unnoticed: commands, exit codes, public names, events, schemas, tools, the language, the
 members of what commands answer with --json.
 
-Compared with tests/data/surface, which `python tests/surface.py` writes anew after a change that is meant.
+Compared with tests/data/surface, which `python tests/surface.py` rewrites after a change that is meant.
 """
 
 from __future__ import annotations

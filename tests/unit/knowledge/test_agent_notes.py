@@ -226,7 +226,7 @@ def test_a_session_that_was_fenced_off_writes_nothing(workspace: Workspace) -> N
 
 
 def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(workspace: Workspace) -> None:
-    """The same words find the open question, then the answered one; a skipped one may be asked anew under another id."""
+    """The same words find the open question, then the answered one; a skipped one may be asked again under another id."""
     context = workspace.context()
     first = ask(context, question="Keep it?", options=["yes", "no"], priority="blocking")
     assert ask(context, question="keep it?") == first

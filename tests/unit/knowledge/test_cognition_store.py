@@ -361,7 +361,7 @@ _operations = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(_operations)
 def test_whatever_is_done_the_store_has_it(operations: list[tuple[str, int]]) -> None:
-    """After any operations, a session that is opened anew is the one that was left, and every checkpoint is as it was made."""
+    """After any operations, a session that is opened again is the one that was left, and every checkpoint is as it was made."""
     store, clock = MemoryStore(), Clock(START, step=1)
     memory = opened(store, clock=clock)
     made: dict[str, Tree] = {}

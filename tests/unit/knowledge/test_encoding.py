@@ -1,4 +1,4 @@
-"""What follows a tree that was written is written as it would be anew, and checked as strictly."""
+"""What follows a tree that was written is written as a new one would be, and checked as strictly."""
 
 from __future__ import annotations
 

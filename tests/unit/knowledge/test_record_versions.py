@@ -174,7 +174,7 @@ def test_a_line_that_holds_is_valid() -> None:
 
 
 def _again(line: Sequence[Stored], position: int, **members: Any) -> list[Stored]:
-    """The line with a version changed and hashed anew, the others as they were."""
+    """The line with a version changed and hashed again, the others as they were."""
     record = {**sealed(line[position]), **members}
     content = canonical(
         {k: v for k, v in record.items() if v is not None and k not in ("contentHash", "merkleRoot")}
@@ -189,7 +189,7 @@ BROKEN: list[tuple[str, list[Stored], int, str]] = [
         2,
         "hash-mismatch",
     ),
-    ("edited and hashed anew", _again(LINE, 2, x=1), 2, "merkle-mismatch"),
+    ("edited and hashed again", _again(LINE, 2, x=1), 2, "merkle-mismatch"),
     (
         "edited, root dropped",
         [*LINE[:2], _again(LINE, 2, x=1)[2]._replace(root=""), *LINE[3:]],

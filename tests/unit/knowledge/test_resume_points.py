@@ -168,7 +168,7 @@ def test_time_out_continue(free: Tree, safe: bool) -> None:
 
 
 def test_time_out_retry(free: Tree) -> None:
-    """The clock starts anew three times; then a person is asked."""
+    """The time limit starts again three times; then a person is asked."""
     now, after = LATER, late(free, onTimeout="retry")
     for attempt in (1, 2, 3):
         step = expire_due(after, now)

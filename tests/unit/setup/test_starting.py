@@ -93,7 +93,7 @@ def _after(made: SetupPlan, root: str) -> tuple[list[str], str]:
 
 
 def test_init_starts_this_adjourn_instead_of_another(root: str, tmp_path: Path) -> None:
-    """An entry that begins as ours is written anew, with its options; then its server stands behind the proxy."""
+    """An entry that begins as ours is rewritten with its options; then its server stands behind the proxy."""
     for start in ([f"{tmp_path}/evil/adjourn"], [f"{tmp_path}/evil/python", "-P", "-m", "adjourn"]):
         words, hook = _after(_planned(root, *start, "proxy", "--task", "t", "--", "npx", "files"), root)
         assert words == ["adjourn", "proxy", "--task", "t", "--", "npx", "files"]

@@ -77,6 +77,7 @@ TINY = Sizes(
     repeats=1,
     histories=(1_000, 3_000),
     resumes=2,
+    rules=(1, 100),
     decisions=200,
     code_files=70,
     code_rounds=1,

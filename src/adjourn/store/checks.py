@@ -6,9 +6,10 @@ Owns: the limits, their checks, and the wording of a lost race. Must never: open
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Final
 
-from adjourn.errors import ConflictError, InvalidError
+from adjourn.errors import ConflictError, IntegrityError, InvalidError
 from adjourn.store.base import Entry, Head
 
 MAX_NAME: Final = 512
@@ -94,6 +95,13 @@ def check_value(value: str | None) -> None:
         raise InvalidError("a ref's value holds a NUL character", "store such bytes as a blob")
 
 
+def check_swap(name: str, value: str | None, expect: str | None) -> None:
+    """Everything one swap is made of, before it is looked at."""
+    check_name(name)
+    check_value(value)
+    check_value(expect)
+
+
 def check_append(
     stream: str, entries: Sequence[Entry], refs: Mapping[str, str | None], blobs: Sequence[bytes]
 ) -> None:
@@ -106,6 +114,16 @@ def check_append(
         check_value(value)
     for data in blobs:
         check_blob(data)
+
+
+def verified_blob(digest: str, data: bytes, where: str) -> bytes:
+    """The bytes of a blob that a store has read, as it put them. Raises `IntegrityError` if they changed."""
+    if not isinstance(data, bytes) or sha256(data).hexdigest() != digest:
+        raise IntegrityError(
+            f"the bytes of blob {digest} in {where} have changed",
+            "restore them from a backup or a checkpoint",
+        )
+    return data
 
 
 def head_moved(stream: str, expect: Head, head: Head) -> ConflictError:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from adjourn.errors import IntegrityError, StoreError
+from adjourn.errors import StoreError
 from adjourn.store import checks
 from adjourn.store.base import EMPTY, NO_REFS, Entry, Head
 
@@ -86,9 +86,7 @@ class MemoryStore:
         expect: str | None,
         durable: bool = True,  # noqa: ARG002
     ) -> None:
-        checks.check_name(name)
-        checks.check_value(value)
-        checks.check_value(expect)
+        checks.check_swap(name, value, expect)
         with self._changed:
             self._check_open()
             found = self._refs.get(name)
@@ -109,9 +107,7 @@ class MemoryStore:
         with self._changed:
             self._check_open()
             data = self._blobs.get(digest)
-        if data is not None and hashlib.sha256(data).hexdigest() != digest:
-            raise IntegrityError(f"the bytes of blob {digest} have changed", "restore them from a copy")
-        return data
+        return None if data is None else checks.verified_blob(digest, data, "memory")
 
     def forget(self, digest: str) -> None:
         checks.check_digest(digest)

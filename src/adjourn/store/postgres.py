@@ -173,9 +173,7 @@ class PostgresStore:
         expect: str | None,
         durable: bool = True,  # noqa: ARG002
     ) -> None:
-        checks.check_name(name)
-        checks.check_value(value)
-        checks.check_value(expect)
+        checks.check_swap(name, value, expect)
 
         def write(connection: Connection) -> bool:
             if expect is None:
@@ -204,13 +202,7 @@ class PostgresStore:
         rows = self._query(_GET_BLOB, (digest,))
         if not rows or rows[0][0] is None:
             return None
-        data: bytes = rows[0][0]
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise IntegrityError(
-                f"the bytes of blob {digest} in {self._where} have changed",
-                "restore them from a backup or a checkpoint",
-            )
-        return data
+        return checks.verified_blob(digest, rows[0][0], self._where)
 
     def forget(self, digest: str) -> None:
         checks.check_digest(digest)

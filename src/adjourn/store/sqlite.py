@@ -181,9 +181,7 @@ class SqliteStore:
         return dict(self._all(_REFS, (prefix,), within=prefix))
 
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
-        checks.check_name(name)
-        checks.check_value(value)
-        checks.check_value(expect)
+        checks.check_swap(name, value, expect)
         with self._transaction(durable=durable) as cursor:
             row = cursor.execute(_REF, (name,)).fetchone()
             found = row[0] if row else None
@@ -203,13 +201,7 @@ class SqliteStore:
         row = self._one(_GET_BLOB, (digest,))
         if row is None or row[0] is None:
             return None
-        data: bytes = row[0]
-        if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
-            raise IntegrityError(
-                f"the bytes of blob {digest} in {self.path} have changed",
-                "restore them from a backup or a checkpoint",
-            )
-        return data
+        return checks.verified_blob(digest, row[0], self.path)
 
     def forget(self, digest: str) -> None:
         checks.check_digest(digest)

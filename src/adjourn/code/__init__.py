@@ -21,33 +21,20 @@ if TYPE_CHECKING:
     from adjourn.code.workflow.worktree import Worktree
 
 __all__ = [
-    "TOOLS",
-    "CodeRepository",
-    "CodeServer",
-    "Worktree",
-    "engines",
-    "findings",
-    "last_step",
-    "list_all",
-    "serve_http",
-    "serve_stdio",
-    "status",
-    "summary",
-]
+    "TOOLS", "CodeRepository", "CodeServer", "Worktree", "engines", "findings", "last_step", "list_all",
+    "serve_http", "serve_stdio", "status", "summary",
+]  # fmt: skip
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(
-        __name__,
-        {
-            "model.repository": ("CodeRepository",),
-            "search.engines": ("engines", "findings"),
-            "server.http_transport": ("serve_http",),
-            "server.server": ("CodeServer",),
-            "server.stdio_transport": ("serve_stdio",),
-            "server.tools": ("TOOLS",),
-            "sessions.checkpoint_file": ("list_all", "summary"),
-            "sessions.last_step": ("last_step",),
-            "sessions.status": ("status",),
-            "workflow.worktree": ("Worktree",),
-        },
-    )
+    __getattr__, __dir__ = lazily(__name__, {
+        "model.repository": ("CodeRepository",),
+        "search.engines": ("engines", "findings"),
+        "server.http_transport": ("serve_http",),
+        "server.server": ("CodeServer",),
+        "server.stdio_transport": ("serve_stdio",),
+        "server.tools": ("TOOLS",),
+        "sessions.checkpoint_file": ("list_all", "summary"),
+        "sessions.last_step": ("last_step",),
+        "sessions.status": ("status",),
+        "workflow.worktree": ("Worktree",),
+    })  # fmt: skip

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from adjourn.adapters import choose
-from adjourn.aex import load, render
+from adjourn.aex import render
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.documents import policy_for
+from adjourn.cli.shared.documents import policy_for, text_of
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
-from adjourn.errors import InvalidError
 from adjourn.models import draft
 
 if TYPE_CHECKING:
@@ -72,7 +71,9 @@ def draft_(
     code 1 when it is not valid.
     """
     under = policy_for(policy)
-    request = "\n\n".join(part for part in (_plan(from_plan), " ".join(prompt)) if part)
+    request = "\n\n".join(
+        part for part in (text_of(from_plan) if from_plan else "", " ".join(prompt)) if part
+    )
     chosen = choose(model, model_handler)
     if sys.stderr.isatty():
         click.echo(f"asking {chosen}…", err=True)
@@ -83,15 +84,6 @@ def draft_(
     else:
         _print(made, path, under is not None)
     return 0 if made.valid else 1
-
-
-def _plan(path: str) -> str:
-    if not path:
-        return ""
-    text, findings = load(path)
-    if text is None:
-        raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
-    return text
 
 
 def _print(made: Draft, path: str, has_policy: bool) -> None:

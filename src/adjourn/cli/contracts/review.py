@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from adjourn.aex import load, reviewed
+from adjourn.aex import reviewed
 from adjourn.cli.app import main
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.documents import policy_for
+from adjourn.cli.shared.documents import policy_for, text_of
 from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
 from adjourn.errors import InvalidError, UsageError
 from adjourn.policy import unsigned
@@ -50,7 +50,7 @@ def review(
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
     under = policy_for(policy)
-    text = _text(file)
+    text = text_of(file, os.getcwd())
     told = reviewed(
         text,
         os.path.relpath(file),
@@ -69,20 +69,13 @@ def review(
         return 0 if runs else 1
     if not yes:
         _ask(file)
-        if _text(file) != text:
+        if text_of(file, os.getcwd()) != text:
             raise InvalidError(f"{file} changed while you read its review", "review it again")
     named = {"policy": policy, **passed}
     options = [
         word for name, value in named.items() if value for word in (f"--{name.replace('_', '-')}", value)
     ]
     return _run([file, *options, *(["--auto-confirm"] if yes or auto_confirm else [])])
-
-
-def _text(path: str) -> str:
-    text, findings = load(path, root=os.getcwd())
-    if text is None:
-        raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
-    return text
 
 
 def _ask(file: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from adjourn.cli.shared.context import example, for_machines, in_folder, user
+from adjourn.cli.shared.documents import text_of
 from adjourn.cli.shared.output import safe, say, say_json
-from adjourn.cli.shared.signatures import contract_text, members, secret_of, what_signed, with_secret
+from adjourn.cli.shared.signatures import members, secret_of, what_signed, with_secret
 from adjourn.host import now
 from adjourn.log import timestamp
 from adjourn.policy import signatures
@@ -34,7 +35,7 @@ def sign(
     with those who verify; each of them could have made the signature.
     """
     secret = secret_of(key, key_file)
-    text = contract_text(file)
+    text = text_of(file).encode()
     made = signatures.sign(file, text, signer=signer or user().id, signed_at=timestamp(now()), secret=secret)
     path = output or signatures.place(file)
     signatures.write(made, path)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from adjourn.aex import MAX_DOCUMENT_BYTES, decoded, discover, load
-from adjourn.errors import NotFoundError, UsageError
+from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.policy import BrokenContractError, Contract, read_contract
 
@@ -45,6 +45,14 @@ def read(path: str) -> tuple[str | None, list[Finding]]:
         if path == STDIN
         else load(path, root=os.getcwd())
     )
+
+
+def text_of(path: str, root: str = "") -> str:
+    """The text of a file; of one in the workspace `root`, if that is given, through no link. Raises `InvalidError`."""
+    text, findings = load(path, root=root)
+    if text is None:
+        raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
+    return text
 
 
 def refuse_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 import msgspec
 
-from adjourn.aex import MAX_SEAL_BYTES, Seal, load
+from adjourn.aex import MAX_SEAL_BYTES, Seal
+from adjourn.cli.shared.documents import text_of
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.host import read_file
@@ -49,14 +50,6 @@ def secret_of(key: str | None, key_file: str | None) -> bytes | None:
     return read_secret(key_file)
 
 
-def contract_text(path: str) -> bytes:
-    """The bytes of a contract's file. Raises `InvalidError`."""
-    text, unreadable = load(path)
-    if text is None:
-        raise InvalidError(f"{path}: {unreadable[0].message}", unreadable[0].help)
-    return text.encode()
-
-
 class SignatureQuery(NamedTuple):
     """What `adjourn verify FILE` was asked."""
 
@@ -68,7 +61,7 @@ class SignatureQuery(NamedTuple):
 
 def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
     """Check the signature of a contract, say what it is worth; returns the exit code."""
-    text = contract_text(asked.file)
+    text = text_of(asked.file).encode()
     path = asked.signature or signatures.place(asked.file)
     try:
         held = signatures.verify(

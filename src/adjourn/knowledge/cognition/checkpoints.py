@@ -13,12 +13,19 @@ from adjourn.errors import InvalidError, NotFoundError
 from adjourn.findings import Finding
 from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.cognition.transitions import is_unanswered
-from adjourn.knowledge.model import CognitiveCheckpoint, TotalMetrics, Tree, accept, tree_of, view
+from adjourn.knowledge.model import (
+    WORKING_STATE,
+    CognitiveCheckpoint,
+    TotalMetrics,
+    Tree,
+    accept,
+    tree_of,
+    view,
+)
 from adjourn.log import canonical, digest, timestamp
 
 HOUR = 3_600_000
 STALE_HOURS = 24
-_WORKING = ("nodes", "epistemicState", "intentGraph")
 _ONLY_WARNED = {"confidence", "one-sided", "dangling", "missing-root", "active-sub-goal"}
 """Findings that do not prevent a restore, though a new checkpoint cannot have them."""
 
@@ -92,7 +99,7 @@ def create_checkpoint(
         "timestamp": now,
         "label": label,
         **({"description": description} if description else {}),
-        **{name: state[name] for name in _WORKING},
+        **{name: state[name] for name in WORKING_STATE},
         "branchId": branch["id"],
         **({"parentCheckpointId": branch["headCheckpointId"]} if "headCheckpointId" in branch else {}),
         "metrics": {
@@ -200,7 +207,7 @@ def restore_checkpoint(
         "currentBranchId": branch_id,
         "branches": branches,
         "checkpoints": {**old.get("checkpoints", {}), checkpoint["id"]: checkpoint},
-        "workingState": {name: checkpoint[name] for name in _WORKING},
+        "workingState": {name: checkpoint[name] for name in WORKING_STATE},
         "totalMetrics": {**metrics, "resumeCount": metrics["resumeCount"] + 1},
     }
     return RestoredSession(True, restored, warnings, forked)

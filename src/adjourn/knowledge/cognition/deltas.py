@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model import (
+    WORKING_STATE,
     CheckpointDiff,
     CognitiveCheckpoint,
     Tree,
@@ -28,7 +29,6 @@ from adjourn.log import canonical, digest
 MAX_DIFFS = 20
 _KNOWLEDGE = ("facts", "assumptions", "openQuestions", "beliefs")
 _INTENT = ("goals",)
-_PARTS = ("nodes", "epistemicState", "intentGraph")
 
 
 class Snapshot(NamedTuple):
@@ -166,7 +166,7 @@ def _difference(base: Tree, current: Tree, result_hash: str) -> Tree:
         **_given("intentRemoved", intent.removed.get("goals")),
         **_given("intentOrder", intent.order.get("goals")),
         **_given("intentUnset", intent.unset),
-        "meta": without(current, *_PARTS, "timestamp"),
+        "meta": without(current, *WORKING_STATE, "timestamp"),
         "resultHash": result_hash,
     }
 

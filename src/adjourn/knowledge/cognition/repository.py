@@ -21,6 +21,7 @@ from adjourn.knowledge.cognition.checkpoints import create_checkpoint
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS, Snapshot, pack, rebase, unpack
 from adjourn.knowledge.cognition.triggers import TriggerState, trigger_state
 from adjourn.knowledge.model import (
+    WORKING_STATE,
     CognitiveSession,
     DocumentPart,
     Id,
@@ -34,8 +35,7 @@ from adjourn.knowledge.model import (
 from adjourn.log import canonical, digest
 from adjourn.store import EMPTY, Entry, Head, Store
 
-_WORKING_STATE = "working-state"
-_WORKING = ("nodes", "epistemicState", "intentGraph")
+_DRAFT = "working-state"
 
 
 class SnapshotLocation(DocumentPart, frozen=True, kw_only=True):
@@ -206,14 +206,14 @@ class SessionRepository:
     def _session(self, page: _SessionEntry) -> Tree:
         base_id = page.working.base or ""
         base = self.checkpoint(base_id) if base_id else None
-        working = self._snapshot(_WORKING_STATE, page.working)
+        working = self._snapshot(_DRAFT, page.working)
         whole = Snapshot(base["id"], canonical(base)) if base else None
         state = unpack([*([whole] if whole else []), working])
         head = head_of(page.session)
         last = base if base_id == head else self.checkpoint(head)
         session = {
             **page.session,
-            "workingState": {name: state[name] for name in _WORKING},
+            "workingState": {name: state[name] for name in WORKING_STATE},
             "checkpoints": {head: last} if last else {},
         }
         view(session, CognitiveSession)
@@ -274,7 +274,7 @@ def as_checkpoint(session: Tree) -> Tree:
     """The present state of a session, as a checkpoint that is not stored."""
     head = head_of(session)
     label = f"after checkpoint {head}" if head else "before the first checkpoint"
-    _, draft = create_checkpoint(session, label, session["lastModifiedAt"], new_id=_WORKING_STATE)
+    _, draft = create_checkpoint(session, label, session["lastModifiedAt"], new_id=_DRAFT)
     return draft
 
 

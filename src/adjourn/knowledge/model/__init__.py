@@ -6,6 +6,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model.cognition import (
+        WORKING_STATE,
         CheckpointDiff,
         CognitiveCheckpoint,
         CognitiveSession,
@@ -66,6 +67,7 @@ __all__ = [
     "MAX_ITEMS",
     "MAX_TEXT",
     "VERSION",
+    "WORKING_STATE",
     "CRAuthor",
     "CRChange",
     "CRConflict",
@@ -118,6 +120,7 @@ if not TYPE_CHECKING:
                 "CognitiveCheckpoint",
                 "CognitiveSession",
                 "TotalMetrics",
+                "WORKING_STATE",
                 "WorkingState",
             ),
             "documents": (

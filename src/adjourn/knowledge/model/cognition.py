@@ -136,6 +136,10 @@ class WorkingState(DocumentPart, frozen=True, kw_only=True):
     intent_graph: IntentGraph
 
 
+WORKING_STATE = ("nodes", "epistemicState", "intentGraph")
+"""The members of a checkpoint that are its working state."""
+
+
 class CheckpointMetrics(DocumentPart, frozen=True, kw_only=True):
     """Figures at the time of the checkpoint."""
 

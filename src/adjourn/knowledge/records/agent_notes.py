@@ -29,7 +29,7 @@ from adjourn.knowledge.cognition import (
     head_of,
     normalised,
 )
-from adjourn.knowledge.model import CRAuthor, Tree, by_id, same, tree_of
+from adjourn.knowledge.model import WORKING_STATE, CRAuthor, Tree, by_id, same, tree_of
 from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
@@ -44,7 +44,6 @@ MAX_AT_ONCE = 100
 MAX_KEPT = 1_000
 """Items of one kind that notes can add to a record or a state of mind."""
 MAX_OPTIONS = 20
-_WORKING = ("nodes", "epistemicState", "intentGraph")
 
 Saying = Annotated[str, Meta(min_length=1, max_length=MAX_STATEMENT)]
 Sayings = Annotated[tuple[Saying, ...], Meta(max_length=MAX_AT_ONCE)]
@@ -326,7 +325,7 @@ def _sizes(session: Tree) -> dict[str, int]:
 def _is_kept(session: Tree) -> bool:
     """Whether the last checkpoint has the present state of mind."""
     last = session["checkpoints"].get(head_of(session))
-    return last is not None and all(same(last[name], session["workingState"][name]) for name in _WORKING)
+    return last is not None and all(same(last[name], session["workingState"][name]) for name in WORKING_STATE)
 
 
 def _bounded(name: str, record: Tree, items: list[Tree]) -> list[Tree]:

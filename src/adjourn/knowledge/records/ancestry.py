@@ -10,8 +10,16 @@ from contextlib import suppress
 from itertools import chain
 
 from adjourn.errors import IntegrityError
+from adjourn.knowledge.model import Tree
 from adjourn.knowledge.records.version_log import VersionStore
-from adjourn.knowledge.records.versions import ChainVerification, Link, link_of, verify_versions
+from adjourn.knowledge.records.versions import (
+    ChainVerification,
+    Link,
+    ancestors,
+    common_ancestor,
+    link_of,
+    verify_versions,
+)
 from adjourn.store import Entry
 
 _NOT_THIS = "the fold is of another version"
@@ -95,8 +103,17 @@ class Ancestry:
         return (*first, *link.merge_parent_hashes)
 
     def sequence(self, content_hash: str) -> int:
+        """The sequence of a version; -1 if it is not in the store."""
         link = self._link(content_hash)
         return link.sequence if link else -1
+
+    def known_ancestors(self, content_hash: str) -> list[str]:
+        """The ancestors of a version that are in the store, nearest first, each once."""
+        return [name for name in ancestors(content_hash, self.parents) if self.sequence(name) >= 0]
+
+    def base(self, a: Tree, b: Tree) -> str | None:
+        """The hash of the nearest common ancestor of two sealed records, for a three-way merge; None without one."""
+        return common_ancestor(a["contentHash"], b["contentHash"], self.parents, self.sequence)
 
     def _link(self, content_hash: str) -> Link | None:
         if content_hash not in self._links:

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from msgspec import UNSET
 
-from adjourn.errors import AdjournError, ConflictError, InvalidError, RefusedError
+from adjourn.errors import AdjournError, RefusedError
 from adjourn.host import now
 from adjourn.knowledge.cognition import RecordChange, Transition, transitions
 from adjourn.knowledge.model import CRAuthor, CRDiff, CRMergeResult, Strategy, Tree, same, view, without
@@ -38,8 +38,6 @@ from adjourn.knowledge.records.versions import (
     ENVELOPE,
     ChainVerification,
     Stored,
-    ancestors,
-    common_ancestor,
     next_version,
     sealed,
     store_form,
@@ -132,9 +130,7 @@ class CRStore:
         """All ancestors of a version, nearest first, each once, without the version itself."""
         if self.versions.find(content_hash) is None:
             raise unknown_record(content_hash)
-        ancestry = Ancestry(self.versions)
-        found = ancestors(content_hash, ancestry.parents)
-        return self.versions.sealed_versions([name for name in found if ancestry.sequence(name) >= 0])
+        return self.versions.sealed_versions(Ancestry(self.versions).known_ancestors(content_hash))
 
     def verify_chain(
         self, cr_id: str, *, expected_head: str | None = None, expected_root: str | None = None
@@ -208,33 +204,29 @@ class CRStore:
         """Answer an open question. `learn`: also add the answer to the learnings."""
         answered = interventions.answer_question
         made = self._decide(
-            cr_id, lambda record, at: answered(record, question_id, answer, author, at, learn=learn), author
+            cr_id, lambda cr, at: answered(cr, question_id, answer, author, at, learn=learn), author
         )
         return self.effects.answered(made, question_id)
 
     def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
         """Skip an open question."""
         skipped = interventions.skip_question
-        return self._decide(
-            cr_id, lambda record, at: skipped(record, question_id, reason, author, at), author
-        )
+        return self._decide(cr_id, lambda cr, at: skipped(cr, question_id, reason, author, at), author)
 
     def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
         """Approve a resume point."""
         approved = interventions.approve_resume_point
-        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, author, at), author)
+        return self._decide(cr_id, lambda cr, at: approved(cr, resume_point_id, author, at), author)
 
     def auto_approve_resume_point(self, cr_id: str, resume_point_id: str) -> Tree:
         """Approve a resume point that needs no person."""
         approved = interventions.auto_approve_resume_point
-        return self._decide(cr_id, lambda record, at: approved(record, resume_point_id, at), SYSTEM)
+        return self._decide(cr_id, lambda cr, at: approved(cr, resume_point_id, at), SYSTEM)
 
     def deny_resume_point(self, cr_id: str, resume_point_id: str, reason: str, author: CRAuthor) -> Tree:
         """Deny a resume point for good."""
         denied = interventions.deny_resume_point
-        return self._decide(
-            cr_id, lambda record, at: denied(record, resume_point_id, reason, author, at), author
-        )
+        return self._decide(cr_id, lambda cr, at: denied(cr, resume_point_id, reason, author, at), author)
 
     def usable_resume_points(self, cr_id: str) -> list[Tree]:
         """The approved resume points whose steps may start now."""
@@ -254,12 +246,8 @@ class CRStore:
         record = self.resolve(cr_id)
         used = interventions.consume_resume_point
         used(record, resume_point_id, self._writer.clock(), consumed=self.consumed)
-        self.consumed.add(record, resume_point_id, self._writer.clock())
-        try:
-            return self._decide(cr_id, lambda record, at: used(record, resume_point_id, at), author)
-        except (RefusedError, InvalidError, ConflictError):
-            self.consumed.discard(record, resume_point_id)
-            raise
+        with self.consumed.add(record, resume_point_id, self._writer.clock()):
+            return self._decide(cr_id, lambda cr, at: used(cr, resume_point_id, at), author)
 
     def override_decision(
         self, cr_id: str, decision_id: str, new_decision: str, author: CRAuthor, *, rationale: str = ""
@@ -268,7 +256,7 @@ class CRStore:
         override = decisions.override_decision
         return self._decide(
             cr_id,
-            lambda record, at: override(record, decision_id, new_decision, author, at, rationale=rationale),
+            lambda cr, at: override(cr, decision_id, new_decision, author, at, rationale=rationale),
             author,
         )
 
@@ -279,7 +267,7 @@ class CRStore:
         contest = decisions.contest_decision
         return self._decide(
             cr_id,
-            lambda record, at: contest(record, decision_id, decision, author, at, rationale=rationale),
+            lambda cr, at: contest(cr, decision_id, decision, author, at, rationale=rationale),
             author,
         )
 
@@ -295,15 +283,13 @@ class CRStore:
         """Set the status of a decision; `variant` is the position of the variant that a contested one takes its text from."""
         settle = decisions.settle_decision
         return self._decide(
-            cr_id, lambda record, at: settle(record, decision_id, status, author, at, variant=variant), author
+            cr_id, lambda cr, at: settle(cr, decision_id, status, author, at, variant=variant), author
         )
 
     def resolve_blocker(self, cr_id: str, blocker_id: str, resolution: str, author: CRAuthor) -> Tree:
         """Mark a blocker as resolved."""
         resolved = transitions.resolve_blocker
-        return self._decide(
-            cr_id, lambda record, at: resolved(record, blocker_id, resolution, author, at), author
-        )
+        return self._decide(cr_id, lambda cr, at: resolved(cr, blocker_id, resolution, author, at), author)
 
     def check_invariant(
         self, cr_id: str, invariant_id: str, status: str, author: CRAuthor, *, evidence: str = ""
@@ -311,7 +297,7 @@ class CRStore:
         """Record the result of checking an invariant."""
         check = transitions.check_invariant
         return self._decide(
-            cr_id, lambda record, at: check(record, invariant_id, status, at, evidence=evidence), author
+            cr_id, lambda cr, at: check(cr, invariant_id, status, at, evidence=evidence), author
         )
 
     def resolve_conflict(
@@ -325,16 +311,14 @@ class CRStore:
     ) -> Tree:
         """Resolve a conflict that a merge left in a record: take one side, or set `value`."""
         settle = merge.resolve_conflict
-        return self._decide(
-            cr_id, lambda record, at: settle(record, path, take, author, at, value=value), author
-        )
+        return self._decide(cr_id, lambda cr, at: settle(cr, path, take, author, at, value=value), author)
 
     # --- comparing and merging
 
     def diff(self, cr_id_a: str, cr_id_b: str) -> CRDiff:
         """How B differs from A. Each is a record id (its newest version) or the hash of a version."""
         a, b = self.resolve(cr_id_a), self.resolve(cr_id_b)
-        base = "" if a["id"] == b["id"] else self._base(a, b)
+        base = None if a["id"] == b["id"] else Ancestry(self.versions).base(a, b)
         return diff.diff(a, b, base_hash=base or "")
 
     def merge(
@@ -348,7 +332,7 @@ class CRStore:
         def attempt() -> CRMergeResult:
             log, b = self._writer.log(cr_id_a), self.resolve(cr_id_b)
             a = log.record
-            base_hash = self._base(a, b)
+            base_hash = Ancestry(self.versions).base(a, b)
             if base_hash == b["contentHash"]:
                 return merge.Merged(a, (), (), fast_forward=True).result(a, strategy, base_hash)
             base = self.versions.read(base_hash) if base_hash else None
@@ -413,7 +397,3 @@ class CRStore:
         """Expire what is due, then apply the operation."""
         self.tick(cr_id)
         return self.act(cr_id, operation, author)
-
-    def _base(self, a: Tree, b: Tree) -> str | None:
-        ancestry = Ancestry(self.versions)
-        return common_ancestor(a["contentHash"], b["contentHash"], ancestry.parents, ancestry.sequence)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from threading import Lock, RLock
 
 import msgspec
 
-from adjourn.errors import AdjournError, ConflictError
+from adjourn.errors import AdjournError, ConflictError, InvalidError, RefusedError
 from adjourn.knowledge.cognition import RecordChange, Transition
 from adjourn.knowledge.model import CRAuthor, CREvent, Tree, tree_of, view
 from adjourn.knowledge.records.encoding import EncodedDocument
@@ -144,19 +144,23 @@ class UsedApprovals:
     def __contains__(self, key: object) -> bool:
         return self._store.ref(_ref(str(key))) is not None
 
-    def add(self, record: Tree, point_id: str, now: int) -> None:
-        """Store, before anything else, that an approval is used. Raises `RefusedError` if it was used already."""
+    @contextmanager
+    def add(self, record: Tree, point_id: str, now: int) -> Iterator[None]:
+        """Store that an approval is used, before its steps start in the body. Undone if the body refuses or conflicts.
+
+        Raises `RefusedError` if it was used already.
+        """
         name = _ref(consumption_key(record, point_id))
         try:
             self._store.swap(name, f"{now} {record['contentHash']}", expect=None)
         except ConflictError as error:
             raise already_used(point_id) from error
-
-    def discard(self, record: Tree, point_id: str) -> None:
-        """Take back an `add` whose steps did not start."""
-        name = _ref(consumption_key(record, point_id))
-        with suppress(ConflictError):
-            self._store.swap(name, None, expect=self._store.ref(name))
+        try:
+            yield
+        except (RefusedError, InvalidError, ConflictError):
+            with suppress(ConflictError):
+                self._store.swap(name, None, expect=self._store.ref(name))
+            raise
 
 
 class Subscribers:

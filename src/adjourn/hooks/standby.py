@@ -117,8 +117,8 @@ def _is_ours(connection: _socket.socket, path: str) -> bool:
 
 def peer(connection: _socket.socket) -> tuple[int, int]:
     """Process and user at the other end, as the kernel recorded them."""
-    told = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * SIZE)
-    pid, user = (int.from_bytes(told[at : at + SIZE], sys.byteorder) for at in (0, SIZE))
+    found = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * SIZE)
+    pid, user = (int.from_bytes(found[at : at + SIZE], sys.byteorder) for at in (0, SIZE))
     return pid, user
 
 

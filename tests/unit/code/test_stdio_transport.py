@@ -453,7 +453,9 @@ def test_idle_threads_are_used_again() -> None:
     for _ in range(20):
         threads.run(lambda: used.put(threading.get_ident()))
         found.add(used.get(timeout=SECONDS))
-        time.sleep(0.02)  # until the thread is idle
+        end = time.monotonic() + SECONDS
+        while not threads._idle._value and time.monotonic() < end:
+            time.sleep(0.001)
     assert len(found) == 1
 
 

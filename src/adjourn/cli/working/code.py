@@ -62,9 +62,7 @@ def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store:
     """
     if resume:
         if http is not None:
-            raise click.UsageError(
-                "--resume cannot be combined with --http: it shows a session and serves nothing"
-            )
+            raise click.UsageError("--resume must be used alone: it shows a session and serves nothing")
         _show(as_json=as_json)
         return
     try:

@@ -87,9 +87,9 @@ class Git:
         command = GitCommand([*words, *_ALWAYS, *settings], variables)
         code, printed, said = self._done(command, arguments, given, seconds)
         if not 0 <= code <= fine:
-            told, text = (data.decode("utf-8", "replace").strip() for data in (said, printed))
+            reported, text = (data.decode("utf-8", "replace").strip() for data in (said, printed))
             raise GitError(
-                f"git {arguments[0]}: {(told or text or 'failed')[:2000]}",
+                f"git {arguments[0]}: {(reported or text or 'failed')[:2000]}",
                 "fix what git reports, then retry",
                 text[:8000],
             )

@@ -42,10 +42,10 @@ def program(workspace: str) -> str | None:
     if found is None:
         return None
     with suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(
+        done = subprocess.run(
             [found, _NO_OPTIONS, "--list-features"], capture_output=True, text=True, timeout=5, check=False
         )
-        if "json" in told.stdout:
+        if "json" in done.stdout:
             return found
     return None
 
@@ -65,7 +65,7 @@ def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
         "--links=no",
     ]
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             [*command, "-f", "-", "-L", "-"],
             cwd=cwd, input="\n".join(f"./{path}" for path in wanted).encode(errors="surrogateescape"),
             capture_output=True, timeout=_SECONDS, check=False, env=outside(for_others(os.environ), cwd),
@@ -73,7 +73,7 @@ def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
     except (OSError, subprocess.SubprocessError):
         return {}
     found: dict[str, list[Symbol]] = {}
-    for line in told.stdout.splitlines():
+    for line in done.stdout.splitlines():
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             tag = msgspec.json.decode(line, type=_Tag)
             if tag.name and tag.line:

@@ -29,9 +29,8 @@ PARSE_SECONDS = 5.0
 _MAX_NAME = 200
 _MAX_SYMBOLS = 20_000
 _MAX_COMMENTS = 30
-_STEP = (
-    1 << 12
-)  # the library asks anew for the text of each node that a query compares: a longer part costs more
+_STEP = 1 << 12
+"""Bytes given to the parser at once. A query asks again for the text of each node that it compares, so more costs more."""
 _MAX_DEPTH = 2_000
 _MAX_BROKEN = 5_000
 _SAMPLES = 256

@@ -1,6 +1,6 @@
 """Runs ripgrep.
 
-Owns: finding `rg`, its command line, and its answers told apart: matches, "nothing found", and errors with its own reason. Must never:
+Owns: finding `rg`, its command line, and its answers: matches, "nothing found", and errors with their reason. Must never:
 let a pattern or a path be read as an option, hold more of a line than is shown, or leave a process behind.
 """
 
@@ -51,7 +51,7 @@ def records(
 ) -> Iterator[dict[str, Any]]:
     """Yield the JSON records of a search as they arrive; after `enough`, only the summary. Ends at the deadline.
 
-    Of one file at most `MAX_OF_A_FILE` lines are told: rg keeps a file's records in memory until it is through with it.
+    At most `MAX_OF_A_FILE` lines of a file are returned: rg keeps the records of a file in memory until it has read it.
 
     A record too long to decode comes as `{"type", "data": {path, line_number, absolute_offset, submatches}}`, with no `lines`.
     """

@@ -41,7 +41,7 @@ class Codebases:
         tree = self.of(root)
         state = tree.state()
         available = tree.index is not None
-        told: dict[str, Any] = {
+        reply: dict[str, Any] = {
             "chromadb": {
                 "available": available,
                 "stats": tree.index.stats() if tree.index is not None else {},
@@ -53,20 +53,20 @@ class Codebases:
         }
         try:
             if context.initialise(tree.repository) is not None:
-                told["context_initialized"] = True
+                reply["context_initialized"] = True
             if (wanted := context.needed(tree.repository)) is not None:
-                told["context_update_required"] = wanted
+                reply["context_update_required"] = wanted
             kept = context.load(tree.repository)
         except AdjournError as error:
-            return {**told, "context_error": str(error)}
+            return {**reply, "context_error": str(error)}
         essential, rules = kept.get("essential_docs") or {}, kept.get("project_rules") or {}
         if isinstance(essential, dict) and isinstance(rules, dict):
-            told["essential_context"] = {
+            reply["essential_context"] = {
                 "design_docs": essential.get("summaries") or [],
                 "project_rules": rules.get("summary") or "",
             }
-            told["essential_context_note"] = _NOTE
-        return told
+            reply["essential_context_note"] = _NOTE
+        return reply
 
     def close(self) -> None:
         with self._lock:

@@ -67,7 +67,7 @@ class CallParams(msgspec.Struct, frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """What each stateless request says of its client in `_meta`."""
+    """The client of a stateless request, from `_meta`."""
 
     capabilities: dict[str, Any] = msgspec.field(name=frames.META_CAPABILITIES)
     client: ClientInfo | None = msgspec.field(name=frames.META_CLIENT, default=None)
@@ -286,9 +286,9 @@ class StdioConnection:
         if call.token is None or call.settled or not due:
             return
         call.reported, call.reported_at = done, now
-        told = {"progressToken": call.token, "progress": float(done)}
+        params = {"progressToken": call.token, "progress": float(done)}
         self._write(
-            frames.notification("notifications/progress", told | ({"total": float(total)} if total else {}))
+            frames.notification("notifications/progress", params | ({"total": float(total)} if total else {}))
         )
 
     def _settle(self, call: CallInFlight, answer: bytes) -> None:

@@ -38,10 +38,10 @@ class SessionJournal:
     def __init__(self, store: Store, found: SessionState, *, client: str = "") -> None:
         self.task = Task(store, found.session_id, clock=now, secret=keys.secret())
         policy, text = _permissions(found)
-        sitting = SessionIdentity(
+        identity = SessionIdentity(
             process.current(), group_of(process.current(), found.repo_path), client[:100]
         )
-        self.session = GuardedSession(self.task, policy, sitting, policy_text=text)
+        self.session = GuardedSession(self.task, policy, identity, policy_text=text)
 
     def open(self) -> None:
         """Acquire the session. Raises `HeldError` while a live server holds it."""

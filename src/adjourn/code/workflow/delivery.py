@@ -109,8 +109,8 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
     if merged:
         worktree.on_merged(worktree, state)
     message = f"{branch} was merged into {base}" if merged else f"{branch} has no commit: nothing to merge"
-    told = {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}
-    return StepOutcome(None, {**extras, **told}, over=True)
+    result = {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}
+    return StepOutcome(None, {**extras, **result}, over=True)
 
 
 def _merge(worktree: Worktree, state: SessionState, branch: str, base: str) -> tuple[dict[str, Any], bool]:

@@ -32,7 +32,7 @@ FLAGS = (
         "--only-verify",
         "-v",
         "",
-        "run the verifier on what is there, and report",
+        "run the verifier on the code as it is, and report",
         "no session: run a verifier of .code-intel/verifiers/",
     ),
     Flag("--only-explore", "-e", "only_explore", "end after exploring; change nothing"),
@@ -42,7 +42,7 @@ FLAGS = (
     Flag("--doc-research=A,B", "", "", "read by these prompts of .code-intel/doc_research/"),
     Flag("--no-quality", "", "no_quality", "skip the quality review before the commit"),
     Flag("--no-intervention", "-ni", "no_intervention", "never step in when verification keeps failing"),
-    Flag("--resume", "-r", "", "go on with the session that was cut off; only alone", "get_session_status"),
+    Flag("--resume", "-r", "", "resume the interrupted session; only alone", "get_session_status"),
     Flag(
         "--clean",
         "-c",
@@ -50,7 +50,7 @@ FLAGS = (
         "delete the branches and checkpoints of earlier sessions, then stop",
         "cleanup_stale_branches",
     ),
-    Flag("--rebuild", "", "", "make the index anew, then stop", "sync_index with force"),
+    Flag("--rebuild", "", "", "rebuild the index, then stop", "sync_index with force"),
 )
 _ALIASES = {"--no-doc": "--no-doc-research"}
 _GATES: dict[str, GateLevel] = {"full": "full", "f": "full", "auto": "auto", "a": "auto"}

@@ -75,7 +75,7 @@ def test_what_stays_beyond_the_policy_is_kept_and_told(place: Place) -> None:
     done = place.run("draft", "fetch", "--model-handler", "my_model:beyond")
     assert done.code == 1
     (path,) = place.drafts()
-    assert done.first == f".aex/runs/{path.name}: not valid, 1 to mend, 2 attempts"
+    assert done.first == f".aex/runs/{path.name}: not valid, 1 to fix, 2 attempts"
     assert "3 | use network.fetch" in done.out
     told = place.run("draft", "fetch", "--model-handler", "my_model:beyond", "--json", "--max-retries", "0")
     assert told.code == 1

@@ -121,8 +121,7 @@ def test_an_unsigned_contract_is_not_valid(ann: Person) -> None:
     done = ann.run("verify", "look.aex")
     assert (done.code, done.err) == (1, "")
     assert done.out == (
-        "INVALID: look.aex: look.aex.signature.json does not exist\n"
-        "  help: have it signed: adjourn sign look.aex\n"
+        "INVALID: look.aex: look.aex.signature.json does not exist\n  help: sign it: adjourn sign look.aex\n"
     )
 
 

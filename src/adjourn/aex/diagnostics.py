@@ -201,7 +201,7 @@ _TABLE = (
     Diagnostic(
         "AEX137", "error", "Too many findings",
         "Only the first 1,000 findings of a document are kept.",
-        "mend the findings above, then check again",
+        "fix the findings above, then check again",
     ),
     Diagnostic(
         "AEX139", "error", "Needs version 1",
@@ -224,7 +224,7 @@ _TABLE = (
         "AEX142", "error", "Regular expression cannot be used",
         "The text behind `~` is no regular expression of RE2, is longer than 1,000 characters, or google-re2 is not "
         "installed. RE2 has no look-around and no back-references.",
-        "mend the expression, or use `matches` with a glob",
+        "fix the expression, or use `matches` with a glob",
     ),
     Diagnostic(
         "AEX143", "error", "Amount out of range",
@@ -247,7 +247,7 @@ _TABLE = (
         "AEX150", "error", "Not signed as required",
         "The policy says `require signed by`, and the contract has no signature file beside it, or was changed since it "
         "was signed, or none of the keys that are trusted under those names signed it.",
-        "look at the contract, then have it signed: adjourn sign FILE",
+        "review the contract, then sign it: adjourn sign FILE",
     ),
     Diagnostic(
         "AEX160", "error", "Not a JSON policy",

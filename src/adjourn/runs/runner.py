@@ -178,7 +178,7 @@ class Run:
                 session,
                 reason,
                 self._options.root,
-                description=f"{on}, once this is mended: {why}" if why else on,
+                description=f"{on}, once this is fixed: {why}" if why else on,
                 tell=self._options.tell,
             )
         except (AdjournError, OSError) as error:

@@ -202,7 +202,7 @@ class _Planner:
         return False
 
     def _start_safely(self, path: str, at: Sequence[str], server: Any) -> bool:
-        words = starting.mended(servers.words_of(server) or [], self._start, self._root)
+        words = starting.repaired(servers.words_of(server) or [], self._start, self._root)
         if words is None:
             return False
         fields: dict[str, str | list[str]] = {"command": words[0], "args": words[1:]}

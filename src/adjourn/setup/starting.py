@@ -65,8 +65,8 @@ def problem(words: Sequence[str], root: str) -> str:
     return "" if after_program(words, root) is not None else f"{words[0]} is not the adjourn that runs here"
 
 
-def mended(words: Sequence[str], start: Sequence[str], root: str) -> list[str] | None:
-    """The words that start the same proxy safely; None where there is nothing to mend, or not by us."""
+def repaired(words: Sequence[str], start: Sequence[str], root: str) -> list[str] | None:
+    """The words that start the same proxy safely; None where there is nothing to repair, or adjourn cannot repair it."""
     at = words.index("proxy") if "proxy" in words else 0
     before = words[1:at]
     by_name = os.path.basename(words[0]).partition(".")[0] == "adjourn" if words else False

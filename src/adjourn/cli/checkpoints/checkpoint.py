@@ -257,7 +257,7 @@ def edit(page: str) -> int:
     reading = parse(data, chosen.path)
     if reading.page is None:
         _print_findings(chosen.path, data, list(reading.findings))
-        complain(f"{chosen.path} stays as it was", f"mend {os.path.relpath(path, root)}, and copy it there")
+        complain(f"{chosen.path} stays as it was", f"fix {os.path.relpath(path, root)}, and copy it there")
         return 1
     with page_files.changing(root):
         if page_files.read(root, chosen.path).text != chosen.text:

@@ -88,13 +88,13 @@ def draft_(
 
 def _print(made: Draft, path: str, has_policy: bool) -> None:
     attempts = f", {made.attempts} attempts" if made.attempts > 1 else ""
-    verdict = "valid task" if made.valid else f"not valid, {len(made.refused)} to mend"
+    verdict = "valid task" if made.valid else f"not valid, {len(made.refused)} to fix"
     say(f"{safe(path)}: {verdict}{attempts}", "green" if made.valid else "red")
     for finding in made.findings:
         say(render(finding, made.text))
     if not has_policy:
         say("  there is no policy: only the task itself says what it may do")
-    say(f"  {'read it' if made.valid else 'mend it'}, then: adjourn review {safe(path)}")
+    say(f"  {'read it' if made.valid else 'fix it'}, then: adjourn review {safe(path)}")
 
 
 def _print_json(made: Draft, path: str) -> None:

@@ -153,7 +153,7 @@ class Story:
                 ("git_diff_unstaged", repository, "reads the change"),
                 ("git_reset", repository, "tries what the policy denies"),
                 ("git_add", {**repository, "files": ["greeting.txt"]}, "stages it, which a person has to confirm"),
-                ("aex.checkpoint", {"name": "greeting", "description": "Staged the mended greeting; commit is next"},
+                ("aex.checkpoint", {"name": "greeting", "description": "Staged the fixed greeting; commit is next"},
                  "checkpoints"),
                 ("git_commit", {**repository, "message": "Mend the greeting"}, "commits"),
             ],

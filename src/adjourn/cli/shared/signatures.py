@@ -68,7 +68,7 @@ def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
             text, read_file(path, MAX_SEAL_BYTES), secret=asked.secret, signer=asked.signer
         )
     except (InvalidError, NotFoundError) as error:
-        remedy = error.remedy or f"have it signed: adjourn sign {asked.file}"
+        remedy = error.remedy or f"sign it: adjourn sign {asked.file}"
         if as_json:
             say_json(_to_json(asked.file, path, reason=error.message, help=remedy))
         else:

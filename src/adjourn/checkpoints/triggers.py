@@ -102,15 +102,20 @@ class GuardedSession(Session):
         super().open(take_over=take_over, also=also)
 
     def is_due_before(self, calls: Sequence[ToolRequest]) -> bool:
-        """Whether `checkpoint_before` would make a checkpoint, or read this session's rules, which it does once."""
+        """Whether something has to be done before these calls are decided on that takes long: make a checkpoint, read this
+        session's rules or verify the history, which are both done once.
+        """
         watch, policy = self._watch, self.policy
         if watch is None:
             return True
         if policy is not watch.policy:
             watch.look(policy)
-        if watch.has_budgets and watch.shares(self.task.ledger, policy):
-            return True
-        return any((call.effectful or policy.checkpoints) and watch.label(call) for call in calls)
+        for call in calls:
+            if call.effectful and not self.task.is_verified:
+                return True
+            if (call.effectful or policy.checkpoints) and watch.label(call):
+                return True
+        return watch.has_budgets and bool(watch.shares(self.task.ledger, policy))
 
     def is_due_after(self, facts: Iterable[kinds.ToolSettled]) -> bool:
         """Whether `checkpoint_after` would make a checkpoint."""

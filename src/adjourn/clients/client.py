@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from threading import RLock
+from time import monotonic
 from typing import TypeVar
 
 import msgspec
@@ -37,6 +38,8 @@ from adjourn.tasks import (
 from adjourn.text import beginning
 
 MAX_MOVES = 5
+LOOK_SECONDS = 0.01
+"""How long an edited policy may not count yet."""
 MAX_CHANGES = 1000
 """Changed tools that one proxy writes down as it is told of them; beyond it, a tool is when it is used."""
 MAX_SHOWN = 500
@@ -90,6 +93,8 @@ class ClientContext:
         self._is_broken = False
         self._broken: kinds.PolicyBroken | None = None
         """That an edited policy is broken, as long as no session has it."""
+        self._look_again = 0.0
+        """When the policy file is looked at again (`time.monotonic`)."""
         self._is_registered = False
         self._behind: set[GuardedSession] = set()
         """Sessions that still work under the policy as it was before it was edited."""
@@ -313,20 +318,23 @@ class ClientContext:
 
         `forward` is called before the intents are written, where all calls pass, have no effect, and count for nothing.
         """
-        self._look_at_policy()
+        if monotonic() >= self._look_again:
+            self._look_at_policy()
         session = self._sessions.get(task or self._task)
         if session is None or session.task.ledger.moved:
             return None
-        placed = self._prepare(session, calls)
-        if session.is_due_before(placed) or not session.is_verified_for(placed):
-            return None
         try:
-            return session, session.admit(placed, lambda admitted: forward(session, admitted))
+            if self._broken or self._behind or session not in self._compared or session.policy.is_guarded:
+                calls = self._prepare(session, calls)
+            if session.is_due_before(calls):
+                return None
+            return session, session.admit(calls, partial(forward, session))
         except TaskSwitchedError:
             return None
 
     def _look_at_policy(self) -> None:
         """Take in a policy that was edited."""
+        self._look_again = monotonic() + LOOK_SECONDS
         if self._policy_file.changed() and (broken := self._take_in_policy()) is not None:
             self._broken = broken
 

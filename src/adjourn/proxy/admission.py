@@ -20,7 +20,7 @@ from adjourn.mcp import frames
 from adjourn.policy import judge
 from adjourn.proxy.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
 from adjourn.proxy.calls import GIVEN_BACK, is_ours
-from adjourn.proxy.connection import Connection, expect
+from adjourn.proxy.connection import Connection
 from adjourn.proxy.loop import Outcome
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.meta_definitions import DEFINITIONS
@@ -64,10 +64,9 @@ class Admission:
 
     def track(self, request: Request, kind: str) -> None:
         """Send a request to the server, and expect its answer."""
-        expect(request, kind)
-        self._tracked.append(request)
         self._lines.append(request.raw)
-        request.forget_line()
+        self._tracked.append(request)
+        request.expect_answer(kind)
 
     def answer(self, request: Request, line: bytes) -> None:
         """Answer a request without the server."""
@@ -98,7 +97,8 @@ class Admission:
             self._decide(calls)
             if self.busy:
                 return
-        self._send()
+        if self._lines or self._answers:
+            self._send()
 
     def _send(self) -> None:
         lines, tracked, answers = self._lines, self._tracked, self._answers
@@ -122,31 +122,32 @@ class Admission:
     # --- deciding
 
     def _decide(self, calls: list[tuple[Request, int]]) -> None:
-        wanted = [request.call for request, _ in calls if request.call is not None]
-        task = calls[0][0].task
-
-        def forward(session: GuardedSession, admitted: list[Admitted]) -> None:
-            """Readings that nothing counts go to the server before they are written down."""
-            for (request, place), one in zip(calls, admitted, strict=True):
-                self._forward(request, place, one, session)
-            self._send()
-
+        wanted: list[ToolRequest] = []
+        for request, _ in calls:
+            assert request.call is not None
+            wanted.append(request.call)
         try:
-            decided = self._context.admit_quickly(wanted, task, forward)
+            decided = self._context.admit_quickly(wanted, calls[0][0].task, partial(self._forward_all, calls))
         except AdjournError as error:
             self._undecided(calls, error)
             return
-        if decided is not None:
+        if decided is None:
+            self._work(partial(self._admit, calls, wanted), lambda then: then())
+        elif not calls[0][0].is_sent:
             self._decided(calls, *decided)
-        else:
-            self._work(lambda: self._admit(calls, task), lambda then: then())
 
-    def _admit(self, calls: list[tuple[Request, int]], task: str) -> Callable[[], None]:
+    def _forward_all(
+        self, calls: list[tuple[Request, int]], session: GuardedSession, admitted: list[Admitted]
+    ) -> None:
+        """Forward readings that nothing counts before they are written down."""
+        for (request, place), one in zip(calls, admitted, strict=True):
+            self._forward(request, place, one, session)
+        self._send()
+
+    def _admit(self, calls: list[tuple[Request, int]], wanted: list[ToolRequest]) -> Callable[[], None]:
         """Decide, however long it takes. In the worker; what is returned is for the thread of the loop."""
         try:
-            session, admitted = self._context.admit(
-                [request.call for request, _ in calls if request.call], task
-            )
+            session, admitted = self._context.admit(wanted, calls[0][0].task)
         except AdjournError as error:
             return partial(self._undecided, calls, error)
         return partial(self._decided, calls, session, admitted)
@@ -155,8 +156,6 @@ class Admission:
         self, calls: list[tuple[Request, int]], session: GuardedSession, admitted: list[Admitted]
     ) -> None:
         for (request, place), one in zip(calls, admitted, strict=True):
-            if request.is_sent or request.call is None:
-                continue  # forwarded early
             decision = one.decision
             if isinstance(decision, (Forward, Continue)):
                 self._go_on(request, place, one, session)
@@ -200,10 +199,9 @@ class Admission:
         verdict = judge(policy, call.tool, call.given, self._context.options.root)
         harmless = not call.effectful and not call.named_only and not is_counted(policy, call.tool)
         if harmless and verdict.effect == "allow" and verdict.confirm is None:
-            expect(request, "other")
             self._lines[place] = request.raw
             self._tracked.append(request)
-            request.forget_line()
+            request.expect_answer("other")
         else:
             reason = f'tool "{call.tool}" was not called, since it could not be recorded: {error.message}'
             self.refuse(request, Block("store", reason, error.remedy))
@@ -221,11 +219,10 @@ class Admission:
         request.session, request.call_id = session, admitted.call
         request.effectful = call.effectful
         request.kept = opened is not None and opened.once != ""
-        expect(request, "other" if call.named_only and opened is None else "call")
+        request.expect_answer("other" if call.named_only and opened is None else "call")
         self._lines[place] = line
         self._tracked.append(request)
         self._connection.report.routine("tool.allowed", tool=call.tool, call=admitted.call)
-        request.forget_line()
 
     def _go_on(self, request: Request, place: int, admitted: Admitted, session: GuardedSession) -> None:
         """Do what was admitted."""

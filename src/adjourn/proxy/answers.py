@@ -87,8 +87,8 @@ class Answers:
         if due:
             self.busy = True
             self._connection.loop.work(partial(self._make_checkpoints, due), lambda _: self._hand_over(data))
-        else:
-            self._hand_over(data)
+        elif data:
+            self._connection.client.send(data)
         for request, reply in later:  # not before the client has its answer
             if request.session is not None:
                 request.session.settle((_settlement(request, reply, self._now),), later=True)
@@ -126,9 +126,11 @@ class Answers:
             return self._unread(line, error)
         if reply.method is not UNSET:
             return (line,) if self._server_requests.pass_on(line, reply.method, reply.id) else ()
-        request = self._request(reply.id)
-        if request is None:
-            return self._unasked(reply.id)
+        request_id = reply.id
+        is_id = type(request_id) is int or type(request_id) is str
+        request = self._connection.requests.get(request_id) if is_id else None
+        if request is None or not request.is_sent:
+            return self._unasked(request_id)
         try:
             line = self._answered(request, reply, line)
         except Exception as error:  # one odd answer must not leave its request without any
@@ -167,12 +169,6 @@ class Answers:
         if request.session is not None:
             self._settled.setdefault(request.session, Settled([], {})).facts.append(fact)
 
-    def _request(self, request_id: Any) -> Request | None:
-        """The open request that an answer of the server may be to."""
-        is_id = type(request_id) is int or type(request_id) is str
-        request = self._connection.requests.get(request_id) if is_id else None
-        return request if request is not None and request.is_sent else None
-
     def _unasked(self, request_id: object) -> Iterable[bytes]:
         text = f"dropped an answer to a request that is not open: {str(request_id)[:40]}"
         self._report.event("answer.unasked", text)
@@ -189,8 +185,8 @@ class Answers:
             self._connection.note(kinds.UpstreamNonJson(line=shown))
         out = []
         for request_id in ids_in(line):
-            request = self._request(request_id)
-            if request is None:
+            request = self._connection.requests.get(request_id)
+            if request is None or not request.is_sent:
                 self._unasked(request_id)
                 continue
             if request.session is not None and request.call_id:

@@ -62,25 +62,26 @@ class ToolPlan(msgspec.Struct, frozen=True):
 
 
 def plan_of(name: str, connection: Connection) -> ToolPlan | None:
-    """The plan of a tool by the name that a client gives, made once for each list of tools; None for what no tool may be named."""
-    plans = connection.upstream.plans
-    plan = plans.get(name)
-    if plan is None and tool_name_ok(name):
-        upstream = connection.upstream
-        own = meta_tool(name)
-        effectful = not own and not (upstream.read_only.get(name) or name in READING_VERBS)
-        plan = ToolPlan(
-            tool=own or name,
-            is_named_only=bool(own),
-            effectful=effectful,
-            destructive=name in upstream.destructive,
-            # a server's word that a tool only reads counts where its name says so, too
-            only_reads=name in READING_VERBS or (not effectful and only_reads(name)),
-            definition="" if own else connection.context.definitions.get(name, ""),
-        )
-        if len(plans) >= MAX_PLANS:
-            plans.clear()
-        plans[name] = plan
+    """A new plan of a tool by the name that a client gives, to be kept until the server lists its tools again. None for what no
+    tool may be named.
+    """
+    if not tool_name_ok(name):
+        return None
+    upstream = connection.upstream
+    own = meta_tool(name)
+    effectful = not own and not (upstream.read_only.get(name) or name in READING_VERBS)
+    plan = ToolPlan(
+        tool=own or name,
+        is_named_only=bool(own),
+        effectful=effectful,
+        destructive=name in upstream.destructive,
+        # a server's word that a tool only reads counts where its name says so, too
+        only_reads=name in READING_VERBS or (not effectful and only_reads(name)),
+        definition="" if own else connection.context.definitions.get(name, ""),
+    )
+    if len(upstream.plans) >= MAX_PLANS:
+        upstream.plans.clear()
+    upstream.plans[name] = plan
     return plan
 
 

@@ -6,7 +6,6 @@ history that a failing store may lose. Must never: decide.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from adjourn.clients import ClientContext
@@ -149,13 +148,6 @@ class Connection:
             self.context.session().note(data)
         except AdjournError as error:
             self.report.event("store.error", str(error))
-
-
-def expect(request: Request, kind: str) -> None:
-    """Expect the server's answer to a request from now on."""
-    request.kind = kind
-    request.is_sent = True
-    request.started = time.monotonic_ns()
 
 
 def _nobody_reads(unread: list[Unread]) -> None:

@@ -45,26 +45,27 @@ class Gate:
         self._context = connection.context
         self._confirmations = confirmations
         self._server_requests = server_requests
-        self.admission = Admission(connection, meta, confirmations, self._go_on)
+        self.admission = Admission(connection, meta, confirmations, self.handle)
         self._waiting: deque[bytes | tuple[bytes, BatchAnswers] | Request | BatchAnswers] = deque()
         """Lines, elements of a batch, its end; and requests that have to wait for what came before them."""
         self._refusals = 0
         self.sampling: ClientSampling | None = None
         """Asks the client's model, if the client offers that."""
 
-    def handle(self, lines: Iterable[bytes]) -> None:
-        """Take lines that arrived together. Their intents are one transaction, their forwarding one write."""
-        self._waiting.extend(lines)
-        self._go_on()
-
-    def _go_on(self) -> None:
+    def handle(self, lines: Iterable[bytes] = ()) -> None:
+        """Take lines that arrived together, after those that wait. Their intents are one transaction, their forwarding one write."""
         waiting, admission = self._waiting, self.admission
+        waiting.extend(lines)
         while not admission.busy:
             try:
                 if not waiting:
                     admission.flush()
                     return
-                self._take(waiting.popleft())
+                item = waiting.popleft()
+                if type(item) is bytes:
+                    self._line(item, None)
+                else:
+                    self._take(item)
             except Exception as error:  # one odd message must not end the session
                 self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
                 admission.give_up()
@@ -72,12 +73,12 @@ class Gate:
     # --- one message
 
     def _take(self, item: bytes | tuple[bytes, BatchAnswers] | Request | BatchAnswers) -> None:
-        if isinstance(item, bytes):
-            self._line(item, None)
-        elif isinstance(item, Request):
+        if isinstance(item, Request):
             self._go_on_with(item)
         elif isinstance(item, BatchAnswers):
             self._end_batch(item)
+        elif isinstance(item, bytes):
+            self._line(item, None)
         else:
             self._line(*item)
 
@@ -104,7 +105,10 @@ class Gate:
                 self.admission.answer(request, in_use)
                 return
             self._connection.requests[request.id] = request
-            self._go_on_with(request)
+            if request.method == "tools/call":
+                self._tools_call(request)
+            else:
+                self._other(request)
 
     def _go_on_with(self, request: Request) -> None:
         if request.method == "tools/call":
@@ -218,7 +222,9 @@ class Gate:
 
     def _tools_call(self, request: Request) -> None:
         name, arguments = request.params.get("name"), request.params.get("arguments")
-        plan = plan_of(name, self._connection) if type(name) is str else None
+        plan = self._connection.upstream.plans.get(name) if type(name) is str else None
+        if plan is None and type(name) is str:
+            plan = plan_of(name, self._connection)
         if plan is None:
             shown = beginning(repr(name), MAX_NAME)
             error = frames.error(request.id, frames.INVALID_PARAMS, f"not a tool name: {shown}")
@@ -250,7 +256,7 @@ class Gate:
 
     def _queue(self, request: Request, plan: ToolPlan) -> None:
         params = request.params
-        task = request.meta.get(TASK_META)
+        task = request.meta.get(TASK_META) if request.meta else None
         request.task = task if type(task) is str else ""
         # it may be of another task, and sees what came before it as done
         alone = task or plan.tool in DEFINITIONS or "requestState" in params

@@ -140,7 +140,12 @@ class Proxy:
 
     def _read_client(self, events: int) -> None:
         del events
-        if not self._may_read_client():
+        connection = self.connection
+        if (
+            self.gate.admission.busy
+            or connection.server.size > MAX_WAITING
+            or connection.client.size > MAX_WAITING
+        ):
             self.loop.pause(CLIENT_IN, POLLIN, self._may_read_client)
             self.loop.after(LOOK_SECONDS, self._look_for_client)
             return
@@ -175,7 +180,7 @@ class Proxy:
 
     def _read_upstream(self, events: int) -> None:
         del events
-        if not self._may_read_upstream():
+        if self.answers.busy or self.connection.client.size > MAX_WAITING:
             self.loop.pause(self.upstream.stdout, POLLIN, self._may_read_upstream)
             return
         lines = self._server.take()

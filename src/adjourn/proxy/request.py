@@ -5,6 +5,7 @@ Owns: what is kept of a request meanwhile, and the answers to a JSON-RPC batch u
 
 from __future__ import annotations
 
+from time import monotonic_ns
 from typing import Any
 
 from adjourn.checkpoints import GuardedSession
@@ -51,8 +52,11 @@ class Request(Message, eq=False):
     cancelled: bool = False
     started: int = 0
 
-    def forget_line(self) -> None:
-        """Keep nothing of its text any longer: an answer may be long in coming."""
+    def expect_answer(self, kind: str) -> None:
+        """It goes to the server. Nothing of its text is kept: the answer may be long in coming."""
+        self.kind = kind
+        self.is_sent = True
+        self.started = monotonic_ns()
         self.raw = b""
         self.body = self.params = self.meta = _NOTHING
         self.call = None

@@ -67,7 +67,7 @@ class StderrLog:
                 {"event": event, "data": redact_json(told), "timestamp": stamp}
             ).decode()
             return visible_json(said).encode() + b"\n"
-        shown = text or " ".join([f"{key}={value}" for key, value in data.items()])
+        shown = text or " ".join(map("%s=%s".__mod__, data.items()))
         if prose:
             shown = visible_line(without_secrets(shown))
         return f"adjourn: {event:<18} {shown}\n".encode()

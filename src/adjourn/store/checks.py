@@ -5,6 +5,7 @@ Owns: the limits, their checks, and the wording of a lost race. Must never: open
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Final
@@ -29,7 +30,6 @@ _CONTROL = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
 _MAX_KNOWN = 4096
 known: set[str] = set()
 """Names that passed `check_name` lately; a hot path may look here before it calls."""
-_from_hex = bytes.fromhex
 
 
 def check_name(name: str) -> None:
@@ -51,13 +51,13 @@ def check_name(name: str) -> None:
     known.add(name)
 
 
-def is_digest(digest: str) -> bool:
-    """Whether this is a SHA-256 as the stores spell it: 64 lower-case hex digits."""
-    try:
-        # Twice as fast as looking at each character; the length rules out the spaces fromhex() would skip.
-        return len(digest) == 64 and _from_hex(digest).hex() == digest
-    except (ValueError, TypeError):
-        return False
+match_digest = re.compile("[0-9a-f]{64}").fullmatch
+"""Matches a SHA-256 as the stores spell it: 64 lower-case hex digits."""
+
+
+def is_digest(digest: object) -> bool:
+    """Whether this is a SHA-256 as the stores spell it."""
+    return isinstance(digest, str) and match_digest(digest) is not None
 
 
 def check_digest(digest: str) -> None:

@@ -64,7 +64,7 @@ _CUT_ATTEMPTS = 3
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 _new_entry = partial(_new_tuple, Entry)
 _identity = sqlite_file.identity
-_is_digest, _MAX_ENTRY = checks.is_digest, checks.MAX_ENTRY
+_match_digest, _MAX_ENTRY = checks.match_digest, checks.MAX_ENTRY
 
 
 class SqliteStore:
@@ -132,7 +132,7 @@ class SqliteStore:
         rows: list[Any] = []
         size = 0
         for digest, data in entries:
-            if type(data) is not bytes or len(data) > _MAX_ENTRY or not _is_digest(digest):
+            if type(data) is not bytes or len(data) > _MAX_ENTRY or not _match_digest(digest):
                 checks.check_append(stream, entries, refs, blobs)
             position += 1
             rows += (position, digest, data)
@@ -271,8 +271,10 @@ class SqliteStore:
                 raise sqlite_file.failure(self.path, error) from error
             except (OverflowError, UnicodeEncodeError):
                 return False  # no stream has such a head
-            self._count(size)
-        if written:
+            self._pages += 2 + (size >> 12)
+            if self._pages > PAGES:
+                self._copy_log()
+        if written and self._watchers:
             self._ring()
         return bool(written)
 
@@ -431,10 +433,13 @@ class SqliteStore:
 
     def _count(self, size: int) -> None:
         """Estimate the pages that `size` bytes add to the log, and have it copied in time. The lock is held."""
-        self._pages += 2 + (
-            size >> 12
-        )  # the last page of the table, the one above it, and those that are begun
-        if self._pages > PAGES and self._copier.start():
+        # the last page of the table, the one above it, and those that are begun
+        self._pages += 2 + (size >> 12)
+        if self._pages > PAGES:
+            self._copy_log()
+
+    def _copy_log(self) -> None:
+        if self._copier.start():
             self._pages = 0
 
     def _ring(self) -> None:

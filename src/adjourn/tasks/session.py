@@ -28,7 +28,7 @@ from adjourn.tasks.decision import (
     decide,
     shown_params,
 )
-from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease
+from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
 from adjourn.tasks.task import SYSTEM, Fact, Task
 from adjourn.text import preview
@@ -54,7 +54,6 @@ class Batch(msgspec.Struct):
     """
 
     ledger: Ledger
-    now: int
     refs: dict[str, str | None] = {}
     facts: list[Fact] = []
     decided: list[Admitted] = []
@@ -86,10 +85,6 @@ class Session(TaskLease):
         """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""
         self.policy = policy
 
-    def is_verified_for(self, calls: Sequence[ToolRequest]) -> bool:
-        """Whether calls can be decided on without verifying the history first."""
-        return self.task.is_verified or not any(call.effectful for call in calls)
-
     def admit(
         self, calls: Sequence[ToolRequest], forward: Callable[[list[Admitted]], None] | None = None
     ) -> list[Admitted]:
@@ -99,7 +94,7 @@ class Session(TaskLease):
         what is forwarded so stays allowed while this session holds the task. Raises `HeldError` when another client took over,
         `StoreError` when nothing can be written, `IntegrityError` when the history was changed; then nothing else may be forwarded.
         """
-        if not self.is_verified_for(calls):
+        if not self.task.is_verified and any(call.effectful for call in calls):
             self.task.check_history()
         with self._lock:
             if self._fenced:
@@ -116,18 +111,21 @@ class Session(TaskLease):
         forward: Callable[[list[Admitted]], None] | None = None,
     ) -> list[Admitted]:
         """Decide on calls at one ledger and write what that comes to. `prepare` may add to a batch before its first call."""
-        batch = Batch(ledger=self.task.ledger, now=0)
+        batch = Batch(ledger=self.task.ledger)
         first = self._calls
-        durable = any(call.effectful for call in calls)
+        durable = False
+        for call in calls:
+            durable = durable or call.effectful
         is_early = not (durable or self.policy.counts)
 
         def build(ledger: Ledger) -> list[Fact]:
             nonlocal batch
-            self.check_held(ledger)
+            if self.id not in ledger.sessions or ledger.moved:
+                self._check_held_after(ledger, is_sent=batch.is_sent)
             if batch.is_sent:
                 return batch.facts
             self._calls = first
-            batch = Batch(ledger=ledger, now=self.task.clock())
+            batch = Batch(ledger=ledger)
             if prepare is not None:
                 prepare(batch)
             for call in calls:
@@ -145,6 +143,15 @@ class Session(TaskLease):
             self.task.commit(build, durable=durable, refs=lambda _: batch.refs)
         return batch.decided
 
+    def _check_held_after(self, ledger: Ledger, *, is_sent: bool) -> None:
+        """`check_held`; calls that were forwarded already cannot be made in another task."""
+        try:
+            self.check_held(ledger)
+        except TaskSwitchedError as error:
+            if is_sent:
+                raise HeldError(error.message, error.remedy) from None
+            raise
+
     def _decide(self, batch: Batch, call: ToolRequest) -> None:
         """Decide on one call of a batch, after those before it."""
         policy, ledger = self.policy, batch.ledger
@@ -155,7 +162,7 @@ class Session(TaskLease):
             policy,
             ledger,
             call,
-            now=batch.now,
+            now=self.task.now,
             spent=batch.spent,
             counted=batch.counted,
             auto_confirm=self._auto_confirm,
@@ -194,7 +201,9 @@ class Session(TaskLease):
         self._calls += 1
         admitted = Admitted(decision, f"{self.id}.{self._calls}")
         facts = batch.facts
-        self._learn(batch, call)
+        known = batch.ledger.definitions.get(f"{call.server} {call.tool}", "")
+        if call.definition != known:
+            self._learn(batch, call)
         if decision.auto:
             facts.append(Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
         if decision.observed is not None:
@@ -229,7 +238,7 @@ class Session(TaskLease):
         del claim  # nothing is claimed before the answer
         self._learn(batch, call)
         known = (*batch.ledger.approvals.values(), *batch.asked)
-        approval, required = question(call, decision, known, batch.now)
+        approval, required = question(call, decision, known, self.task.now)
         if required is not None:
             batch.asked.append(approval)
             batch.facts.append(Fact(required, self.actor, self.id))
@@ -249,11 +258,11 @@ class Session(TaskLease):
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
         """
-        facts = [Fact(data, SYSTEM, self.id) for data in settled]
         if later:
-            for fact in facts:
-                self.task.defer(fact)
-        elif facts:
+            for data in settled:
+                self.task.defer(Fact(data, SYSTEM, self.id))
+            return
+        if facts := [Fact(data, SYSTEM, self.id) for data in settled]:
             self.task.commit(
                 lambda _: facts,
                 durable=bool(answers),

@@ -8,7 +8,7 @@ a history that the sealed fold, the kept head (`heads`) or its own ledger contra
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from threading import RLock
@@ -21,7 +21,7 @@ from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, 
 from adjourn.store import EMPTY, NO_REFS, Entry, Head, Store
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.retry import append_with_retry
+from adjourn.tasks.retry import PermanentConflictError, append_with_retry
 from adjourn.tasks.verified import following
 from adjourn.text import without_secrets
 
@@ -49,6 +49,7 @@ class AppendedEvent(NamedTuple):
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 Builder = Callable[[Ledger], Sequence[Fact]]
+Refs = Callable[[list[AppendedEvent]], Mapping[str, str | None]]
 
 
 def check_task_id(task: str) -> str:
@@ -73,9 +74,12 @@ class Task:
         self._folded = -1
         self._unread = EMPTY
         """Where the cached fold ends that the ledger began from: no event up to there was read by this process."""
+        self.is_verified = True
+        """Whether this process has verified all events, those that the cached fold stands for included."""
         self._deferred: list[Fact] = []
         self._durable: KeptHead | None = None
         """The last position that this process knows to be on disk, unless it is kept already."""
+        self.now = 0
         self.stamp = ""
         self.ledger = self._load()
         self.refresh()
@@ -100,11 +104,6 @@ class Task:
                 ledger.apply(event, entry.hash, data_of(event))
             return ledger
 
-    @property
-    def is_verified(self) -> bool:
-        """Whether this process has verified all events, those that the cached fold stands for included."""
-        return self._unread is EMPTY
-
     def check_history(self) -> None:
         """Verify the events that the cached fold stood for, once: 3 us each. Raises `IntegrityError` naming the first that was
         changed. Later events are verified as they are read.
@@ -114,6 +113,7 @@ class Task:
                 for _ in following(self.store, self.id, 0, self._unread):
                     pass
                 self._unread = EMPTY
+                self.is_verified = True
 
     @property
     def head(self) -> Head:
@@ -126,16 +126,23 @@ class Task:
         build: Builder,
         *,
         durable: bool = True,
-        refs: Callable[[list[AppendedEvent]], dict[str, str | None]] | None = None,
+        refs: Refs | None = None,
         blobs: Sequence[bytes] = (),
     ) -> list[AppendedEvent]:
-        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction.
+        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction, with the refs that `refs`
+        makes of the events.
 
         When another process appended first, the ledger is refreshed and `build` is called again: it must have no side
-        effects beyond its own result; `stamp` is the time its facts will carry, `blobs` may be filled by it. Facts
+        effects beyond its own result; `now` (milliseconds) and `stamp` are the time its facts will carry, `blobs` may be filled by it. Facts
         are in the ledger when this returns. Raises `StoreError`.
         """
         with self.lock:
+            try:
+                return self._append(build, durable, refs, blobs)
+            except PermanentConflictError:
+                raise
+            except ConflictError:
+                self._catch_up()
             return append_with_retry(
                 partial(self._append, build, durable, refs, blobs),
                 f"task {self.id}",
@@ -146,12 +153,13 @@ class Task:
         self,
         build: Builder,
         durable: bool,
-        refs: Callable[[list[AppendedEvent]], dict[str, str | None]] | None,
+        refs: Refs | None,
         blobs: Sequence[bytes],
     ) -> list[AppendedEvent]:
         """Append what is due at the head that the ledger knows. Raises `ConflictError` where the store has another."""
         ledger = self.ledger
-        self.stamp = timestamp(self.clock())
+        self.now = self.clock()
+        self.stamp = timestamp(self.now)
         facts = build(ledger)
         if self._deferred:
             facts = [*self._deferred, *facts]
@@ -163,7 +171,7 @@ class Task:
             return []
         written, entries = self._encode(facts)
         changes = refs(written) if refs else NO_REFS
-        head = Head(ledger.seq, ledger.hash)
+        head = _new_tuple(Head, (ledger.seq, ledger.hash))
         self.store.append(self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable)
         for event, event_hash in written:
             ledger.apply(event, event_hash, event.data)
@@ -265,6 +273,7 @@ class Task:
                 self._check_reaches(ledger.seq, ledger.hash, "its own cached fold was made at")
                 self._folded = ledger.seq
                 self._unread = Head(ledger.seq, ledger.hash)
+                self.is_verified = False
                 return ledger
         return Ledger(task=self.id)
 

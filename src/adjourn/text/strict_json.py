@@ -22,7 +22,7 @@ MAX_VALUES = 500_000
 _MAX_SHOWN = 100
 _MAX_KEPT = 1000
 """Characters of keys whose verdict is kept."""
-_BLANKS = b" \t\n\r"
+BLANKS = b" \t\n\r"
 _NO_WIDTH = frozenset(chr(code) for code in (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10)))
 """Beside control and format characters."""
 
@@ -119,7 +119,7 @@ def _check_objects(value: object) -> None:
 def check_text(text: bytes, keys: int) -> None:
     """Raises `InvalidError` where a JSON text that decodes to this number of keys has a key twice in an object."""
     # Such a key is decoded once. A text that begins like the end of a key looks like one, too.
-    if text.translate(None, _BLANKS).count(b'":') != keys:
+    if text.translate(None, BLANKS).count(b'":') != keys:
         _check_pairs(text)
 
 

@@ -80,7 +80,14 @@ def reason_for(found: str) -> tuple[str, str]:
 def _read(arguments: object, places: ProtectedPlaces, working_directory: str) -> str | None:
     base = working_directory or places.root
     for key, value in _texts(arguments):
-        if isinstance(value, str) and key not in TARGET_KEYS and not _means_more(value):
+        if (
+            type(value) is str
+            and key not in TARGET_KEYS
+            and not (
+                # it may be another path than just what it says
+                value[:1] == "~" or value[:5].lower() == "file:" or value != value.strip() or "\0" in value
+            )
+        ):
             if key not in CONTENT_KEYS and places.opens_private(
                 f"{base}/{value}" if value[:1] != "/" else value
             ):
@@ -93,11 +100,6 @@ def _read(arguments: object, places: ProtectedPlaces, working_directory: str) ->
         if found and (places.is_private(found) or key in TARGET_KEYS):
             return found
     return None
-
-
-def _means_more(text: str) -> bool:
-    """Whether a text may be another path than just what it says."""
-    return text[:1] == "~" or text[:5].lower() == "file:" or text != text.strip() or "\0" in text
 
 
 # --- a call with effects

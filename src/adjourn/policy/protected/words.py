@@ -47,7 +47,7 @@ _PATH_KEYS = frozenset(
     ("source", "src", "destination", "dest", "dst", "target", "cwd", "root", "workdir", "writes", "uri")
 )
 _PATH_ENDINGS = ("path", "paths", "file", "files", "filename", "filenames", "directory", "dir", "folder")
-_MAX_KEY = 64
+MAX_KEY = 64
 
 _REMOVING = frozenset((
     "clean", "clear", "del", "delete", "destroy", "drop", "erase", "move", "mv", "prune", "purge", "rd", "relocate", "remove",
@@ -67,11 +67,12 @@ _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 def argument_key(name: str) -> str:
     """An argument's name as the lists above have it: `File_Path`, `file-path` and `filePath` are `filepath`."""
-    return _folded(name) if len(name) <= _MAX_KEY else name
+    return folded_name(name) if len(name) <= MAX_KEY else name
 
 
 @lru_cache(maxsize=4096)
-def _folded(name: str) -> str:
+def folded_name(name: str) -> str:
+    """`argument_key` of a name of at most `MAX_KEY` characters."""
     return fold_key(name).replace("_", "").replace("-", "")
 
 

@@ -47,12 +47,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     require: Sequence[Rule] = ()
     goal: str = ""
     name: str = ""
-    _tools: dict[str, ToolRules] = {}
+    tools: dict[str, ToolRules] = {}
 
     def __post_init__(self) -> None:
         for name in (*_LOOKED_UP, "require"):
             msgspec.structs.force_setattr(self, name, tuple(getattr(self, name)))
-        msgspec.structs.force_setattr(self, "_tools", {})
+        msgspec.structs.force_setattr(self, "tools", {})
         msgspec.structs.force_setattr(self, "percents", tuple(sorted(set(self.percents))))
         msgspec.structs.force_setattr(self, "budgets", MappingProxyType(dict(self.budgets)))
 
@@ -81,14 +81,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Where a rule with a scope or a condition names the tool the answer is the strict one: such a deny denies the
         whole tool, such an allow allows nothing. A caller that knows the arguments asks `judge_call`.
         """
-        return self._tool(tool).strict
+        return self.rules_of(tool).strict
 
     def judge_open(self, name: str) -> RuleVerdict:
         """The verdict on a name that is allowed unless a rule names it: `mcp.*` requests, `aex.*` and `adjourn.*` meta-tools.
 
         `deny *` names it too; `confirm` names it only by a pattern that itself begins with one of these.
         """
-        return self._tool(name).strict_open
+        return self.rules_of(name).strict_open
 
     def judge_call(
         self,
@@ -109,7 +109,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Of several rules that ask, the first is given, with the shortest time, with `deny` if any of them says so, and
         with the first name that any of them gives.
         """
-        rules = self._tools.get(tool) or self._tool(tool)
+        rules = self.tools.get(tool) or self.rules_of(tool)
         if not rules.guarded:
             return rules.strict_open if named_only else rules.strict
         judge = rules.judge_open if named_only else rules.judge
@@ -117,11 +117,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def looks_at_arguments(self, tool: str) -> bool:
         """Whether a rule with a scope or a condition names the tool, so that `judge` is not enough."""
-        return self._tool(tool).guarded
+        return self.rules_of(tool).guarded
 
     def visible(self, tool: str) -> bool:
         """Whether some call of the tool could be allowed: what a listing of tools keeps."""
-        rules = self._tool(tool)
+        rules = self.rules_of(tool)
         return bool(rules.allowed) and all(guard is not None for _, guard in rules.denied)
 
     def grants(self, pattern: str) -> bool:
@@ -147,23 +147,24 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The first rule that asks for a checkpoint before a call of the tool."""
         return next((rule for rule, _ in self._sets["checkpoints"].naming(fold(tool))), None)
 
-    def _tool(self, name: str) -> ToolRules:
-        found = self._tools.get(name)
+    def rules_of(self, name: str) -> ToolRules:
+        """The rules that name a tool; kept in `tools` from now on."""
+        found = self.tools.get(name)
         if found is None:
-            if len(self._tools) >= CACHE_MAX:
-                self._tools.clear()
+            if len(self.tools) >= CACHE_MAX:
+                self.tools.clear()
             folded = fold(name)
             found = ToolRules(
                 self._sets["deny"].naming(folded),
                 self._sets["allow"].naming(name),
                 self._sets["confirm"].naming(folded),
             )
-            self._tools[name] = found
+            self.tools[name] = found
         return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "_tools"
+            getattr(self, name) == getattr(other, name) for name in self.__struct_fields__ if name != "tools"
         )
 
     def __hash__(self) -> int:

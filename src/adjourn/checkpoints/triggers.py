@@ -9,7 +9,7 @@ each: a later checkpoint takes the name of the earlier one, which stays in the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from adjourn.aex import Policy
@@ -147,11 +147,8 @@ class GuardedSession(Session):
                 watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
         return notes + _make_due(self, watch) if watch.has_budgets else notes
 
-    def admit(
-        self, calls: Sequence[ToolRequest], forward: Callable[[list[Admitted]], None] | None = None
-    ) -> list[Admitted]:
-        """Decide on calls as `Session.admit` does, and remember the allowed ones that have a checkpoint before them."""
-        decided = super().admit(calls, forward)
+    def remember(self, calls: Sequence[ToolRequest], decided: Sequence[Admitted]) -> None:
+        """Take in which of the calls that have a checkpoint before them were allowed."""
         watch = self._watch
         if watch is not None and watch.made:
             for call, one in zip(calls, decided, strict=True):
@@ -159,7 +156,6 @@ class GuardedSession(Session):
                 if guarded is not None and one.call:
                     watch.guarded[one.call] = guarded
             watch.made.clear()
-        return decided
 
     def checkpoint_after(self, facts: Iterable[kinds.ToolSettled] = ()) -> list[str]:
         """Make the checkpoints that are due once calls are settled. Returns notes. Raises what `checkpoint.create` raises."""

@@ -302,9 +302,11 @@ class ClientContext:
                 placed = self._prepare(session, calls)
                 for note in session.checkpoint_before(placed):
                     self._on_event("page", note)
-                return session, session.admit(placed)
+                decided = session.admit(placed)
             except TaskSwitchedError:
                 continue
+            session.remember(placed, decided)
+            return session, decided
         raise ConflictError("the task switched repeatedly during this call", "retry")
 
     def admit_quickly(
@@ -326,7 +328,10 @@ class ClientContext:
         try:
             if self._broken or self._behind or session not in self._compared or session.policy.is_guarded:
                 calls = self._prepare(session, calls)
-            if session.is_due_before(calls):
+            looks = session.policy.counts
+            for call in calls:
+                looks = looks or call.effectful
+            if looks and session.is_due_before(calls):
                 return None
             return session, session.admit(calls, partial(forward, session))
         except TaskSwitchedError:

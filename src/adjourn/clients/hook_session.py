@@ -78,6 +78,8 @@ class Decided(NamedTuple):
 class HookSession(GuardedSession):
     """The one session of all hook processes of one client on a task, as one of these processes sees it."""
 
+    verifies = False  # each call is another process; the history is verified when the client's session starts
+
     def __init__(
         self,
         task: Task,
@@ -106,7 +108,7 @@ class HookSession(GuardedSession):
         self.ensure_open()
         self.notes += self.checkpoint_before([call])
         self._call_name = name
-        [admitted] = self._admit([call], prepare=partial(self._settle_asked, call))
+        [admitted] = self.admit([call], prepare=partial(self._settle_asked, call))
         verdict = self.policy.judge_call(call.tool, call.given, call.paths, call.matcher)
         return Decided(admitted.decision, str(verdict.rule))
 

@@ -68,24 +68,26 @@ def read(line: bytes) -> tuple[bytes, Reply]:
         ):  # blank space, since no text holds one; some peers end lines there
             line = line.replace(b"\r", b" ")
             reply = _decode(line)
-        return (line, reply) if _is_plain(line, reply) else _read_members(line)
+        value = reply.result if reply.error is UNSET else reply.error
+        if type(value) is msgspec.Raw and reply.method is UNSET:
+            begin = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(reply.id)
+            if (len(begin) + len(value) + 2 == len(line) and line.startswith(begin)) or _is_plain(
+                line, reply, value
+            ):
+                return line, reply
+        return _read_members(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
     except RecursionError:
         raise FrameError(PARSE_ERROR, "nested too deeply") from None
 
 
-def _is_plain(line: bytes, reply: Reply) -> bool:
+def _is_plain(line: bytes, reply: Reply, value: msgspec.Raw) -> bool:
     """Whether the line is an answer of three members. That each stands once is plain from their lengths."""
-    value = reply.result if reply.error is UNSET else reply.error
-    if not isinstance(value, msgspec.Raw) or reply.method is not UNSET or not is_id(reply.id):
+    if not is_id(reply.id):
         return False
-    size = len(value)
-    usual = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(reply.id)
-    if line.startswith(usual) and len(usual) + size + 2 == len(line):
-        return True
     before = _before(line)
-    after = _after(line, before.end() + size) if before is not None else None
+    after = _after(line, before.end() + len(value)) if before is not None else None
     return before is not None and after is not None and (before[1] is None) != (after[1] is None)
 
 

@@ -5,8 +5,6 @@ Owns: these, for every way that calls come in. Must never: decide.
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 import msgspec
 
 from adjourn.errors import InvalidError
@@ -25,7 +23,8 @@ def spellings(name: str) -> tuple[str, str]:
     return name, name.replace(".", "_")
 
 
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
+"""The canonical JSON of a value that `text.survey` found to be plain."""
 _OWN = {spelling: name for name in META_TOOLS for spelling in spellings(name)}
 
 
@@ -34,13 +33,11 @@ def meta_tool(tool: str) -> str:
     return _OWN.get(tool, "")
 
 
-def arguments_digest(arguments: object, *, is_plain: bool = False) -> str:
+def arguments_digest(arguments: object) -> str:
     """SHA-256 of the canonical JSON; of a sorted encoding for the few values that RFC 8785 cannot hold.
 
-    `is_plain`: the sorted encoding is known to be canonical (`text.survey`). Raises `InvalidError` for what is no JSON.
+    Raises `InvalidError` for what is no JSON.
     """
-    if is_plain:
-        return sha256(_encode_sorted(arguments)).hexdigest()
     try:
         return digest(canonical(arguments))
     except InvalidError:

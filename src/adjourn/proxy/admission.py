@@ -6,8 +6,9 @@ Owns: the order in which lines reach the server. Must never: let through what it
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from time import time_ns
 from typing import TypeVar
 
 import msgspec
@@ -19,13 +20,13 @@ from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.policy import judge
 from adjourn.proxy.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
-from adjourn.proxy.calls import GIVEN_BACK, is_ours
+from adjourn.proxy.calls import GIVEN_BACK, TASK_META, ToolPlan, call_of, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.loop import Outcome
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.request import Request
-from adjourn.tasks import Admitted, Ask, Block, Continue, Forward, RecordedAnswer, ToolRequest
+from adjourn.tasks import SYSTEM, Admitted, Ask, Block, Continue, Fact, Forward, RecordedAnswer, ToolRequest
 
 _T = TypeVar("_T")
 
@@ -81,10 +82,26 @@ class Admission:
         """Refuse a request."""
         self.answer(request, self._connection.refusal(request, block))
 
-    def queue(self, request: Request) -> None:
-        """Decide on a request's call with the next `flush`."""
+    def queue(self, request: Request, plan: ToolPlan) -> bool:
+        """Decide on a request's call with the next `flush`. False where it has to be given again, once no longer busy."""
+        params = request.params
+        task = request.meta.get(TASK_META) if request.meta else None
+        # it may be of another task, and sees what came before it as done
+        alone = task or plan.tool in DEFINITIONS or "requestState" in params
+        if alone:
+            self.flush()
+            if self.busy:
+                return False
+        request.task = task if type(task) is str else ""
+        request.call = call_of(plan, request, self._connection)
+        if "requestState" in params and (block := self._confirmations.take_answer(request, request.call)):
+            self.refuse(request, block)
+            return True
         self._calls.append((request, len(self._lines)))
         self._lines.append(b"")  # its place among the lines that pass, to keep their order
+        if alone:
+            self.flush()
+        return True
 
     def call_meta_tool(self, request: Request, name: str) -> None:
         """Carry out a meta-tool that needs no decision. It sees what came before it as done."""
@@ -92,11 +109,25 @@ class Admission:
 
     def flush(self) -> None:
         """Decide on what is queued, and send all. May be busy when it returns; then it goes on by itself."""
-        if self._calls:
-            calls, self._calls = self._calls, []
-            self._decide(calls)
-            if self.busy:
-                return
+        calls = self._calls
+        if calls:
+            self._calls = []
+            wanted: list[ToolRequest] = []
+            for request, _ in calls:
+                assert request.call is not None
+                wanted.append(request.call)
+            # readings that nothing counts go before they are written down
+            forward = partial(self._forward, calls, at_once=True)
+            try:
+                decided = self._context.admit_quickly(wanted, calls[0][0].task, forward)
+            except AdjournError as error:
+                self._undecided(calls, error)
+            else:
+                if decided is None:
+                    self._work(partial(self._admit, calls, wanted), lambda then: then())
+                    return
+                if not calls[0][0].is_sent:
+                    self._decided(calls, *decided)
         if self._lines or self._answers:
             self._send()
 
@@ -120,29 +151,6 @@ class Admission:
         self._send()
 
     # --- deciding
-
-    def _decide(self, calls: list[tuple[Request, int]]) -> None:
-        wanted: list[ToolRequest] = []
-        for request, _ in calls:
-            assert request.call is not None
-            wanted.append(request.call)
-        try:
-            decided = self._context.admit_quickly(wanted, calls[0][0].task, partial(self._forward_all, calls))
-        except AdjournError as error:
-            self._undecided(calls, error)
-            return
-        if decided is None:
-            self._work(partial(self._admit, calls, wanted), lambda then: then())
-        elif not calls[0][0].is_sent:
-            self._decided(calls, *decided)
-
-    def _forward_all(
-        self, calls: list[tuple[Request, int]], session: GuardedSession, admitted: list[Admitted]
-    ) -> None:
-        """Forward readings that nothing counts before they are written down."""
-        for (request, place), one in zip(calls, admitted, strict=True):
-            self._forward(request, place, one, session)
-        self._send()
 
     def _admit(self, calls: list[tuple[Request, int]], wanted: list[ToolRequest]) -> Callable[[], None]:
         """Decide, however long it takes. In the worker; what is returned is for the thread of the loop."""
@@ -206,30 +214,42 @@ class Admission:
             reason = f'tool "{call.tool}" was not called, since it could not be recorded: {error.message}'
             self.refuse(request, Block("store", reason, error.remedy))
 
-    def _forward(self, request: Request, place: int, admitted: Admitted, session: GuardedSession) -> None:
-        """Put the line of an admitted call in its place. Its answer is expected from now on."""
-        call = request.call
-        assert call is not None
-        line = request.raw
-        if "requestState" in request.params and not isinstance(admitted.decision, Continue):
-            state = request.params["requestState"]
-            if isinstance(state, str) and is_ours(state):
-                line = frames.without_params(line, GIVEN_BACK)
-        opened = session.task.ledger.open_calls.get(admitted.call)
-        request.session, request.call_id = session, admitted.call
-        request.effectful = call.effectful
-        request.kept = opened is not None and opened.once != ""
-        request.expect_answer("other" if call.named_only and opened is None else "call")
-        self._lines[place] = line
-        self._tracked.append(request)
-        self._connection.report.routine("tool.allowed", tool=call.tool, call=admitted.call)
+    def _forward(
+        self,
+        calls: Sequence[tuple[Request, int]],
+        session: GuardedSession,
+        admitted: Sequence[Admitted],
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Put the lines of admitted calls in their places. Their answers are expected from now on."""
+        opened = session.task.ledger.open_calls
+        for (request, place), one in zip(calls, admitted, strict=True):
+            call = request.call
+            assert call is not None
+            line = request.raw
+            if "requestState" in request.params and not isinstance(one.decision, Continue):
+                state = request.params["requestState"]
+                if isinstance(state, str) and is_ours(state):
+                    line = frames.without_params(line, GIVEN_BACK)
+            written = opened.get(one.call)
+            request.session, request.call_id = session, one.call
+            request.effectful = call.effectful
+            request.kept = written is not None and written.once != ""
+            request.expect_answer("other" if call.named_only and written is None else "call")
+            self._lines[place] = line
+            self._tracked.append(request)
+            told = {"tool": call.tool, "call": one.call}
+            self._connection.report.routine(("tool.allowed", "", told, time_ns(), False))
+        if at_once:
+            self._send()
 
     def _go_on(self, request: Request, place: int, admitted: Admitted, session: GuardedSession) -> None:
         """Do what was admitted."""
         if request.call is not None and request.call.tool in DEFINITIONS:
             self._answer_meta_tool(request, admitted, session)
         else:
-            self._forward(request, place, admitted, session)
+            self._forward([(request, place)], session, [admitted])
 
     def _answer_meta_tool(self, request: Request, admitted: Admitted, session: GuardedSession) -> None:
         name = request.call.tool if request.call is not None else ""
@@ -237,7 +257,8 @@ class Admission:
         def carry_out() -> bytes:
             line = self._meta.handle(request, name)
             if admitted.call in session.task.ledger.open_calls:
-                session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
+                settled = kinds.ToolSettled(call=admitted.call, outcome="ok")
+                session.task.deferred.append(Fact(settled, SYSTEM, session.id))
             return line
 
         self._work(carry_out, lambda line: self.answer(request, line))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from functools import partial
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.request import Request
 from adjourn.proxy.server_requests import ServerRequests
-from adjourn.tasks import MAX_ANSWER
+from adjourn.tasks import MAX_ANSWER, SYSTEM, Fact
 from adjourn.text import beginning
 
 UNSET = msgspec.UNSET
@@ -73,16 +74,11 @@ class Answers:
                 out += self._line(line)
             except Exception as error:  # one odd message must not take others along
                 self._report.event("proxy.bug", f"{type(error).__name__}: {error}")
-        settled, self._settled = self._settled, {}
         later, self._later = self._later, []
-        facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
+        looks = bool(self._settled)
         for request, _ in later:
-            if request.session is not None:
-                facts_of[request.session] = []
-        for session, (facts, answers) in settled.items():
-            facts_of[session] = facts
-            self._write(session, facts, answers)
-        due = [(session, facts) for session, facts in facts_of.items() if session.is_due_after(facts)]
+            looks = looks or (request.session is not None and request.session.policy.counts)
+        due = self._settle_all(later) if looks else []
         data = out[0] if len(out) == 1 else b"".join(out)
         if due:
             self.busy = True
@@ -91,7 +87,26 @@ class Answers:
             self._connection.client.send(data)
         for request, reply in later:  # not before the client has its answer
             if request.session is not None:
-                request.session.settle((_settlement(request, reply, self._now),), later=True)
+                settlement = Fact(_settlement(request, reply, self._now), SYSTEM, request.session.id)
+                request.session.task.deferred.append(settlement)
+
+    def _settle_all(
+        self, later: list[tuple[Request, Reply]]
+    ) -> list[tuple[GuardedSession, list[kinds.ToolSettled]]]:
+        """Write what has to be before anything is handed over. Returns the sessions with a checkpoint due, and their facts."""
+        facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
+        for request, _ in later:
+            if request.session is not None:
+                facts_of[request.session] = []
+        settled, self._settled = self._settled, {}
+        for session, (facts, answers) in settled.items():
+            facts_of[session] = facts
+            self._write(session, facts, answers)
+        return [
+            (session, facts)
+            for session, facts in facts_of.items()
+            if (facts or session.policy.counts) and session.is_due_after(facts)
+        ]
 
     def _write(
         self, session: GuardedSession, facts: list[kinds.ToolSettled], answers: dict[str, bytes]
@@ -100,7 +115,7 @@ class Answers:
             session.settle(facts, answers=answers)
         except AdjournError as error:
             self._report.event("store.error", str(error))
-            session.settle(facts, later=True)
+            session.task.deferred.extend(Fact(fact, SYSTEM, session.id) for fact in facts)
 
     def _hand_over(self, data: bytes) -> None:
         self.busy = False
@@ -136,7 +151,10 @@ class Answers:
         except Exception as error:  # one odd answer must not leave its request without any
             self._report.event("proxy.bug", f"{type(error).__name__}: {error}")
             line = frames.error(reply.id, frames.INTERNAL_ERROR, "the upstream's answer could not be handled")
-        return (self._connection.answer(request, line),)
+        if request.batch is not None or request.cancelled:
+            return (self._connection.answer(request, line),)
+        del self._connection.requests[request_id]
+        return (line,)
 
     def _answered(self, request: Request, reply: Reply, line: bytes) -> bytes:
         """Take note of an answer. Returns what the client gets."""
@@ -316,5 +334,9 @@ def _settlement(request: Request, reply: Reply, now: int) -> kinds.ToolSettled:
         elif head.isError is True:
             outcome = "tool-error"
     return kinds.ToolSettled(
-        answer=digest(raw), call=request.call_id, milliseconds=milliseconds, outcome=outcome, state=state
+        answer=sha256(raw).hexdigest(),
+        call=request.call_id,
+        milliseconds=milliseconds,
+        outcome=outcome,
+        state=state,
     )

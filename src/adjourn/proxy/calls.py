@@ -7,6 +7,7 @@ of a request.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from adjourn.aex import tool_name_ok
 from adjourn.log import digest
 from adjourn.mcp import frames
-from adjourn.policy import READING_VERBS, arguments_digest, meta_tool
+from adjourn.policy import READING_VERBS, arguments_digest, encode_sorted, meta_tool
 from adjourn.policy.protected import only_reads
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.request import Request
@@ -85,11 +86,13 @@ def plan_of(name: str, connection: Connection) -> ToolPlan | None:
     return plan
 
 
-def call_of(
-    plan: ToolPlan, request: Request, connection: Connection, arguments: dict[str, Any]
-) -> ToolRequest:
-    """The call that a request makes with these arguments."""
+def call_of(plan: ToolPlan, request: Request, connection: Connection) -> ToolRequest:
+    """The call that a request makes."""
     params = request.params
+    if request.method == "tools/call":
+        arguments = params.get("arguments") or {}
+    else:
+        arguments = {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
     beside: dict[str, Any] = {}
     if not params.keys() <= PLAIN:
         beside = beside_request(params)
@@ -100,7 +103,7 @@ def call_of(
     shown = preview(arguments) if plan.effectful or plan.is_named_only or beside else ""
     return ToolRequest(
         tool=plan.tool,
-        digest=arguments_digest(arguments, is_plain=request.plain),
+        digest=sha256(encode_sorted(arguments)).hexdigest() if request.plain else arguments_digest(arguments),
         effectful=plan.effectful,
         arguments=f"{shown} with {preview(beside)}" if beside else shown,
         state=digest(state.encode()) if isinstance(state, str) and not ours else "",
@@ -113,11 +116,6 @@ def call_of(
         definition=plan.definition,
         given=arguments,
     )
-
-
-def arguments_of(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request other than tools/call passes to the server, beside what only says how it travels."""
-    return {key: value for key, value in params.items() if key not in _BESIDE_THE_REQUEST}
 
 
 def beside_request(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from adjourn.log import kinds
 from adjourn.mcp import FrameError, frames
-from adjourn.policy.protected import protected_path, reason_for
+from adjourn.policy.protected import private_path, protected_path, reason_for
 from adjourn.proxy.admission import Admission
 from adjourn.proxy.approvals import Confirmations
-from adjourn.proxy.calls import TASK_META, ToolPlan, arguments_of, call_of, plan_of
+from adjourn.proxy.calls import ToolPlan, plan_of
 from adjourn.proxy.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.request import BatchAnswers, Request
 from adjourn.proxy.server_requests import ServerRequests
 from adjourn.tasks import MAX_SHOWN_TOOL, OF_CLIENT, Block, judge, method_refusal, rule_name
@@ -188,13 +187,14 @@ class Gate:
     def _other(self, request: Request) -> None:
         kind = _KINDS.get(request.method, "other")
         name = rule_name(request.method)
-        if kind == "other" and (place := protected_path(request.params, self._context.places, reads=True)):
+        if kind == "other" and (place := private_path(request.params, self._context.places)):
             self._protect(request, name, name, place)
             return
         verdict = judge(self._context.policy, request.method, OF_CLIENT)
         if verdict.effect != "allow" or verdict.confirm is not None:
             plan = ToolPlan(name, is_named_only=True, is_vendors=request.method not in OF_CLIENT)
-            self._queue(request, plan)
+            if not self.admission.queue(request, plan):
+                self._waiting.appendleft(request)
             return
         if kind == "initialize":
             self._greeted(request.params.get("clientInfo"), "legacy")
@@ -243,36 +243,21 @@ class Gate:
                 if self._is_first(request):
                     self.admission.call_meta_tool(request, plan.tool)
                 return
-        elif place := protected_path(arguments, self._context.places, tool=plan.tool, reads=plan.only_reads):
+        elif place := (
+            private_path(arguments, self._context.places)
+            if plan.only_reads
+            else protected_path(arguments, self._context.places, tool=plan.tool)
+        ):
             self._protect(request, f'tool "{plan.tool}"', plan.tool, place)
             return
-        self._queue(request, plan)
+        if not self.admission.queue(request, plan):
+            self._waiting.appendleft(request)
 
     def _protect(self, request: Request, what: str, tool: str, place: str) -> None:
         """Refuse a request that names a protected place."""
         may_not, remedy = reason_for(place)
         self._connection.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool[:MAX_SHOWN_TOOL]))
         self.admission.refuse(request, Block("protected", f"{what} {may_not}", remedy))
-
-    def _queue(self, request: Request, plan: ToolPlan) -> None:
-        params = request.params
-        task = request.meta.get(TASK_META) if request.meta else None
-        request.task = task if type(task) is str else ""
-        # it may be of another task, and sees what came before it as done
-        alone = task or plan.tool in DEFINITIONS or "requestState" in params
-        if alone and not self._is_first(request):
-            return
-        if plan.is_named_only and plan.tool not in DEFINITIONS:
-            given = arguments_of(params)
-        else:
-            given = params.get("arguments") or {}
-        request.call = call_of(plan, request, self._connection, given)
-        if "requestState" in params and (block := self._confirmations.take_answer(request, request.call)):
-            self.admission.refuse(request, block)
-            return
-        self.admission.queue(request)
-        if alone:
-            self.admission.flush()
 
     # --- small things
 

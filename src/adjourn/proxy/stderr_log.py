@@ -29,6 +29,9 @@ class StderrLog:
     def __init__(self, *, as_json: bool) -> None:
         self._json = as_json
         self._said: list[tuple[str, str, dict[str, Any], int, bool]] = []
+        self.routine = self._said.append
+        """Takes what happened as it should, to be written soon: `(event, "", data, nanoseconds, False)`, where `data` are names and
+        ids that were checked: nothing of them is hidden. No function of ours, since each call has one."""
         self._waiting: list[bytes] = []
         self._lock = Lock()
         self._room = poll()
@@ -39,17 +42,19 @@ class StderrLog:
         self._said.append((event, text, data, time.time_ns(), True))
         self.flush()
 
-    def routine(self, event: str, **data: Any) -> None:
-        """Something happened as it should. Written soon. `data` are names and ids that were checked: nothing of them is hidden."""
-        self._said.append((event, "", data, time.time_ns(), False))
-
     def flush(self) -> None:
         """Write what waits, as far as there is room: a client that never reads our stderr must not stop the work."""
         with self._lock:
             waiting = self._waiting
             said = self._said[:]
             del self._said[: len(said)]
-            waiting += [self._line(*saying) for saying in said[-MAX_WAITING:]]
+            for event, text, data, when, is_prose in said[-MAX_WAITING:]:
+                if is_prose or self._json:
+                    waiting.append(self._line(event, text, data, when))
+                else:
+                    waiting.append(
+                        f"adjourn: {event:<18} {' '.join(map('%s=%s'.__mod__, data.items()))}\n".encode()
+                    )
             with suppress(OSError):
                 while waiting and self._room.poll(0):
                     size, count = len(waiting[0]), 1
@@ -59,7 +64,7 @@ class StderrLog:
                     del waiting[:count]
             del waiting[:-MAX_WAITING]
 
-    def _line(self, event: str, text: str, data: dict[str, Any], when: int, prose: bool) -> bytes:
+    def _line(self, event: str, text: str, data: dict[str, Any], when: int) -> bytes:
         if self._json:
             told = data or ({"message": text} if text else {})
             stamp = timestamp(when // 1_000_000)
@@ -68,6 +73,4 @@ class StderrLog:
             ).decode()
             return visible_json(said).encode() + b"\n"
         shown = text or " ".join(map("%s=%s".__mod__, data.items()))
-        if prose:
-            shown = visible_line(without_secrets(shown))
-        return f"adjourn: {event:<18} {shown}\n".encode()
+        return f"adjourn: {event:<18} {visible_line(without_secrets(shown))}\n".encode()

@@ -157,7 +157,7 @@ class Journal:
         """Record the result of a step without a call; False when an earlier session did so."""
         if outcome.step in self.history.passed:
             return False
-        self.task.defer(Fact(outcome, SYSTEM, self.session.id))
+        self.task.deferred.append(Fact(outcome, SYSTEM, self.session.id))
         self._waiting += 1
         if self._waiting >= MAX_WAITING:
             self.task.flush()

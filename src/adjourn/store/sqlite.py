@@ -111,7 +111,7 @@ class SqliteStore:
         """Where the file is, the same text for every process that opens it."""
         return f"sqlite:{os.path.realpath(self.path)}"
 
-    def append(
+    def append(  # noqa: C901, PLR0912, PLR0915  # one pass, on the path of every call
         self,
         stream: str,
         entries: Sequence[Entry],
@@ -147,8 +147,34 @@ class SqliteStore:
             rows += () if seq < 0 else (base + seq, after)
         else:
             raise checks.head_moved(stream, expect, self.head(stream))
-        if not self._insert(statement, rows, durable=durable, size=size):
+        if self._pages > PAGES:  # the copy that is going on has fallen behind
+            self._copier.wait()
+        with self._lock:
+            cursor = self._cursor
+            if cursor is None:
+                raise sqlite_file.read_only(self.path)
+            try:
+                if durable is not self._durable:
+                    self._set_durable(cursor, durable)
+                if durable:
+                    self._check_files()
+                elif (found := os.stat(self.path)) and (found.st_dev, found.st_ino) != self._files[0]:
+                    raise sqlite_file.replaced(self.path)
+                written = cursor.execute(statement, rows).rowcount
+            except OSError:
+                raise sqlite_file.replaced(self.path) from None
+            except (sqlite3.IntegrityError, OverflowError, UnicodeEncodeError):
+                written = 0  # a position is taken, or no stream has such a head
+            except sqlite3.Error as error:
+                raise sqlite_file.failure(self.path, error) from error
+            else:
+                self._pages += 2 + (size >> 12)
+                if self._pages > PAGES:
+                    self._copy_log()
+        if not written:
             raise checks.head_moved(stream, expect, self.head(stream))
+        if self._watchers:
+            self._ring()
         head: Head = _new_tuple(Head, (seq + len(entries), digest))
         if len(self._seen) > _MAX_SEEN:
             self._seen.clear()
@@ -251,32 +277,6 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise sqlite_file.failure(self.path, error) from error
         self._ring()
-
-    def _insert(self, statement: str, values: Sequence[Any], *, durable: bool, size: int) -> bool:
-        """One statement, one transaction. False when the head it wants to follow is not the head."""
-        if self._pages > PAGES:  # the copy that is going on has fallen behind
-            self._copier.wait()
-        with self._lock:
-            cursor = self._cursor
-            if cursor is None:
-                raise sqlite_file.read_only(self.path)
-            try:
-                if durable is not self._durable:
-                    self._set_durable(cursor, durable)
-                self._check_files(log=durable)
-                written = cursor.execute(statement, values).rowcount
-            except sqlite3.IntegrityError:
-                return False  # a position is taken
-            except sqlite3.Error as error:
-                raise sqlite_file.failure(self.path, error) from error
-            except (OverflowError, UnicodeEncodeError):
-                return False  # no stream has such a head
-            self._pages += 2 + (size >> 12)
-            if self._pages > PAGES:
-                self._copy_log()
-        if written and self._watchers:
-            self._ring()
-        return bool(written)
 
     def _append_many(
         self,
@@ -382,7 +382,7 @@ class SqliteStore:
             try:
                 if durable is not self._durable:
                     self._set_durable(cursor, durable)
-                self._check_files(log=True)
+                self._check_files()
                 cursor.execute("BEGIN IMMEDIATE")
                 try:
                     yield cursor
@@ -395,17 +395,11 @@ class SqliteStore:
             except sqlite3.Error as error:
                 raise sqlite_file.failure(self.path, error) from error
 
-    def _check_files(self, *, log: bool) -> None:
-        """Refuse to write into a file that nobody will open again: the one that the path names must be the one that is open.
-
-        With `log`, its write-ahead log as well, in which a commit is acknowledged.
+    def _check_files(self) -> None:
+        """Refuse to write into files that nobody will open again: those that the path names must be the ones that are open, the
+        database and the write-ahead log in which a commit is acknowledged.
         """
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            raise sqlite_file.replaced(self.path) from None
-        file, log_file = self._files
-        if (found.st_dev, found.st_ino) != file or (log and _identity(self._log) != log_file):
+        if (_identity(self.path), _identity(self._log)) != self._files:
             raise sqlite_file.replaced(self.path)
 
     def _set_durable(self, cursor: sqlite3.Cursor, durable: bool) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     )
     from adjourn.tasks.ledger import AT_SHARE, Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
     from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, is_vendors, judge, method_refusal, rule_name
-    from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_turn
+    from adjourn.tasks.retry import PermanentConflictError, append_with_retry
     from adjourn.tasks.session import (
         MAX_SHOWN_TOOL,
         Admitted,
@@ -119,7 +119,6 @@ __all__ = [
     "settle_doubt",
     "tasks_of",
     "usable_approval",
-    "wait_turn",
 ]
 
 if not TYPE_CHECKING:
@@ -154,7 +153,7 @@ if not TYPE_CHECKING:
             ),
             "ledger": ("AT_SHARE", "Approval", "Ledger", "OpenCall", "OpenSession", "rate_of", "rate_used"),
             "methods": ("OF_CLIENT", "OF_SERVER", "is_vendors", "judge", "method_refusal", "rule_name"),
-            "retry": ("PermanentConflictError", "append_with_retry", "wait_turn"),
+            "retry": ("PermanentConflictError", "append_with_retry"),
             "session": (
                 "Admitted",
                 "Batch",

@@ -156,8 +156,11 @@ def decide(
     that was counted already has a `spent` of -1. `claim` is what is known of the effect, for a tool that a `once` rule
     names.
     """
+    rules = policy.tools.get(call.tool) or policy.rules_of(call.tool)
     is_open = call.named_only and not call.vendor
-    verdict = policy.judge_call(call.tool, call.given, call.paths, call.matcher, named_only=is_open)
+    verdict = rules.strict_open if is_open else rules.strict
+    if rules.guarded:
+        verdict = (rules.judge_open if is_open else rules.judge)(call.given, call.paths, call.matcher)
     refused = None
     if verdict.effect != "allow" or call.state or claim is not None:
         refused = _refusal(policy, ledger, call, verdict, claim)

@@ -136,9 +136,17 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
             self.tree.settle()
         self.seq = event.seq
         self.hash = event_hash
-        if event.timestamp != self.touched:
-            self.worked += _pause(self.touched, event.timestamp)
-            self.touched = event.timestamp
+        stamp, before = event.timestamp, self.touched
+        if stamp != before:
+            if (
+                stamp[:19] == before[:19]
+                and (passed := stamp[20:23]).isdecimal()
+                and before[20:23].isdecimal()
+            ):
+                self.worked += max(0, int(passed) - int(before[20:23]))  # within a second, as nearly always
+            else:
+                self.worked += _pause(before, stamp)
+            self.touched = stamp
         rule = _RULES.get(type(data))
         if rule is not None:
             rule(self, event, data)
@@ -147,11 +155,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
 def _pause(before: str, after: str) -> int:
     """The milliseconds between two time stamps, as far as they count as work."""
     try:
-        if before[:17] == after[:17]:  # within a minute, as nearly always
-            passed = int(after[17:19] + after[20:23]) - int(before[17:19] + before[20:23])
-        else:
-            passed = milliseconds(after) - milliseconds(before)
-    except (ValueError, InvalidError):  # the first event, or one made elsewhere
+        passed = milliseconds(after) - milliseconds(before)
+    except InvalidError:  # the first event, or one made elsewhere
         return 0
     return min(max(passed, 0), PAUSE)
 

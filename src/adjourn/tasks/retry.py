@@ -9,6 +9,7 @@ Owns: how often a writer tries, and how long it waits in between. Must never: kn
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from os import urandom
 from time import sleep
 from typing import TypeVar
@@ -22,34 +23,32 @@ _T = TypeVar("_T")
 
 
 class PermanentConflictError(ConflictError):
-    """A conflict that another attempt cannot resolve, so `append_with_retry` raises it at once."""
+    """A conflict that another attempt cannot resolve, so that it is raised at once."""
 
 
-def append_with_retry(
-    attempt: Callable[[], _T], stream: str, *, catch_up: Callable[[], object] | None = None
-) -> _T:
+def append_with_retry(attempt: Callable[[], _T], stream: str) -> _T:
     """Return what `attempt()` returns. It reads a head, decides, and appends to that head; a failed attempt leaves nothing behind.
 
-    Calls `attempt` again, at most `MAX_ATTEMPTS` times, while it raises `ConflictError`: another process appended first. Before
-    each new attempt, waits (`wait_turn`) and calls `catch_up`, which reads what the other process appended. `stream` names what
-    is written, for the error.
-
-    Raises `ConflictError` when every attempt lost, and at once whatever else `attempt` or `catch_up` raises, a
-    `PermanentConflictError` included.
+    Calls `attempt` again while it raises `ConflictError`: another process appended first. `stream` names what is written, for the
+    error. Raises what `wait_for_turn` raises, and at once whatever else `attempt` raises.
     """
-    for number in range(MAX_ATTEMPTS):
+    for number in count():
         try:
             return attempt()
-        except PermanentConflictError:
-            raise
-        except ConflictError:
-            wait_turn(number)
-        if catch_up is not None:
-            catch_up()
-    raise ConflictError(f"too many concurrent writers on {stream}", "retry")
+        except ConflictError as error:
+            wait_for_turn(error, number, stream)
+    raise AssertionError("the attempts never end")
 
 
-def wait_turn(attempt: int) -> None:
-    """From the fourth lost attempt on, sleep a random time of up to `MAX_WAIT_S`, so that other writers get their turn."""
+def wait_for_turn(error: ConflictError, attempt: int, stream: str) -> None:
+    """Make ready for another attempt after attempt number `attempt` (from 0) was lost. From the fourth lost one on, sleep a random
+    time of up to `MAX_WAIT_S`, so that other writers get their turn.
+
+    Raises the `error` if it is a `PermanentConflictError`, and `ConflictError` when `MAX_ATTEMPTS` were lost.
+    """
+    if isinstance(error, PermanentConflictError):
+        raise error
+    if attempt + 1 >= MAX_ATTEMPTS:
+        raise ConflictError(f"too many concurrent writers on {stream}", "retry")
     if attempt > 2:
         sleep(urandom(1)[0] / 255 * min(MAX_WAIT_S, 0.001 * 2**attempt))

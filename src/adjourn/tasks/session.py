@@ -54,7 +54,7 @@ class Batch(msgspec.Struct):
     """
 
     ledger: Ledger
-    refs: dict[str, str | None] = {}
+    refs: dict[str, str | None]
     facts: list[Fact] = []
     decided: list[Admitted] = []
     is_sent: bool = False
@@ -65,7 +65,9 @@ class Batch(msgspec.Struct):
 
 
 class Session(TaskLease):
-    """A sitting: a hold on a task, and calls under it."""
+    """A client's lease on a task, and the calls under it. `verifies`: the history is verified before a first call with effects."""
+
+    verifies = True
 
     def __init__(
         self,
@@ -85,62 +87,89 @@ class Session(TaskLease):
         """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""
         self.policy = policy
 
-    def admit(
-        self, calls: Sequence[ToolRequest], forward: Callable[[list[Admitted]], None] | None = None
+    def admit(  # noqa: C901, PLR0915  # one pass, on the path of every call
+        self,
+        calls: Sequence[ToolRequest],
+        forward: Callable[[list[Admitted]], None] | None = None,
+        prepare: Callable[[Batch], None] | None = None,
     ) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.
 
-        `forward` is called before that where every call passes, has no effect, and counts for nothing that others must see first;
+        `prepare` may add to the batch before its first call. `forward` is called before the intents are written where every call passes, has no effect, and counts for nothing that others must see first;
         what is forwarded so stays allowed while this session holds the task. Raises `HeldError` when another client took over,
         `StoreError` when nothing can be written, `IntegrityError` when the history was changed; then nothing else may be forwarded.
         """
-        if not self.task.is_verified and any(call.effectful for call in calls):
-            self.task.check_history()
-        with self._lock:
-            if self._fenced:
-                raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
-            if not self.is_open:
-                raise RefusedError(f"session {self.id} is not open", "start a new session")
-            return self._admit(calls, forward=forward)
-
-    def _admit(
-        self,
-        calls: Sequence[ToolRequest],
-        *,
-        prepare: Callable[[Batch], None] | None = None,
-        forward: Callable[[list[Admitted]], None] | None = None,
-    ) -> list[Admitted]:
-        """Decide on calls at one ledger and write what that comes to. `prepare` may add to a batch before its first call."""
-        batch = Batch(ledger=self.task.ledger)
-        first = self._calls
+        task, first = self.task, self._calls
+        refs: dict[str, str | None] = {}
+        batch = Batch(ledger=task.ledger, refs=refs)
         durable = False
         for call in calls:
             durable = durable or call.effectful
-        is_early = not (durable or self.policy.counts)
+        if durable and self.verifies and not task.is_verified:
+            task.check_history()
+        is_early = forward is not None and not (durable or self.policy.counts)
 
-        def build(ledger: Ledger) -> list[Fact]:
+        def build(ledger: Ledger) -> list[Fact]:  # noqa: C901  # as above
             nonlocal batch
             if self.id not in ledger.sessions or ledger.moved:
                 self._check_held_after(ledger, is_sent=batch.is_sent)
             if batch.is_sent:
                 return batch.facts
             self._calls = first
-            batch = Batch(ledger=ledger)
+            refs.clear()
+            batch = Batch(ledger=ledger, refs=refs)
             if prepare is not None:
                 prepare(batch)
+            policy = self.policy
             for call in calls:
-                self._decide(batch, call)
+                claim = None
+                if policy.once or ledger.beside:
+                    claim = idempotency.look_up(task, policy, ledger, call, batch.refs)
+                decision = decide(
+                    policy,
+                    ledger,
+                    call,
+                    now=task.now,
+                    spent=batch.spent,
+                    counted=batch.counted,
+                    auto_confirm=self._auto_confirm,
+                    claim=claim,
+                )
+                goes_on = decision.call if isinstance(decision, Continue) else ""
+                used = decision.approval if isinstance(decision, Forward) else goes_on
+                if used and used in batch.taken:
+                    decision = _busy(call)
+                batch.taken.add(used)
+                if isinstance(decision, Forward):
+                    admitted = self._forward(batch, call, decision, claim)
+                    batch.spent += not call.named_only
+                    for limit in decision.limits:
+                        batch.counted[limit] = batch.counted.get(limit, 0) + 1
+                elif isinstance(decision, Continue):
+                    admitted = Admitted(decision, decision.call)
+                    self._continue(batch, call, decision)
+                elif isinstance(decision, Ask):
+                    admitted = self._ask(batch, call, decision, claim)
+                else:
+                    admitted = Admitted(decision)
+                    self._refuse(batch, call, decision)
+                batch.decided.append(admitted)
             # each is to be forwarded, and nothing else is to be written
-            if forward is not None and is_early and len(batch.facts) == len(calls) == self._calls - first:
+            if is_early and forward and len(batch.facts) == len(calls) == self._calls - first:
                 batch.is_sent = True
                 forward(batch.decided)
             return batch.facts
 
-        try:
-            self.task.commit(build, durable=durable, refs=lambda _: batch.refs)
-        except SessionExpiredError:
-            self.open()
-            self.task.commit(build, durable=durable, refs=lambda _: batch.refs)
+        with self._lock:
+            if self._fenced:
+                raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
+            if not self.is_open:
+                raise RefusedError(f"session {self.id} is not open", "start a new session")
+            try:
+                task.commit(build, durable=durable, refs=refs)
+            except SessionExpiredError:
+                self.open()
+                task.commit(build, durable=durable, refs=refs)
         return batch.decided
 
     def _check_held_after(self, ledger: Ledger, *, is_sent: bool) -> None:
@@ -151,42 +180,6 @@ class Session(TaskLease):
             if is_sent:
                 raise HeldError(error.message, error.remedy) from None
             raise
-
-    def _decide(self, batch: Batch, call: ToolRequest) -> None:
-        """Decide on one call of a batch, after those before it."""
-        policy, ledger = self.policy, batch.ledger
-        claim = None
-        if policy.once or ledger.beside:
-            claim = idempotency.look_up(self.task, policy, ledger, call, batch.refs)
-        decision = decide(
-            policy,
-            ledger,
-            call,
-            now=self.task.now,
-            spent=batch.spent,
-            counted=batch.counted,
-            auto_confirm=self._auto_confirm,
-            claim=claim,
-        )
-        goes_on = decision.call if isinstance(decision, Continue) else ""
-        used = decision.approval if isinstance(decision, Forward) else goes_on
-        if used and used in batch.taken:
-            decision = _busy(call)
-        batch.taken.add(used)
-        if isinstance(decision, Forward):
-            admitted = self._forward(batch, call, decision, claim)
-            batch.spent += not call.named_only
-            for limit in decision.limits:
-                batch.counted[limit] = batch.counted.get(limit, 0) + 1
-        elif isinstance(decision, Continue):
-            admitted = Admitted(decision, decision.call)
-            self._continue(batch, call, decision)
-        elif isinstance(decision, Ask):
-            admitted = self._ask(batch, call, decision, claim)
-        else:
-            admitted = Admitted(decision)
-            self._refuse(batch, call, decision)
-        batch.decided.append(admitted)
 
     def _learn(self, batch: Batch, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""
@@ -251,17 +244,12 @@ class Session(TaskLease):
         self,
         settled: Sequence[kinds.ToolSettled],
         *,
-        later: bool = False,
         answers: Mapping[str, bytes] = NO_ANSWERS,
     ) -> None:
-        """Write what came of calls. `later`: with the next commit (for calls without effect).
+        """Write what came of calls. What came of one without effect may wait for the next commit (`Task.deferred`).
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
         """
-        if later:
-            for data in settled:
-                self.task.defer(Fact(data, SYSTEM, self.id))
-            return
         if facts := [Fact(data, SYSTEM, self.id) for data in settled]:
             self.task.commit(
                 lambda _: facts,

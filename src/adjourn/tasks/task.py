@@ -10,7 +10,8 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
+from itertools import count
 from threading import RLock
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, 
 from adjourn.store import EMPTY, NO_REFS, Entry, Head, Store
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.retry import PermanentConflictError, append_with_retry
+from adjourn.tasks.retry import wait_for_turn
 from adjourn.tasks.verified import following
 from adjourn.text import without_secrets
 
@@ -49,7 +50,7 @@ class AppendedEvent(NamedTuple):
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 Builder = Callable[[Ledger], Sequence[Fact]]
-Refs = Callable[[list[AppendedEvent]], Mapping[str, str | None]]
+Refs = Mapping[str, str | None] | Callable[[list[AppendedEvent]], Mapping[str, str | None]]
 
 
 def check_task_id(task: str) -> str:
@@ -76,7 +77,8 @@ class Task:
         """Where the cached fold ends that the ledger began from: no event up to there was read by this process."""
         self.is_verified = True
         """Whether this process has verified all events, those that the cached fold stands for included."""
-        self._deferred: list[Fact] = []
+        self.deferred: list[Fact] = []
+        """Facts to be written with the next commit, which takes away what it has written: settlements of calls without effect."""
         self._durable: KeptHead | None = None
         """The last position that this process knows to be on disk, unless it is kept already."""
         self.now = 0
@@ -121,66 +123,82 @@ class Task:
         with self.lock:
             return Head(self.ledger.seq, self.ledger.hash)
 
-    def commit(
+    def commit(  # noqa: C901  # one pass, on the path of every call
         self,
         build: Builder,
         *,
         durable: bool = True,
-        refs: Refs | None = None,
+        refs: Refs = NO_REFS,
         blobs: Sequence[bytes] = (),
     ) -> list[AppendedEvent]:
-        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction, with the refs that `refs`
-        makes of the events.
+        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction, with `refs`, or what it makes
+        of the events.
 
         When another process appended first, the ledger is refreshed and `build` is called again: it must have no side
-        effects beyond its own result; `now` (milliseconds) and `stamp` are the time its facts will carry, `blobs` may be filled by it. Facts
-        are in the ledger when this returns. Raises `StoreError`.
+        effects beyond its own result; `now` (milliseconds) and `stamp` are the time its facts will carry, `refs` and `blobs` may
+        be filled by it. Facts are in the ledger when this returns. Raises `StoreError`.
         """
         with self.lock:
-            try:
-                return self._append(build, durable, refs, blobs)
-            except PermanentConflictError:
-                raise
-            except ConflictError:
-                self._catch_up()
-            return append_with_retry(
-                partial(self._append, build, durable, refs, blobs),
-                f"task {self.id}",
-                catch_up=self._catch_up,
-            )
-
-    def _append(
-        self,
-        build: Builder,
-        durable: bool,
-        refs: Refs | None,
-        blobs: Sequence[bytes],
-    ) -> list[AppendedEvent]:
-        """Append what is due at the head that the ledger knows. Raises `ConflictError` where the store has another."""
-        ledger = self.ledger
-        self.now = self.clock()
-        self.stamp = timestamp(self.now)
-        facts = build(ledger)
-        if self._deferred:
-            facts = [*self._deferred, *facts]
-        if not facts:
-            # Nothing to hold the store to: make sure that it was decided on what is there now.
-            seen = ledger.seq
-            if self.refresh().seq != seen:
-                raise ConflictError(f"another process appended to task {self.id}", "retry")
-            return []
-        written, entries = self._encode(facts)
-        changes = refs(written) if refs else NO_REFS
-        head = _new_tuple(Head, (ledger.seq, ledger.hash))
-        self.store.append(self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable)
-        for event, event_hash in written:
-            ledger.apply(event, event_hash, event.data)
-        if durable:
-            self._durable = KeptHead(task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used)
-        self._deferred.clear()
-        if ledger.seq - self._folded >= FOLD_EVERY:
-            self.fold()
-        return written
+            for attempt in count():
+                ledger = self.ledger
+                self.now = self.clock()
+                self.stamp = timestamp(self.now)
+                facts = build(ledger)
+                waiting = len(self.deferred)
+                if waiting:
+                    facts = [*self.deferred[:waiting], *facts]
+                if not facts:
+                    # Nothing to hold the store to: make sure that it was decided on what is there now.
+                    seen = ledger.seq
+                    if self.refresh().seq == seen:
+                        return []
+                    continue
+                seq, after = self.ledger.seq, self.ledger.hash
+                written: list[AppendedEvent] = []
+                entries: list[Entry] = []
+                for fact in facts:
+                    seq += 1
+                    data = fact.data
+                    for name in prose_of(
+                        type(data)
+                    ):  # INVARIANT: before it is hashed, in the one place that makes events
+                        text = getattr(data, name)
+                        if text and (shown := without_secrets(text)) != text:
+                            data = msgspec.structs.replace(data, **{name: shown})
+                    event = Envelope(
+                        after=after,
+                        by=_author(fact.by),
+                        data=data,
+                        event=data.KIND,
+                        seq=seq,
+                        session=fact.session,
+                        task=self.id,
+                        timestamp=self.stamp,
+                    )
+                    after, stored = encode(event)
+                    written.append(_new_tuple(AppendedEvent, (event, after)))
+                    entries.append(_new_tuple(Entry, (after, stored)))
+                changes = refs(written) if callable(refs) else refs
+                head = _new_tuple(Head, (ledger.seq, ledger.hash))
+                try:
+                    self.store.append(
+                        self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable
+                    )
+                except ConflictError as error:
+                    wait_for_turn(error, attempt, f"task {self.id}")
+                    self._catch_up()
+                    continue
+                for event, event_hash in written:
+                    ledger.apply(event, event_hash, event.data)
+                if durable:
+                    self._durable = KeptHead(
+                        task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used
+                    )
+                del self.deferred[:waiting]
+                if ledger.seq - self._folded >= FOLD_EVERY:
+                    self.fold()
+                return written
+        raise AssertionError("the attempts never end")
 
     def _catch_up(self) -> None:
         """Refresh after a lost append. If nobody has appended, the event that the ledger ends with must still be there."""
@@ -188,20 +206,10 @@ class Task:
         if self.refresh().seq == head.seq >= 0:
             self._check_reaches(head.seq, head.hash, "this process has followed it to")
 
-    def defer(self, fact: Fact) -> None:
-        """Write a fact with the next commit. For settlements of calls that have no effect."""
-        with self.lock:
-            self._deferred.append(fact)
-
-    @property
-    def oldest_deferred(self) -> Fact | None:
-        """The fact that has waited longest, if any does."""
-        return next(iter(self._deferred), None)
-
     def flush(self) -> None:
         """Write deferred facts now."""
         with self.lock:
-            if self._deferred:
+            if self.deferred:
                 self.commit(lambda _: (), durable=False)
 
     def keep_head(self) -> None:
@@ -228,34 +236,6 @@ class Task:
             if len(text) > MAX_FOLD_BYTES:
                 return {}
             return {f"fold/{self.id}": f"{self._seal(text)}:{text.decode()}"}
-
-    def _encode(self, facts: Sequence[Fact]) -> tuple[list[AppendedEvent], list[Entry]]:
-        seq, after = self.ledger.seq, self.ledger.hash
-        written: list[AppendedEvent] = []
-        entries: list[Entry] = []
-        for fact in facts:
-            seq += 1
-            data = fact.data
-            for name in prose_of(
-                type(data)
-            ):  # INVARIANT: before it is hashed, in the one place that makes events
-                text = getattr(data, name)
-                if text and (shown := without_secrets(text)) != text:
-                    data = msgspec.structs.replace(data, **{name: shown})
-            event = Envelope(
-                after=after,
-                by=_author(fact.by),
-                data=data,
-                event=data.KIND,
-                seq=seq,
-                session=fact.session,
-                task=self.id,
-                timestamp=self.stamp,
-            )
-            after, stored = encode(event)
-            written.append(_new_tuple(AppendedEvent, (event, after)))
-            entries.append(_new_tuple(Entry, (after, stored)))
-        return written, entries
 
     def _seal(self, text: bytes) -> str:
         return hmac.digest(self._secret, b"adjourn/fold/1:" + text, "sha256").hex()

@@ -105,7 +105,7 @@ def test_verdicts_are_kept_in_a_bounded_cache() -> None:
     assert found.judge_open("mcp.a") is found.judge_open("mcp.a")
     for number in range(CACHE_MAX + 10):
         found.judge(f"t.{number}")
-    assert len(found._tools) <= CACHE_MAX
+    assert len(found.tools) <= CACHE_MAX
 
 
 def test_policies_compare_by_what_they_say() -> None:

@@ -33,6 +33,7 @@ from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.session import Session
 from support.checkpoints import named
+from adjourn.tasks.task import Fact
 from support.workspace import Workspace
 
 # --- making
@@ -107,7 +108,9 @@ def test_settlements_that_wait_come_before_the_checkpoint(workspace: Workspace) 
     """What was answered before is not shown as in flight."""
     context = workspace.context()
     session, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
-    session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
+    session.task.deferred.append(
+        Fact(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
+    )
     workspace.save(context)
     assert [event.event for event in workspace.events(session.task.id)[-2:]] == [
         "tool.settled",

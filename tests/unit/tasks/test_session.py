@@ -20,6 +20,7 @@ from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Continue, Decision, Forward, ToolRequest
 from adjourn.tasks.lease import LEASE_MILLISECONDS, TaskSwitchedError
 from adjourn.tasks.session import Admitted, Session
+from adjourn.tasks.task import Fact
 from support.policies import policy_of
 from support.task_sessions import REMOTE_PROCESS, SharedTask, admit_one, block_reason
 
@@ -320,7 +321,9 @@ def test_settlements_may_wait_for_the_next_commit(shared_task: SharedTask) -> No
     """A later settlement is written ahead of the next admission, in one step with it."""
     session = shared_task.opened()
     admitted = admit_one(session, READ)
-    session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
+    session.task.deferred.append(
+        Fact(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
+    )
     assert "tool.settled" not in shared_task.kinds()
     session.admit([READ])
     assert shared_task.kinds()[-3:] == ["tool.allowed", "tool.settled", "tool.allowed"]
@@ -330,7 +333,9 @@ def test_settlements_that_wait_are_written_on_closing(shared_task: SharedTask) -
     """Closing leaves nothing unwritten."""
     session = shared_task.opened()
     admitted = admit_one(session, READ)
-    session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")], later=True)
+    session.task.deferred.append(
+        Fact(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
+    )
     session.close("eof")
     assert shared_task.kinds()[-2:] == ["tool.settled", "session.closed"]
 

@@ -209,7 +209,7 @@ def test_deferred_facts_come_before_the_next_ones(store: Spy) -> None:
     """A deferred fact is written by the next commit, ahead of its own facts, once."""
     task = a_task(store)
     write(task, OPENED, allowed("c1"))
-    task.defer(Fact(kinds.ToolSettled(call="c1", outcome="ok"), session="s1"))
+    task.deferred.append(Fact(kinds.ToolSettled(call="c1", outcome="ok"), session="s1"))
     assert len(kinds_in(store)) == 2
     assert task.ledger.open_calls
     write(task, allowed("c2"))
@@ -221,9 +221,9 @@ def test_deferred_facts_come_before_the_next_ones(store: Spy) -> None:
 def test_deferred_facts_are_written_by_an_empty_commit_too(store: Spy) -> None:
     """A commit with nothing of its own, and a flush, write what was deferred."""
     task = a_task(store)
-    task.defer(OPENED)
+    task.deferred.append(OPENED)
     task.commit(lambda _: [])
-    task.defer(allowed("c1"))
+    task.deferred.append(allowed("c1"))
     task.flush()
     task.flush()
     assert kinds_in(store) == ["task.opened", "tool.allowed"]
@@ -234,7 +234,7 @@ def test_deferred_facts_survive_a_failed_write(store: Spy) -> None:
     """They are kept until some commit succeeds, then written once, whatever failed before."""
     task = a_task(store)
     write(task, OPENED, allowed("c1"))
-    task.defer(Fact(kinds.ToolSettled(call="c1", outcome="ok")))
+    task.deferred.append(Fact(kinds.ToolSettled(call="c1", outcome="ok")))
     store.failures = [StoreError("full"), ConflictError("moved")]
     with pytest.raises(StoreError, match="full"):
         write(task, allowed("c2"))

@@ -20,6 +20,7 @@ from adjourn.host import group_of, keys, now, process
 from adjourn.log import canonical, digest, kinds
 from adjourn.store import Store
 from adjourn.tasks import (
+    SYSTEM,
     Block,
     Fact,
     SessionIdentity,
@@ -64,7 +65,7 @@ class SessionJournal:
         outcome = kinds.ToolSettled(
             call=call, outcome="tool-error" if failed else "ok", milliseconds=milliseconds
         )
-        self.session.settle([outcome], later=True)
+        self.task.deferred.append(Fact(outcome, SYSTEM, self.session.id))
 
     def entered(
         self, before: SessionState | None, found: SessionState, *, reason: str = "", over: bool = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
+from time import monotonic_ns
 
 from adjourn.policy import BY_CLIENT, OUR_COMMAND, protected
 from adjourn.policy.protected import texts
@@ -22,6 +22,7 @@ from adjourn.policy.protected.words import (
     COMMAND_KEYS,
     CONTENT_KEYS,
     LINE_KEYS,
+    MAX_KEY,
     MAYBE_PATCH_KEYS,
     PATCH_KEYS,
     PROGRAM_KEYS,
@@ -29,6 +30,7 @@ from adjourn.policy.protected.words import (
     TARGET_KEYS,
     WORD_KEYS,
     argument_key,
+    folded_name,
     is_path_key,
     moves,
     removes,
@@ -53,10 +55,10 @@ def protected_path(
     """The protected place that a call of a tool would touch, if any.
 
     Relative paths are of the workspace, of the `working_directory`, or of what the arguments give as one. `reads`: the tool
-    changes nothing, so that it may name all places but the private ones.
+    changes nothing (`private_path`).
     """
     if reads:
-        return _read(arguments, places, working_directory)
+        return private_path(arguments, places, working_directory)
     return _Search(arguments, places, working_directory, tool).found()
 
 
@@ -77,7 +79,8 @@ def reason_for(found: str) -> tuple[str, str]:
 # --- a call that reads
 
 
-def _read(arguments: object, places: ProtectedPlaces, working_directory: str) -> str | None:
+def private_path(arguments: object, places: ProtectedPlaces, working_directory: str = "") -> str | None:
+    """The protected place that a call would touch which changes nothing, and so may name all places but the private ones."""
     base = working_directory or places.root
     for key, value in _texts(arguments):
         if (
@@ -88,13 +91,15 @@ def _read(arguments: object, places: ProtectedPlaces, working_directory: str) ->
                 value[:1] == "~" or value[:5].lower() == "file:" or value != value.strip() or "\0" in value
             )
         ):
-            if key not in CONTENT_KEYS and places.opens_private(
-                f"{base}/{value}" if value[:1] != "/" else value
+            path = f"{base}/{value}" if value[:1] != "/" else value
+            if (
+                key not in CONTENT_KEYS
+                and monotonic_ns() >= places.spared.get(path, 0)
+                and places.opens_private(path)
             ):
                 return KEYS
-            if "/" not in value or not places.mentioned_private(
-                value
-            ):  # each private place has a slash in it
+            # each private place has a slash in it
+            if "/" not in value or not places.mentioned_private(value):
                 continue
         found = _Search({key: value}, places, working_directory, "").found()
         if found and (places.is_private(found) or key in TARGET_KEYS):
@@ -220,7 +225,16 @@ def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
         if isinstance(value, str):
             found.append((key, value))
         elif isinstance(value, dict):
-            waiting += _members(key, value, found)
+            members: list[tuple[str, object]] = []
+            has_words = False
+            for name, item in value.items():
+                text = name if type(name) is str else str(name)
+                if "/" in text or "." in text:  # from path to content
+                    found.append((key, text))
+                folded = folded_name(text) if len(text) <= MAX_KEY else text
+                has_words = has_words or folded in WORD_KEYS
+                members.append((folded, item))
+            waiting += _without_command(members, found) if has_words else members
         elif isinstance(value, list | tuple):
             if key in LINE_KEYS and _is_command(value):
                 found.append((key, list(value)))
@@ -229,23 +243,15 @@ def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
     return found
 
 
-def _members(
-    key: str, value: dict[Any, object], found: list[tuple[str, str | list[str]]]
+def _without_command(
+    members: list[tuple[str, object]], found: list[tuple[str, str | list[str]]]
 ) -> list[tuple[str, object]]:
-    """The members of an object, by their folded names; names that look like paths, and a command's words, are found at once."""
-    items = []
-    has_words = False
-    for name, item in value.items():
-        text = str(name)
-        if "/" in text or "." in text:  # from path to content
-            found.append((key, text))
-        folded = argument_key(text)
-        has_words = has_words or folded in WORD_KEYS
-        items.append((folded, item))
-    if has_words and (words := _words_of(dict(items))):
-        found.append(("command", words))
-        return [(name, item) for name, item in items if name not in WORD_KEYS and name not in LINE_KEYS]
-    return items
+    """The members of an object beside the command that some of them are, if they are one; it is found at once."""
+    words = _words_of(dict(members))
+    if not words:
+        return members
+    found.append(("command", words))
+    return [(name, item) for name, item in members if name not in WORD_KEYS and name not in LINE_KEYS]
 
 
 def _words_of(given: dict[str, object]) -> list[str]:

@@ -62,7 +62,7 @@ class ProtectedPlaces:
         self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
         self._identities: frozenset[tuple[int, int]] = frozenset()
         self._changed = -1
-        self._spared: dict[str, int] = {}
+        self.spared: dict[str, int] = {}
         """Paths that were just looked at, and until when that counts."""
 
     def held(self, real: str) -> str | None:
@@ -128,21 +128,19 @@ class ProtectedPlaces:
     def opens_private(self, path: str) -> bool:
         """Whether opening a path would open a key or the folder of keys, whatever links lead there.
 
-        A path that does not is looked at again after `SPARED_NS` only: a link can be exchanged after any look, and calls that
+        Whoever asks may take the last answer for `SPARED_NS` (`spared`): a link can be exchanged after any look, and calls that
         come in together name the same few paths.
         """
         now = monotonic_ns()
-        if now < self._spared.get(path, 0):
-            return False
         try:
             found = os.stat(path)
             if (found.st_dev, found.st_ino) in self._known():
                 return True
         except (OSError, ValueError):
             pass
-        if len(self._spared) >= _MAX_SPARED:
-            self._spared.clear()
-        self._spared[path] = now + SPARED_NS
+        if len(self.spared) >= _MAX_SPARED:
+            self.spared.clear()
+        self.spared[path] = now + SPARED_NS
         return False
 
     def _known(self) -> frozenset[tuple[int, int]]:

@@ -69,7 +69,7 @@ def read(line: bytes) -> tuple[bytes, Reply]:
             line = line.replace(b"\r", b" ")
             reply = _decode(line)
         value = reply.result if reply.error is UNSET else reply.error
-        if type(value) is msgspec.Raw and reply.method is UNSET:
+        if type(value) is msgspec.Raw and reply.method is UNSET and reply.id is not UNSET:
             begin = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(reply.id)
             if (len(begin) + len(value) + 2 == len(line) and line.startswith(begin)) or _is_plain(
                 line, reply, value

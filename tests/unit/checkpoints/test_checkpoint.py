@@ -32,8 +32,8 @@ from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.session import Session
-from support.checkpoints import named
 from adjourn.tasks.task import Fact
+from support.checkpoints import named
 from support.workspace import Workspace
 
 # --- making

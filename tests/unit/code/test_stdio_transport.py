@@ -265,6 +265,15 @@ def test_a_line_that_is_no_message_is_an_error_and_the_connection_stays(
     assert client.answer()["id"] == 9
 
 
+def test_null_stands_for_no_params(client: Client) -> None:
+    """Some clients send `"params": null`; any other flaw of such a line is refused as before."""
+    client.greet()
+    client.send('{"jsonrpc":"2.0","id":1,"method":"ping","params":null}')
+    assert client.answer() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    client.send('{"jsonrpc":"2.0","id":2,"method":"ping","method":"ping","params":null}')
+    assert client.error()[1] == -32600
+
+
 def test_a_line_beyond_the_limit_is_an_error(client: Client) -> None:
     """A message that is too long is dropped with an error; the next line is served."""
     client.greet()

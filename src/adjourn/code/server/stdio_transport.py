@@ -33,7 +33,9 @@ from adjourn.code.server.server import (
     listed_tools,
 )
 from adjourn.code.sessions.connection import ClientConnection
+from adjourn.errors import InvalidError
 from adjourn.mcp import FrameError, LineReader, Message, frames, write_all
+from adjourn.text import check_text, count_keys
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -329,12 +331,26 @@ def _claim_stdio() -> tuple[int, int]:
 
 def _decode(line: bytes) -> Message:
     """The message in a line. Raises `FrameError`."""
-    message = frames.read(line, frames.Message)
+    try:
+        message = frames.read(line, Message)
+    except FrameError:
+        message = frames.read(_without_null_params(line), Message)
     if isinstance(message, list):
         raise FrameError(frames.INVALID_REQUEST, "batches are not supported; send one message per line")
     if message.body.get("jsonrpc") != "2.0":
         raise FrameError(frames.INVALID_REQUEST, 'jsonrpc must be "2.0"', message.id)
     return message
+
+
+def _without_null_params(line: bytes) -> bytes:
+    """The line of a client that sends null for no parameters without them; any other line as it is."""
+    with suppress(msgspec.DecodeError, ValueError, RecursionError, InvalidError):
+        body = msgspec.json.decode(line)
+        if type(body) is dict and body.get("params", 0) is None:
+            check_text(line, count_keys(body))
+            del body["params"]
+            return msgspec.json.encode(body)
+    return line
 
 
 def _read(message: Message, kind: type[_T]) -> _T:

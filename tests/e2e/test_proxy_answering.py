@@ -33,6 +33,7 @@ def asked(work: ProxyWorkspace) -> str:
 @requirement("V1 by")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_the_person_who_is_named_answers_from_a_terminal(tmp_path: Path, era: str) -> None:
+    """A question to a named person is answered by that person at a terminal, not by the client's dialog."""
     with workspace(tmp_path, f"confirm before deploy by {ME}") as work:
         client = work.client(era=era, elicits=True)
         call = client.begin("deploy", ARGUMENTS)
@@ -47,6 +48,7 @@ def test_the_person_who_is_named_answers_from_a_terminal(tmp_path: Path, era: st
 @requirement("V1 by")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_nobody_else_can_say_yes_and_anybody_can_say_no(tmp_path: Path, era: str) -> None:
+    """Another person cannot approve a question to a named person, and can deny it."""
     with workspace(tmp_path, "confirm before deploy by alice") as work:
         client = work.client(era=era, elicits=True)
         call = client.begin("deploy", ARGUMENTS)
@@ -73,6 +75,7 @@ def test_an_answer_of_the_client_is_no_answer(tmp_path: Path) -> None:
 
 @requirement("V1 by")
 def test_auto_confirm_is_no_human(tmp_path: Path) -> None:
+    """--auto-confirm does not answer a question that has to be answered by a human."""
     with workspace(tmp_path, "confirm before deploy by human", "confirm before echo") as work:
         client = work.client("--auto-confirm", "--confirm-timeout", "0")
         assert not refused(client.call("echo"))
@@ -81,6 +84,7 @@ def test_auto_confirm_is_no_human(tmp_path: Path) -> None:
 
 
 def test_any_person_is_a_human(tmp_path: Path) -> None:
+    """The client's dialog answers a question that has to be answered by a human."""
     with workspace(tmp_path, "confirm before deploy by human") as work:
         client = work.client("--auto-confirm", elicits=True)
         call = client.begin("deploy", ARGUMENTS)
@@ -90,6 +94,7 @@ def test_any_person_is_a_human(tmp_path: Path) -> None:
 
 @requirement("V1 by", "V1 reload")
 def test_a_yes_of_anybody_does_not_serve_once_the_rule_names_somebody(tmp_path: Path) -> None:
+    """An approval is void once the rule names another person."""
     with workspace(tmp_path, "confirm before deploy") as work:
         client = work.client("--confirm-timeout", "0")
         client.call("deploy", ARGUMENTS)
@@ -101,6 +106,7 @@ def test_a_yes_of_anybody_does_not_serve_once_the_rule_names_somebody(tmp_path: 
 
 @requirement("V1 by")
 def test_who_may_confirm_may_repeat_a_call_in_doubt_and_nobody_else(tmp_path: Path) -> None:
+    """A call in doubt is repeated only after a yes of the person whom the rule names."""
     with workspace(tmp_path, f"confirm before silent by {ME}") as work:
         client = work.client("--task", "t")
         client.begin("silent", ARGUMENTS)
@@ -122,6 +128,7 @@ def test_who_may_confirm_may_repeat_a_call_in_doubt_and_nobody_else(tmp_path: Pa
 @requirement("V1 silence")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_silence_is_a_no_after_the_time_of_the_rule(tmp_path: Path, era: str) -> None:
+    """With `else deny`, a call is refused when the time of the rule is over."""
     with workspace(tmp_path, "confirm before deploy within 1s else deny") as work:
         client = work.client("--confirm-timeout", "60", era=era)
         began = time.monotonic()
@@ -138,6 +145,7 @@ def test_silence_is_a_no_after_the_time_of_the_rule(tmp_path: Path, era: str) ->
 @requirement("V1 silence")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_silence_is_a_yes_where_the_rule_says_so(tmp_path: Path, era: str) -> None:
+    """With `else allow`, a call is forwarded when the time of the rule is over, not before."""
     with workspace(tmp_path, "confirm before deploy within 1s else allow") as work:
         client = work.client("--confirm-timeout", "0", era=era)
         assert not refused(client.call("deploy", ARGUMENTS))
@@ -150,6 +158,7 @@ def test_silence_is_a_yes_where_the_rule_says_so(tmp_path: Path, era: str) -> No
 
 @requirement("V1 silence")
 def test_a_no_in_time_is_a_no(tmp_path: Path) -> None:
+    """With `else allow`, a no before the time is over refuses the call."""
     with workspace(tmp_path, "confirm before deploy within 1m else allow") as work:
         client = work.client()
         call = client.begin("deploy", ARGUMENTS)
@@ -162,6 +171,7 @@ def test_a_no_in_time_is_a_no(tmp_path: Path) -> None:
 def test_a_client_that_was_asked_and_never_came_back_may_repeat_the_call_after_the_time(
     tmp_path: Path,
 ) -> None:
+    """With `else allow`, a client that was sent a question may repeat the call once the time is over, once."""
     with workspace(tmp_path, "confirm before deploy within 1s else allow") as work:
         client = work.client(era=MODERN, elicits=True)
         assert client.call("deploy", ARGUMENTS)["result"]["resultType"] == "input_required"
@@ -174,6 +184,7 @@ def test_a_client_that_was_asked_and_never_came_back_may_repeat_the_call_after_t
 
 @requirement("V1 silence")
 def test_without_a_time_silence_is_a_yes_only_when_the_question_is_over(tmp_path: Path) -> None:
+    """With `else allow` and no time, the call passes when it is repeated after the question expired."""
     with workspace(tmp_path, "confirm before deploy else allow") as work:
         client = work.client("--confirm-timeout", "0")
         answer = client.call("deploy", ARGUMENTS)
@@ -186,6 +197,7 @@ def test_without_a_time_silence_is_a_yes_only_when_the_question_is_over(tmp_path
 
 @requirement("V1 reload")
 def test_a_policy_that_is_edited_while_a_call_waits_decides_on_it(tmp_path: Path) -> None:
+    """A call that waits for an answer is decided by the policy at the time of the answer."""
     with workspace(tmp_path, "confirm before deploy") as work:
         client = work.client()
         call = client.begin("deploy", ARGUMENTS)

@@ -45,6 +45,7 @@ def _reply(client: Client, question: Message, result: Message | None) -> None:
 @requirement("D40")
 @pytest.mark.parametrize("era", [OLD, NEW])
 def test_an_accepted_call_goes_on_once_as_the_very_bytes_that_were_sent(tmp_path: Path, era: str) -> None:
+    """After the client's dialog accepts, the call is forwarded once, byte for byte."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era, elicits=True)
         message = client.call_message("file.write", ARGUMENTS)
@@ -71,6 +72,7 @@ def test_an_accepted_call_goes_on_once_as_the_very_bytes_that_were_sent(tmp_path
 
 @requirement("D40", "D31")
 def test_anything_but_a_clear_yes_refuses(tmp_path: Path) -> None:
+    """Each answer of a dialog other than a clear yes refuses the call."""
     replies: list[tuple[Message, str]] = [
         (DECLINE, "decline"),
         (CANCEL, "cancel"),
@@ -99,6 +101,7 @@ def test_anything_but_a_clear_yes_refuses(tmp_path: Path) -> None:
 
 @requirement("D40")
 def test_a_client_that_fails_to_ask_leaves_it_to_another_terminal(tmp_path: Path) -> None:
+    """When the client answers the dialog with an error, the call waits for `adjourn approve`."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.begin("file.write", ARGUMENTS)
@@ -110,6 +113,7 @@ def test_a_client_that_fails_to_ask_leaves_it_to_another_terminal(tmp_path: Path
 
 
 def test_a_late_or_repeated_answer_to_a_question_goes_nowhere(tmp_path: Path) -> None:
+    """A second or forged answer to a dialog changes nothing and is not forwarded."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.begin("file.write", ARGUMENTS)
@@ -132,6 +136,7 @@ def refused_again(client: Client) -> bool:
 
 
 def test_calls_wait_side_by_side_and_other_calls_pass_meanwhile(tmp_path: Path) -> None:
+    """Several calls wait for their own answers while other calls pass."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         calls = [client.begin("file.write", {"n": n}) for n in range(3)]
@@ -146,6 +151,7 @@ def test_calls_wait_side_by_side_and_other_calls_pass_meanwhile(tmp_path: Path) 
 
 @requirement("D40")
 def test_a_held_call_that_is_cancelled_is_never_forwarded(tmp_path: Path) -> None:
+    """A waiting call that the client cancels is not forwarded, even after a yes."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.begin("file.write", ARGUMENTS)
@@ -204,6 +210,7 @@ def test_a_call_that_is_cancelled_in_the_same_breath_is_not_asked_about_for_long
 @requirement("D40")
 @pytest.mark.parametrize("era", ERAS)
 def test_another_terminal_can_approve_a_held_call(tmp_path: Path, era: str) -> None:
+    """A yes from another terminal forwards the waiting call; stderr names the command for it."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era)
         call = client.begin("file.write", ARGUMENTS)
@@ -217,6 +224,7 @@ def test_another_terminal_can_approve_a_held_call(tmp_path: Path, era: str) -> N
 
 @requirement("D40")
 def test_another_terminal_can_refuse_a_held_call(tmp_path: Path) -> None:
+    """A no from another terminal refuses the waiting call."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
         call = client.begin("file.write", ARGUMENTS)
@@ -228,6 +236,7 @@ def test_another_terminal_can_refuse_a_held_call(tmp_path: Path) -> None:
 
 @requirement("D40")
 def test_silence_refuses_and_a_later_yes_serves_the_repeated_call_once(tmp_path: Path) -> None:
+    """A call that nobody answered is refused; a later yes passes the same call once."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0")
         answer = client.call("file.write", ARGUMENTS)
@@ -242,6 +251,7 @@ def test_silence_refuses_and_a_later_yes_serves_the_repeated_call_once(tmp_path:
 
 
 def test_an_approval_is_used_by_the_next_session_too(tmp_path: Path) -> None:
+    """A yes is still valid for the same call in the client's next session, once."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0", "--task", "t")
         client.call("file.write", ARGUMENTS)
@@ -253,6 +263,7 @@ def test_an_approval_is_used_by_the_next_session_too(tmp_path: Path) -> None:
 
 
 def test_two_calls_alike_in_one_write_share_a_question_but_not_the_yes(tmp_path: Path) -> None:
+    """Two equal calls cause one question, and one yes forwards one of them."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
         calls = [client.call_message("file.write", ARGUMENTS) for _ in range(2)]
@@ -264,6 +275,7 @@ def test_two_calls_alike_in_one_write_share_a_question_but_not_the_yes(tmp_path:
 
 
 def test_auto_confirm_passes_and_says_so(tmp_path: Path) -> None:
+    """With --auto-confirm the call is forwarded, and the event says that nobody was asked."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--auto-confirm")
         assert not refused(client.call("file.write", ARGUMENTS))
@@ -273,6 +285,7 @@ def test_auto_confirm_passes_and_says_so(tmp_path: Path) -> None:
 
 @requirement("D30", "D40")
 def test_a_resource_can_be_put_under_confirm(tmp_path: Path) -> None:
+    """A `confirm` of an MCP method asks for each request, and a yes to one is no yes to another."""
     with ProxyWorkspace(
         tmp_path, "allow *", "confirm before mcp.resources.read", "confirm before mcp.prompts.get"
     ) as work:
@@ -315,6 +328,7 @@ def _retry(client: Client, question: Message, reply: Any, **changes: Any) -> Mes
 def test_a_retry_that_accepts_is_forwarded_without_what_is_ours_and_keeps_every_number(
     tmp_path: Path,
 ) -> None:
+    """The repeated call of an approved question is forwarded without the proxy's own members, and with its numbers as written."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         numbers = {"a": 12345678901234567890123, "b": 1}
@@ -341,6 +355,7 @@ def test_a_retry_that_accepts_is_forwarded_without_what_is_ours_and_keeps_every_
 
 
 def test_numbers_of_an_approved_call_keep_their_text(tmp_path: Path) -> None:
+    """An approved call is forwarded with the text of each number as the client wrote it."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         text = b'"arguments":{"a":1.0,"b":1e2,"c":-0,"d":[1.50,10E-1],"e":9007199254740993}'
@@ -359,6 +374,7 @@ def test_numbers_of_an_approved_call_keep_their_text(tmp_path: Path) -> None:
 
 @requirement("D40")
 def test_a_retry_without_a_clear_yes_is_refused(tmp_path: Path) -> None:
+    """A repeated call whose answer is no clear yes is refused."""
     replies = [
         DECLINE,
         CANCEL,
@@ -398,6 +414,7 @@ def _forged(state: str) -> list[Any]:
 
 @requirement("D40")
 def test_forged_states_are_refused_and_the_true_one_serves_once(tmp_path: Path) -> None:
+    """A changed or replayed requestState is refused; the true one passes its own call once."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
@@ -414,6 +431,7 @@ def test_forged_states_are_refused_and_the_true_one_serves_once(tmp_path: Path) 
 
 
 def test_a_state_that_is_no_text_asks_anew(tmp_path: Path) -> None:
+    """A requestState that is no text is ignored, and the question is asked again."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
@@ -424,6 +442,7 @@ def test_a_state_that_is_no_text_asks_anew(tmp_path: Path) -> None:
 
 
 def test_replays_of_one_state_that_race_forward_one_call(tmp_path: Path) -> None:
+    """Of several calls at once with the same requestState, one is forwarded."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
@@ -442,6 +461,7 @@ def test_replays_of_one_state_that_race_forward_one_call(tmp_path: Path) -> None
 
 @requirement("D40")
 def test_a_pending_question_survives_a_restart_of_the_proxy(tmp_path: Path) -> None:
+    """A question that a killed proxy asked can be answered to the next one, once."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client)
@@ -456,6 +476,7 @@ def test_a_pending_question_survives_a_restart_of_the_proxy(tmp_path: Path) -> N
 
 
 def test_a_state_of_another_user_is_refused(tmp_path: Path) -> None:
+    """A requestState that another user's secret signed is refused."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "t", era=MODERN, elicits=True)
         question = _question(client)
@@ -467,6 +488,7 @@ def test_a_state_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_expired_question_cannot_be_answered(tmp_path: Path) -> None:
+    """A yes after the question expired is refused, and the next call is asked about again."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True, python=("-c", _SHORT_LIVED))
         question = _question(client)
@@ -488,6 +510,7 @@ main()
 
 
 def test_a_modern_client_that_cannot_ask_is_held_not_asked(tmp_path: Path) -> None:
+    """A client without the elicitation capability gets no question; its call waits and is refused."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0", era=MODERN)
         assert refused(client.call("file.write", ARGUMENTS))
@@ -499,6 +522,7 @@ def test_a_modern_client_that_cannot_ask_is_held_not_asked(tmp_path: Path) -> No
 
 
 def test_the_upstreams_own_question_passes_and_its_retry_is_counted_once(tmp_path: Path) -> None:
+    """A server's own request for input passes, and the call with the answer is no second call of the budget."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=1") as work:
         client = work.client(era=MODERN, elicits=True)
         first = client.begin("paused", {"a": 1})
@@ -516,6 +540,7 @@ def test_the_upstreams_own_question_passes_and_its_retry_is_counted_once(tmp_pat
 
 
 def test_a_call_that_was_confirmed_and_then_paused_by_the_upstream_is_one_call(tmp_path: Path) -> None:
+    """A call that a person approved and the server then paused is asked about once and counted once."""
     with ProxyWorkspace(tmp_path, "allow *", "confirm before paused", "budget calls=1") as work:
         client = work.client(era=MODERN, elicits=True)
         question = _question(client, "paused")

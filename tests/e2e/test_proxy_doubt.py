@@ -31,6 +31,7 @@ def _cut_off(work: ProxyWorkspace, client: Client, tool: str = "slow") -> None:
 def test_a_call_cut_off_by_a_crash_is_told_to_the_next_client_and_not_repeated_unasked(
     tmp_path: Path, first: str, second: str
 ) -> None:
+    """A call that a crash cut off is reported as in doubt to the next client, and its repetition is refused without a person's yes."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=10") as work:
         client = work.client(era=first, name="claude-code")
         client.call("echo")
@@ -57,6 +58,7 @@ def test_a_call_cut_off_by_a_crash_is_told_to_the_next_client_and_not_repeated_u
 
 
 def test_a_persons_yes_repeats_a_call_in_doubt_and_clears_it(tmp_path: Path) -> None:
+    """A yes to the question forwards the call in doubt again and settles it."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         _cut_off(work, work.client("--task", "t"))
         client = work.client("--task", "t", elicits=True)
@@ -70,6 +72,7 @@ def test_a_persons_yes_repeats_a_call_in_doubt_and_clears_it(tmp_path: Path) -> 
 
 
 def test_auto_confirm_is_no_answer_to_a_doubt(tmp_path: Path) -> None:
+    """With --auto-confirm, a call in doubt is still not repeated."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         _cut_off(work, work.client("--task", "t"))
         client = work.client("--task", "t", "--auto-confirm", "--confirm-timeout", "0")
@@ -79,6 +82,7 @@ def test_auto_confirm_is_no_answer_to_a_doubt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_persons_word_settles_a_doubt(tmp_path: Path, happened: bool) -> None:
+    """After a person settled a call in doubt, it is no longer reported and the same call passes."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         client.call("echo")
@@ -93,6 +97,7 @@ def test_a_persons_word_settles_a_doubt(tmp_path: Path, happened: bool) -> None:
 
 
 def test_a_read_that_was_cut_off_is_not_in_doubt(tmp_path: Path) -> None:
+    """A call of a read-only tool that was cut off is not in doubt."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t", server=["--tools", "reading"])
         client.tools()
@@ -104,6 +109,7 @@ def test_a_read_that_was_cut_off_is_not_in_doubt(tmp_path: Path) -> None:
 
 
 def test_a_cancelled_effect_without_an_answer_is_in_doubt(tmp_path: Path) -> None:
+    """A cancelled call with effects that got no answer is in doubt when the session ends."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         call = client.begin("silent")
@@ -118,6 +124,7 @@ def test_a_cancelled_effect_without_an_answer_is_in_doubt(tmp_path: Path) -> Non
 
 
 def test_the_proxies_of_one_client_share_one_task_and_one_budget_also_when_they_race(tmp_path: Path) -> None:
+    """Three proxies of one client that call at once share one task, and exactly its budget passes."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=50") as work:
         clients = [work.client(era=era, greet=False) for era in (OLD, NEW, MODERN)]
         for client in clients:
@@ -143,6 +150,7 @@ def test_the_proxies_of_one_client_share_one_task_and_one_budget_also_when_they_
 
 
 def test_a_resume_moves_every_proxy_of_the_client(tmp_path: Path) -> None:
+    """After aex.resume on one proxy, all proxies of the client work on the resumed task."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=10") as work:
         old = work.client("--task", "old")
         for _ in range(3):
@@ -166,6 +174,7 @@ def test_a_resume_moves_every_proxy_of_the_client(tmp_path: Path) -> None:
 
 
 def test_two_sisters_may_move_there_and_back(tmp_path: Path) -> None:
+    """Proxies of one client follow each resume, also back to an earlier task."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         one, two = work.client(), work.client()
         one.call("echo")
@@ -186,6 +195,7 @@ def test_two_sisters_may_move_there_and_back(tmp_path: Path) -> None:
 
 
 def test_another_client_is_refused_with_the_holders_name_until_the_holder_ends(tmp_path: Path) -> None:
+    """A task that another client holds is refused with the holder's name and process, until that process exits."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         holder = work.client("--task", "t", name="claude-code")
         holder.call("echo")
@@ -205,6 +215,7 @@ def test_another_client_is_refused_with_the_holders_name_until_the_holder_ends(t
 
 
 def test_a_task_named_on_the_command_line_is_held_too(tmp_path: Path) -> None:
+    """A call on a task that another client holds is refused, also if --task names the task."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         work.client("--task", "t").call("echo")
         other = work.client("--task", "t", foreign=True)
@@ -216,6 +227,7 @@ def test_a_task_named_on_the_command_line_is_held_too(tmp_path: Path) -> None:
 
 
 def test_taking_over_fences_the_first_for_good(tmp_path: Path) -> None:
+    """After --take-over, each call of the first client is refused and its open call is in doubt."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         first = work.client("--task", "t", name="claude-code")
         first.call("echo")
@@ -235,6 +247,7 @@ def test_taking_over_fences_the_first_for_good(tmp_path: Path) -> None:
 
 
 def test_a_taken_over_session_that_ends_leaves_the_other_alone(tmp_path: Path) -> None:
+    """The end of a session that was taken over does not close the one that took over."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         first = work.client("--task", "t")
         first.call("echo")
@@ -294,6 +307,7 @@ def test_hooks_work_on_the_task_that_their_client_is_bound_to(tmp_path: Path) ->
 
 
 def test_meta_names_the_task_of_each_call_of_one_write(tmp_path: Path) -> None:
+    """The task in a call's _meta is the one in which the call is counted."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=3") as work:
         client = work.client(era=MODERN)
         calls = [
@@ -309,6 +323,7 @@ def test_meta_names_the_task_of_each_call_of_one_write(tmp_path: Path) -> None:
 
 
 def test_what_is_no_task_id_is_refused(tmp_path: Path) -> None:
+    """A task id that could be a path, is too long or has odd characters is refused."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         for task in ("../x", ".hidden", "a/b", "x" * 65, "a b", "ä"):
@@ -322,6 +337,7 @@ def test_what_is_no_task_id_is_refused(tmp_path: Path) -> None:
 
 @requirement("D3")
 def test_resuming_an_older_checkpoint_refunds_nothing(tmp_path: Path) -> None:
+    """Resuming an earlier checkpoint does not give back calls that were made after it."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=6") as work:
         client = work.client("--task", "t")
         client.call("echo")

@@ -53,6 +53,7 @@ def _is_json(line: bytes) -> bool:
 @requirement("D10", "D2")
 @pytest.mark.parametrize("era", [OLD, "2025-03-26", MODERN])
 def test_nothing_unallowed_gets_through_and_the_proxy_lives(tmp_path: Path, era: str) -> None:
+    """Of many hostile lines of a client, only permitted messages are forwarded, and the proxy answers throughout."""
     hostile = Hostile(seed=hash_of(era))
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era)
@@ -117,6 +118,7 @@ def _check_answers(received: list[bytes], sent: Counter[str], garbage: int) -> N
 
 @requirement("D10")
 def test_a_hostile_upstream_never_answers_what_is_not_open_and_the_proxy_lives(tmp_path: Path) -> None:
+    """Of many hostile lines of a server, only answers to open requests reach the client."""
     hostile = Hostile(seed=7 + int(os.environ.get("ADJOURN_SEED", "0")))
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=NEW)

@@ -34,6 +34,7 @@ POLICY = (
 @pytest.mark.parametrize("era", ERAS)
 @requirement("D31")
 def test_exactly_the_budget_is_forwarded_and_refused_calls_cost_nothing(tmp_path: Path, era: str) -> None:
+    """The proxy forwards as many calls as the budget has; refused calls are not counted in it."""
     with ProxyWorkspace(tmp_path, *POLICY, "budget calls=3") as work:
         client = work.client("--confirm-timeout", "0", era=era)
         for tool in ("secrets.read", "nobody.allows", "file.write", "network.fetch"):
@@ -47,6 +48,7 @@ def test_exactly_the_budget_is_forwarded_and_refused_calls_cost_nothing(tmp_path
 
 
 def test_a_burst_in_one_write_is_admitted_up_to_the_budget_in_order(tmp_path: Path) -> None:
+    """Of 50 calls in one write, the first 20 pass a budget of 20, in their order."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=20") as work:
         client = work.client()
         calls = [client.call_message("echo", {"n": n}) for n in range(50)]
@@ -58,6 +60,7 @@ def test_a_burst_in_one_write_is_admitted_up_to_the_budget_in_order(tmp_path: Pa
 
 
 def test_a_budget_of_nothing_forwards_nothing(tmp_path: Path) -> None:
+    """A budget of zero calls refuses each call."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=0") as work:
         client = work.client()
         assert refused(client.call("echo"))
@@ -74,6 +77,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_refusal_is_a_tool_result_that_names_the_rule_and_its_line(tmp_path: Path, era: str) -> None:
+    """A refused call has a tool result with `isError` and the rule, its file and its line."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0", era=era)
         for tool, reason in REFUSALS:
@@ -85,6 +89,7 @@ def test_a_refusal_is_a_tool_result_that_names_the_rule_and_its_line(tmp_path: P
 
 
 def test_refusals_are_protocol_errors_on_request(tmp_path: Path) -> None:
+    """With `--errors jsonrpc`, a refused call has a JSON-RPC error with the same text."""
     with ProxyWorkspace(tmp_path, *POLICY, "budget calls=1") as work:
         client = work.client("--errors", "jsonrpc", "--confirm-timeout", "0")
         for tool, reason in REFUSALS:
@@ -99,6 +104,7 @@ def test_refusals_are_protocol_errors_on_request(tmp_path: Path) -> None:
 
 
 def test_every_decision_is_in_the_history_with_its_reason(tmp_path: Path) -> None:
+    """Each denied, questioned, refused and allowed call is an event with its reason."""
     with ProxyWorkspace(tmp_path, *POLICY, "budget calls=1") as work:
         client = work.client("--confirm-timeout", "0")
         for tool in ("secrets.read", "git.push", "file.write", "echo", "echo"):
@@ -114,6 +120,7 @@ def test_every_decision_is_in_the_history_with_its_reason(tmp_path: Path) -> Non
 
 
 def test_what_came_of_a_call_is_written_down(tmp_path: Path) -> None:
+    """Each answered call has an event with its outcome, and no call stays open."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
@@ -127,6 +134,7 @@ def test_what_came_of_a_call_is_written_down(tmp_path: Path) -> None:
 
 
 def test_a_contract_narrows_the_policy(tmp_path: Path) -> None:
+    """With a contract, only tools that it and the policy allow pass, within the smaller budget."""
     with ProxyWorkspace(tmp_path, *POLICY, "budget calls=9") as work:
         contract = work.root / "tasks" / "fix.aex"
         contract.parent.mkdir()
@@ -140,6 +148,7 @@ def test_a_contract_narrows_the_policy(tmp_path: Path) -> None:
 
 @requirement("D36")
 def test_no_other_spelling_slips_past_a_deny(tmp_path: Path) -> None:
+    """A deny matches every letter case and separator of a tool's name."""
     names = (
         "Network.fetch", "NETWORK.FETCH", "network/fetch", "network_fetch", "network-fetch", "network..fetch",
         "network._fetch", "nEtwork.deep.er", "network",
@@ -153,6 +162,7 @@ def test_no_other_spelling_slips_past_a_deny(tmp_path: Path) -> None:
 
 @requirement("D36", "D10")
 def test_what_is_no_tool_name_is_refused_and_the_proxy_goes_on(tmp_path: Path) -> None:
+    """A call whose name is missing, no text, or has odd characters is an error, and the next call passes."""
     with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
         names = [
@@ -173,6 +183,7 @@ def test_what_is_no_tool_name_is_refused_and_the_proxy_goes_on(tmp_path: Path) -
 
 @requirement("D36")
 def test_an_allow_matches_as_written_only(tmp_path: Path) -> None:
+    """An allow does not match another letter case or separator of a tool's name."""
     with ProxyWorkspace(tmp_path, "allow file.*") as work:
         client = work.client()
         for name in ("File.read", "file/read", "file_read", "FILE.READ"):
@@ -213,6 +224,7 @@ def test_an_allow_matches_as_written_only(tmp_path: Path) -> None:
 def test_an_odd_message_is_answered_and_the_proxy_goes_on(
     odd: ProxyWorkspace, line: bytes, code: int
 ) -> None:
+    """A message that is no valid request gets an error, and the next call passes."""
     before = len(odd.forwarded())
     (client,) = odd.clients
     client.send(line + b"\n")
@@ -233,6 +245,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-de
 
 @requirement("D10")
 def test_an_odd_message_does_no_harm_to_its_neighbours_in_one_write(tmp_path: Path) -> None:
+    """Odd notifications and answers do not affect the messages before and after them."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         odd = [
@@ -255,6 +268,7 @@ def test_an_odd_message_does_no_harm_to_its_neighbours_in_one_write(tmp_path: Pa
 
 @requirement("D10")
 def test_arguments_nested_to_any_depth_are_decided_on(tmp_path: Path) -> None:
+    """Deeply nested arguments are forwarded or refused, and the proxy stays up."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         for depth in (10, 100, 300, 600, 900, 990, 1100, 5000, 100_000):
@@ -273,6 +287,7 @@ def test_arguments_nested_to_any_depth_are_decided_on(tmp_path: Path) -> None:
 
 
 def test_an_id_in_use_cannot_be_used_again(tmp_path: Path) -> None:
+    """A request with the id of an open request is refused, and the open one gets its answer."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         first = client.begin("slow", {"seconds": 0.5})
@@ -284,6 +299,7 @@ def test_an_id_in_use_cannot_be_used_again(tmp_path: Path) -> None:
 
 @requirement("D32")
 def test_a_call_without_an_id_goes_nowhere_and_is_written_down(tmp_path: Path) -> None:
+    """A tool call that is a notification is not forwarded, and is recorded as refused."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.post({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "echo", "arguments": {}}})
@@ -298,6 +314,7 @@ def test_a_call_without_an_id_goes_nowhere_and_is_written_down(tmp_path: Path) -
 @requirement("D30")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_resources_prompts_and_completion_pass_unless_a_rule_names_them(tmp_path: Path, era: str) -> None:
+    """MCP requests other than tool calls pass without cost, and are refused where a deny names them."""
     methods = [
         "resources/list",
         "resources/read",
@@ -324,6 +341,7 @@ def test_resources_prompts_and_completion_pass_unless_a_rule_names_them(tmp_path
 
 @requirement("D30")
 def test_notifications_can_be_denied(tmp_path: Path) -> None:
+    """A notification that a deny names is not forwarded."""
     with ProxyWorkspace(tmp_path, "allow echo", "deny mcp.notifications.roots.*") as work:
         client = work.client()
         client.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
@@ -333,6 +351,7 @@ def test_notifications_can_be_denied(tmp_path: Path) -> None:
 
 @requirement("D42")
 def test_meta_tools_pass_and_cost_nothing_by_default(tmp_path: Path) -> None:
+    """Meta-tools are answered by the proxy, are never forwarded and use no budget."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=2") as work:
         client = work.client()
         client.call("echo")
@@ -345,6 +364,7 @@ def test_meta_tools_pass_and_cost_nothing_by_default(tmp_path: Path) -> None:
 
 @requirement("D42")
 def test_meta_tools_can_be_denied_in_either_spelling(tmp_path: Path) -> None:
+    """A deny of a meta-tool hides it and refuses it, with dots and with underscores."""
     with ProxyWorkspace(tmp_path, "allow *", "deny aex.resume", "deny aex.checkpoint") as work:
         client = work.client()
         assert "aex.resume" not in client.tools()
@@ -358,6 +378,7 @@ def test_meta_tools_can_be_denied_in_either_spelling(tmp_path: Path) -> None:
 
 @requirement("D42")
 def test_a_meta_tool_can_be_put_under_confirm(tmp_path: Path) -> None:
+    """A meta-tool that a rule confirms runs after the person's yes, and uses no budget."""
     with ProxyWorkspace(tmp_path, "allow echo", "confirm before aex.resume") as work:
         client = work.client(elicits=True)
         client.call("echo")
@@ -372,6 +393,7 @@ def test_a_meta_tool_can_be_put_under_confirm(tmp_path: Path) -> None:
 @requirement("D1")
 @pytest.mark.parametrize("era", ["2024-11-05", "2025-03-26"])
 def test_each_element_of_a_batch_is_gated(tmp_path: Path, era: str) -> None:
+    """Each element of a batch is decided by itself, and forwarded as a message of its own."""
     with ProxyWorkspace(tmp_path, "allow echo", "deny secrets.*", "budget calls=2") as work:
         client = work.client(era=era)
         calls = [client.call_message(tool) for tool in ("echo", "secrets.read", "echo", "echo")]
@@ -388,6 +410,7 @@ def test_each_element_of_a_batch_is_gated(tmp_path: Path, era: str) -> None:
 @requirement("D1")
 @pytest.mark.parametrize("era", [OLD, NEW, MODERN])
 def test_a_revision_without_batches_refuses_them_whole(tmp_path: Path, era: str) -> None:
+    """In protocol revisions without batches, a batch is refused and nothing of it is forwarded."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
@@ -445,6 +468,7 @@ AMBIGUOUS = {
 @requirement("D2")
 @pytest.mark.parametrize("kind", AMBIGUOUS)
 def test_what_two_parsers_could_read_differently_goes_nowhere(odd: ProxyWorkspace, kind: str) -> None:
+    """A message that two JSON parsers could read differently is refused, recorded and not forwarded."""
     before = len(odd.forwarded())
     refusals = len(odd.facts("message.refused"))
     (client,) = odd.clients
@@ -457,6 +481,7 @@ def test_what_two_parsers_could_read_differently_goes_nowhere(odd: ProxyWorkspac
 
 @requirement("D44")
 def test_only_a_line_feed_ends_a_message(tmp_path: Path) -> None:
+    """A carriage return or a Unicode line separator does not end a message."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         before = len(work.forwarded())
@@ -475,6 +500,7 @@ def test_only_a_line_feed_ends_a_message(tmp_path: Path) -> None:
 
 
 def test_a_line_longer_than_the_limit_is_refused_and_the_proxy_goes_on(tmp_path: Path) -> None:
+    """A line of more than 64 MiB gets an error, and the next call passes."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         before = len(work.forwarded())

@@ -13,6 +13,7 @@ HEAVY = {"click", "asyncio", "pydantic", "rich", "cryptography", "starlette", "m
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_nothing_heavy_is_imported_until_the_first_call_is_answered(tmp_path: Path, era: str) -> None:
+    """A proxy that has answered its first call has imported no heavy package."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5", "confirm before file.write") as work:
         client = work.client(era=era, python=("-X", "importtime"))
         client.tools()

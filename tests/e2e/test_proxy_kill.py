@@ -230,6 +230,7 @@ class _Watch:
 
 @pytest.mark.timeout(7200 if CAMPAIGN else 300)
 def test_kills_at_any_time_lose_nothing_that_was_answered_and_refund_nothing(tmp_path: Path) -> None:
+    """After a kill at any moment, each answered call is in the history and no used call is given back."""
     chooser = random.Random(int(os.environ.get("ADJOURN_SEED", "11")))
     figures, number = Figures(), 0
     tasks = [f"kill-{n}" for n in range((KILLS + KILLS_A_TASK - 1) // KILLS_A_TASK)]

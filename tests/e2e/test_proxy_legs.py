@@ -75,6 +75,7 @@ def test_a_policy_sets_the_number_of_legs(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_observes_lets_a_leg_too_many_pass_and_writes_it_down(tmp_path: Path) -> None:
+    """In observe mode a leg over the budget passes and is recorded."""
     with ProxyWorkspace(tmp_path, "allow *", "budget legs=1", "mode observe", version="v1") as work:
         client = work.client()
         client.call("send", ARGUMENTS)

@@ -45,6 +45,7 @@ def _pages(client: Any) -> list[Message]:
 
 @requirement("D37")
 def test_a_checkpoint_has_the_published_answer_and_files(tmp_path: Path) -> None:
+    """aex.checkpoint answers with the published text, and writes the published files."""
     with ProxyWorkspace(
         tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100"
     ) as work:
@@ -75,6 +76,7 @@ def test_a_checkpoint_has_the_published_answer_and_files(tmp_path: Path) -> None
 
 
 def test_what_was_not_given_is_absent_from_a_checkpoint(tmp_path: Path) -> None:
+    """checkpoint.json has no member for a description or a budget that does not exist."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
@@ -85,6 +87,7 @@ def test_what_was_not_given_is_absent_from_a_checkpoint(tmp_path: Path) -> None:
 
 @requirement("D37", "D10")
 def test_what_is_no_checkpoint_name_is_refused(tmp_path: Path) -> None:
+    """A name that could be a path, is too long, or is no text is refused, and no file is written."""
     names: list[Any] = [
         "",
         "../x",
@@ -116,6 +119,7 @@ def test_what_is_no_checkpoint_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_failures_of_meta_tools_are_protocol_errors_on_request(tmp_path: Path) -> None:
+    """With `--errors jsonrpc`, a failed meta-tool has a JSON-RPC error without paths of the machine."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client("--errors", "jsonrpc")
         error = client.call("aex.resume", {"name": "none"})["error"]
@@ -128,6 +132,7 @@ def test_failures_of_meta_tools_are_protocol_errors_on_request(tmp_path: Path) -
 def test_a_checkpoint_made_again_names_the_one_before_and_replaces_its_files_in_one_step(
     tmp_path: Path,
 ) -> None:
+    """A second checkpoint of a name links to the first one, and its files replace the old ones atomically."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
@@ -150,6 +155,7 @@ def test_a_checkpoint_made_again_names_the_one_before_and_replaces_its_files_in_
     "link", [".aex/checkpoints", ".aex/checkpoints/a", ".aex/checkpoints/a/checkpoint.json"]
 )
 def test_checkpoints_are_written_through_no_link(tmp_path: Path, link: str) -> None:
+    """A symbolic link at a checkpoint's folder or file is never followed."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "checkpoint.json").write_text("theirs")
@@ -171,6 +177,7 @@ def test_checkpoints_are_written_through_no_link(tmp_path: Path, link: str) -> N
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_resume_has_the_published_fields_first_and_in_order(tmp_path: Path, era: str) -> None:
+    """aex.resume answers with the published fields first, in their order, in every protocol era."""
     with ProxyWorkspace(
         tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100"
     ) as work:
@@ -200,6 +207,7 @@ def test_a_resume_has_the_published_fields_first_and_in_order(tmp_path: Path, er
 
 
 def test_a_resume_leaves_out_what_there_is_not(tmp_path: Path) -> None:
+    """aex.resume has no member for a description or a budget that does not exist."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
@@ -211,6 +219,7 @@ def test_a_resume_leaves_out_what_there_is_not(tmp_path: Path) -> None:
 
 @requirement("D43")
 def test_a_resume_answer_is_bounded_and_its_pages_tell_all(tmp_path: Path) -> None:
+    """Each page of a long history has at most 8 KiB, and all pages together have each call once."""
     with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
         calls = [client.call_message("echo" if n % 3 else f"secrets.n{n}") for n in range(600)]
@@ -232,6 +241,7 @@ def test_a_resume_answer_is_bounded_and_its_pages_tell_all(tmp_path: Path) -> No
 
 @requirement("D43", "D10")
 def test_an_odd_cursor_is_no_trouble(tmp_path: Path) -> None:
+    """A `more` that aex.resume never gave out is refused, or is past the end."""
     odd: list[Any] = ["\u00b2", "-1", "1.5", "x", "9" * 5000, " 1", "\u0661", 5, None, ["1"]]
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
@@ -245,6 +255,7 @@ def test_an_odd_cursor_is_no_trouble(tmp_path: Path) -> None:
 
 @requirement("D43")
 def test_a_resume_answer_with_many_doubts_and_tools_is_bounded(tmp_path: Path) -> None:
+    """Many calls in doubt and many tools do not make the answer longer than 8 KiB."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         for n in range(80):
@@ -266,6 +277,7 @@ def test_a_resume_answer_with_many_doubts_and_tools_is_bounded(tmp_path: Path) -
 @pytest.mark.parametrize("field", ["callsUsed", "budget", "toolHistory", "name", "adjourn"])
 @pytest.mark.parametrize("where", ["same store", "brought by git"])
 def test_a_checkpoint_that_was_tampered_with_is_refused_whole(tmp_path: Path, field: str, where: str) -> None:
+    """An edited checkpoint.json is refused, both beside its store and in a fresh clone."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5") as work:
         client = work.client("--task", "t")
         for _ in range(3):
@@ -303,6 +315,7 @@ def test_a_checkpoint_that_was_tampered_with_is_refused_whole(tmp_path: Path, fi
 
 @requirement("D4")
 def test_an_audit_log_that_was_tampered_with_is_refused_where_it_was_brought(tmp_path: Path) -> None:
+    """An edited audit.jsonl is refused in a clone, and resumed again once it is restored."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5") as work:
         client = work.client("--task", "t")
         client.call("echo")
@@ -325,6 +338,7 @@ def test_an_audit_log_that_was_tampered_with_is_refused_where_it_was_brought(tmp
 
 @requirement("D4")
 def test_a_checkpoint_of_another_user_needs_a_persons_trust(tmp_path: Path) -> None:
+    """A checkpoint that an untrusted key signed is not resumed."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(env={"ADJOURN_CONFIG": str(tmp_path / "bob")})
         client.call("echo")
@@ -340,6 +354,7 @@ def test_a_checkpoint_of_another_user_needs_a_persons_trust(tmp_path: Path) -> N
 
 
 def test_tasks_are_listed_in_the_published_order_and_shape(tmp_path: Path) -> None:
+    """aex.list_tasks lists contracts, runs and checkpoints in the published order, with the published fields."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         for place in ("tasks", ".aex/runs"):
             (work.root / place).mkdir(exist_ok=True)
@@ -375,6 +390,7 @@ def test_tasks_are_listed_in_the_published_order_and_shape(tmp_path: Path) -> No
 
 
 def test_a_review_has_the_published_fields_in_order(tmp_path: Path) -> None:
+    """aex.review_task answers with the published fields in their order."""
     with ProxyWorkspace(tmp_path, "allow file.*", "deny secrets.read", "budget calls=50") as work:
         (work.root / "tasks").mkdir()
         (work.root / "tasks/fix-test.aex").write_text(CONTRACT)
@@ -402,6 +418,7 @@ def test_a_review_has_the_published_fields_in_order(tmp_path: Path) -> None:
     [CONTRACT, CONTRACT.replace("return patch", "return nothing_named"), "garbage\n", CONTRACT + "  odd\n"],
 )
 def test_a_review_calls_valid_what_the_checker_finds_no_error_in(tmp_path: Path, text: str) -> None:
+    """A review says `valid` exactly if the checker finds no error, and warns of each one."""
     with ProxyWorkspace(tmp_path, "allow file.*") as work:
         (work.root / "a.aex").write_text(text)
         _, findings = from_text(text, "a.aex")
@@ -422,6 +439,7 @@ def test_a_review_warns_that_a_required_signature_is_missing(tmp_path: Path) -> 
 
 @requirement("D5")
 def test_a_review_reads_contracts_of_the_workspace_only_and_tells_nothing_else(tmp_path: Path) -> None:
+    """A review of anything but a contract file in the workspace fails, with one text for all reasons."""
     outside = tmp_path / "secret.aex"
     outside.write_text(CONTRACT)
     (tmp_path / "folder").mkdir()
@@ -453,6 +471,7 @@ def test_a_review_reads_contracts_of_the_workspace_only_and_tells_nothing_else(t
 
 @pytest.mark.parametrize("era", ERAS)
 def test_hidden_tools_go_meta_tools_come_last_and_nothing_else_changes(tmp_path: Path, era: str) -> None:
+    """tools/list lacks denied tools, has the meta-tools last, and keeps the bytes of all others."""
     with ProxyWorkspace(
         tmp_path, "allow *", "deny secrets.*", "deny slow", "confirm before file.write"
     ) as work:
@@ -470,6 +489,7 @@ def test_hidden_tools_go_meta_tools_come_last_and_nothing_else_changes(tmp_path:
 
 
 def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> None:
+    """Each meta-tool is listed with a schema of its exact arguments."""
     with ProxyWorkspace(tmp_path, "allow nothing.here") as work:
         client = work.client()
         (page,) = _pages(client)
@@ -519,6 +539,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
 @requirement("D35")
 @pytest.mark.parametrize("size", [1, 4, 7])
 def test_meta_tools_come_once_on_the_last_page(tmp_path: Path, size: int) -> None:
+    """In a list of several pages, the meta-tools are on the last page only."""
     with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client(server=["--page", str(size)])
         pages = _pages(client)
@@ -532,6 +553,7 @@ def test_meta_tools_come_once_on_the_last_page(tmp_path: Path, size: int) -> Non
 
 @requirement("D35")
 def test_an_upstream_tool_named_like_a_meta_tool_is_hidden_and_reported(tmp_path: Path) -> None:
+    """A server's tool with the name of a meta-tool is not listed, is never called, and is logged."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--tools", "shadow"])
         assert client.tools().count("aex.resume") == 1
@@ -542,6 +564,7 @@ def test_an_upstream_tool_named_like_a_meta_tool_is_hidden_and_reported(tmp_path
 
 @requirement("D35")
 def test_only_the_answer_to_a_list_of_tools_is_edited(tmp_path: Path) -> None:
+    """A result that looks like a list of tools passes unchanged unless it answers tools/list."""
     fake = '{"jsonrpc":"2.0","id":$ID,"result":{"tools":[{"name":"secrets.read"},  1.0]}}'
     with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
@@ -553,6 +576,7 @@ def test_only_the_answer_to_a_list_of_tools_is_edited(tmp_path: Path) -> None:
 
 @requirement("D35")
 def test_an_error_answer_to_a_list_of_tools_stays_one(tmp_path: Path) -> None:
+    """An error of the server in answer to tools/list reaches the client."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--page", "4"])
         assert client.ask("tools/list", {"cursor": "odd"})["error"]["code"] == -32602
@@ -560,6 +584,7 @@ def test_an_error_answer_to_a_list_of_tools_stays_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_an_upstream_without_tools_gets_the_capability_and_the_meta_tools(tmp_path: Path, era: str) -> None:
+    """In front of a server without tools, the proxy announces tools and lists its own."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era, server=["--tools", "none"])
         capabilities = client.greeting["result"]["capabilities"]
@@ -590,6 +615,7 @@ def test_an_upstream_without_tools_gets_the_capability_and_the_meta_tools(tmp_pa
 def test_clients_that_refuse_dots_get_underscores(
     tmp_path: Path, name: str, style: str, underscored: bool, era: str
 ) -> None:
+    """Clients that cannot call names with dots get names with underscores, unless an option says otherwise."""
     with ProxyWorkspace(tmp_path, "allow nothing.here") as work:
         client = work.client("--tool-names", style, name=name, era=era)
         expected = [tool.replace(".", "_") for tool in META_TOOLS] if underscored else META_TOOLS
@@ -597,6 +623,7 @@ def test_clients_that_refuse_dots_get_underscores(
 
 
 def test_both_spellings_are_accepted_from_everyone(tmp_path: Path) -> None:
+    """A meta-tool can be called with dots and with underscores, whatever was listed."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")
@@ -606,6 +633,7 @@ def test_both_spellings_are_accepted_from_everyone(tmp_path: Path) -> None:
 
 
 def test_names_that_clients_cannot_tell_apart_are_reported(tmp_path: Path) -> None:
+    """Two tools whose names differ only in letter case or separator are logged as a collision."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--tools", "twin"])
         client.tools()

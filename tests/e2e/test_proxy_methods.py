@@ -48,6 +48,7 @@ def _told(work: ProxyWorkspace, part: bytes) -> list[Message]:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_closed_policy_refuses_a_method_that_the_protocol_does_not_have(tmp_path: Path, era: str) -> None:
+    """A method outside the protocol is refused unless a rule allows it, and the refusal names the rule to add."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
@@ -65,6 +66,7 @@ def test_a_closed_policy_refuses_a_method_that_the_protocol_does_not_have(tmp_pa
 
 @pytest.mark.parametrize("rule", ["use mcp.x.y", "allow mcp.*", "allow *"])
 def test_a_rule_lets_a_method_of_a_vendor_pass(tmp_path: Path, rule: str) -> None:
+    """A method of a vendor passes where a rule allows it, without cost."""
     with ProxyWorkspace(tmp_path, "use echo", rule) as work:
         client = work.client()
         assert client.ask(VENDOR, {"a": 1})["result"]["method"] == VENDOR
@@ -72,6 +74,7 @@ def test_a_rule_lets_a_method_of_a_vendor_pass(tmp_path: Path, rule: str) -> Non
 
 
 def test_a_method_of_a_vendor_can_be_denied_or_asked_about(tmp_path: Path) -> None:
+    """A deny refuses a method of a vendor, and a confirm asks about it."""
     with ProxyWorkspace(tmp_path, "allow *", "deny mcp.x.*") as work:
         assert "mcp.x.y" in client_error(work.client(), VENDOR)
     with ProxyWorkspace(tmp_path, "allow *", "confirm before mcp.x.y", name="asked") as work:
@@ -88,6 +91,7 @@ def client_error(client: Client, method: str) -> str:
 
 
 def test_a_policy_that_observes_writes_a_vendors_method_down(tmp_path: Path) -> None:
+    """In observe mode a method of a vendor passes and is recorded as one that would be refused."""
     with ProxyWorkspace(tmp_path, "use echo", "mode observe", version="v1") as work:
         client = work.client()
         assert client.ask(VENDOR)["result"]["method"] == VENDOR
@@ -138,6 +142,7 @@ def test_a_rule_may_deny_what_was_not_gated_but_not_the_greeting(tmp_path: Path)
 def test_a_denied_request_of_the_server_gets_an_error_and_never_reaches_the_client(
     tmp_path: Path, era: str, method: str
 ) -> None:
+    """A request of the server that a rule denies gets an error, and the client does not see it."""
     with ProxyWorkspace(tmp_path, "allow *", f"deny {SERVER_METHODS[method]}") as work:
         client = work.client(era=era, elicits=True)
         answer = client.call("ask", {"method": method})
@@ -150,6 +155,7 @@ def test_a_denied_request_of_the_server_gets_an_error_and_never_reaches_the_clie
 
 @pytest.mark.parametrize("method", SERVER_METHODS)
 def test_deny_mcp_holds_for_the_server_too(tmp_path: Path, method: str) -> None:
+    """`deny mcp.*` refuses requests of the server too."""
     with ProxyWorkspace(tmp_path, "allow *", "deny mcp.*") as work:
         assert "denied by policy" in text_of(work.client().call("ask", {"method": method}))
 
@@ -186,6 +192,7 @@ def test_a_closed_policy_refuses_what_a_server_makes_up(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_observes_lets_a_request_of_the_server_pass_and_writes_it_down(tmp_path: Path) -> None:
+    """In observe mode a denied request of the server passes and is recorded."""
     rules = ("allow *", "deny mcp.roots.list", "mode observe")
     with ProxyWorkspace(tmp_path, *rules, version="v1") as work:
         client = work.client()
@@ -209,6 +216,7 @@ HIDDEN = [
 
 @pytest.mark.parametrize("line", HIDDEN)
 def test_a_denied_request_cannot_be_spelt_in_another_way(tmp_path: Path, line: str) -> None:
+    """A server cannot send a denied request past the rule by an odd spelling of the message."""
     with ProxyWorkspace(tmp_path, "allow send", "deny mcp.roots.list") as work:
         client = work.client(era="2025-03-26" if line.startswith("[") else NEW)
         client.answer(_says(client, line))
@@ -279,6 +287,7 @@ def _input(*methods: object, **more: Any) -> str:
 
 @pytest.mark.parametrize("method", SERVER_METHODS)
 def test_a_denied_request_inside_an_answer_turns_it_into_an_error(tmp_path: Path, method: str) -> None:
+    """A result that asks the client for denied input becomes an error; one that asks for other input passes."""
     with ProxyWorkspace(tmp_path, "allow *", f"deny {SERVER_METHODS[method]}") as work:
         client = work.client(era=MODERN, elicits=True)
         others = [other for other in SERVER_METHODS if other != method]
@@ -304,6 +313,7 @@ ODD = {
 
 @pytest.mark.parametrize("line", ODD.values(), ids=ODD.keys())
 def test_a_request_inside_an_answer_that_no_rule_permits_is_refused(tmp_path: Path, line: str) -> None:
+    """A malformed or unknown request for input inside a result is refused."""
     with ProxyWorkspace(tmp_path, "use send", "deny mcp.roots.list") as work:
         client = work.client(era=MODERN)
         assert refused(client.call("send", {"lines": [line]}))
@@ -333,6 +343,7 @@ def test_a_claim_is_kept_when_its_answer_was_refused(tmp_path: Path) -> None:
 
 
 def test_refusals_keep_their_shape(tmp_path: Path) -> None:
+    """With `--errors jsonrpc`, a result with a denied request becomes a JSON-RPC error, and the call is settled."""
     with ProxyWorkspace(tmp_path, "allow *", "deny mcp.roots.list") as work:
         client = work.client("--errors", "jsonrpc", era=MODERN)
         message = client.call_message("send", {"lines": [_input("roots/list")]})
@@ -342,6 +353,7 @@ def test_refusals_keep_their_shape(tmp_path: Path) -> None:
 
 
 def test_a_notification_that_is_to_be_confirmed_is_refused_both_ways(tmp_path: Path) -> None:
+    """A notification under `confirm` is dropped in both directions and recorded."""
     with ProxyWorkspace(tmp_path, "allow *", "confirm before mcp.notifications.*") as work:
         client = work.client()
         client.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})

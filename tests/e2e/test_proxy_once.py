@@ -29,6 +29,7 @@ def lines(answer: str, **more: Any) -> Message:
 @requirement("V1 once")
 @pytest.mark.parametrize("first", ERAS)
 def test_the_second_call_is_answered_with_the_recorded_bytes(tmp_path: Path, first: str) -> None:
+    """A second call for the same effect is not forwarded; it gets the recorded result byte for byte."""
     with workspace(tmp_path) as work:
         client = work.client(era=first)
         client.call("send", lines(ANSWER))
@@ -44,6 +45,7 @@ def test_the_second_call_is_answered_with_the_recorded_bytes(tmp_path: Path, fir
 @requirement("V1 once")
 @pytest.mark.parametrize(("first", "second"), [(NEW, MODERN), (MODERN, NEW), (NEW, NEW)])
 def test_a_killed_session_and_another_client_change_nothing(tmp_path: Path, first: str, second: str) -> None:
+    """After a kill, another client of another protocol era gets the recorded result."""
     with workspace(tmp_path) as work:
         client = work.client("--task", "t", era=first, name="claude-code")
         paid = client.call("payments.charge", BILL)["result"]
@@ -58,6 +60,7 @@ def test_a_killed_session_and_another_client_change_nothing(tmp_path: Path, firs
 
 @requirement("V1 once")
 def test_two_proxies_of_a_client_cannot_both_pay(tmp_path: Path) -> None:
+    """Of equal calls on three proxies at once, one is forwarded, and later all get its result."""
     with workspace(tmp_path) as work:
         clients = [work.client() for _ in range(3)]
         calls = [client.begin("payments.charge", BILL) for client in clients]
@@ -71,6 +74,7 @@ def test_two_proxies_of_a_client_cannot_both_pay(tmp_path: Path) -> None:
 
 @requirement("V1 once")
 def test_an_effect_that_cannot_be_named_is_refused(tmp_path: Path) -> None:
+    """A call without a usable value of the key argument is refused."""
     with workspace(tmp_path) as work:
         client = work.client()
         wanting: tuple[dict[str, object], ...] = (
@@ -93,6 +97,7 @@ def test_an_effect_that_cannot_be_named_is_refused(tmp_path: Path) -> None:
 
 @requirement("V1 once doubt")
 def test_an_error_can_be_tried_again(tmp_path: Path) -> None:
+    """A call that failed is forwarded again when it is repeated."""
     with workspace(tmp_path) as work:
         client = work.client()
         for tool in ("fail", "error"):
@@ -113,6 +118,7 @@ def _cut_off(work: ProxyWorkspace) -> Client:
 @requirement("V1 once doubt")
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_call_cut_off_waits_for_a_persons_word(tmp_path: Path, happened: bool) -> None:
+    """A call for an effect in doubt is refused until a person settles what happened."""
     with workspace(tmp_path) as work:
         client = _cut_off(work)
         for arguments in (BILL, BILL | {"amount": 4}):
@@ -130,6 +136,7 @@ def test_a_call_cut_off_waits_for_a_persons_word(tmp_path: Path, happened: bool)
 
 @requirement("V1 once doubt")
 def test_a_persons_yes_repeats_it_once(tmp_path: Path) -> None:
+    """After a yes, a call for an effect in doubt is forwarded once more."""
     with workspace(tmp_path) as work:
         client = _cut_off(work)
         client.call("silent", BILL)
@@ -141,6 +148,7 @@ def test_a_persons_yes_repeats_it_once(tmp_path: Path) -> None:
 
 @requirement("V1 once doubt")
 def test_an_answer_that_is_not_strict_json_is_no_reason_to_pay_again(tmp_path: Path) -> None:
+    """When the answer is invalid JSON, the effect is in doubt and the call is not forwarded again."""
     with workspace(tmp_path) as work:
         client = work.client("--confirm-timeout", "0")
         odd = {"lines": ['{"jsonrpc":"2.0","id":$ID,"result":NaN}'], "invoice": "A-7"}
@@ -151,6 +159,7 @@ def test_an_answer_that_is_not_strict_json_is_no_reason_to_pay_again(tmp_path: P
 
 @requirement("V1 once")
 def test_an_answer_too_long_to_keep_is_no_reason_to_pay_again(tmp_path: Path) -> None:
+    """When the answer was too long to record, a repeated call is not forwarded, and is told so."""
     with workspace(tmp_path) as work:
         client = work.client()
         big = {"size": 1 << 21, "invoice": "A-7"}
@@ -161,6 +170,7 @@ def test_an_answer_too_long_to_keep_is_no_reason_to_pay_again(tmp_path: Path) ->
 
 @requirement("V1 once doubt")
 def test_a_call_that_its_client_gave_up_is_in_doubt_until_it_answers(tmp_path: Path) -> None:
+    """A cancelled call is in doubt until the server answers it; then its result is recorded."""
     with workspace(tmp_path) as work:
         client = work.client("--confirm-timeout", "0")
         call = client.begin("ask", {"method": "roots/list", "invoice": "A-7"})
@@ -176,6 +186,7 @@ def test_a_call_that_its_client_gave_up_is_in_doubt_until_it_answers(tmp_path: P
 
 @requirement("V1 once")
 def test_what_was_paid_on_one_machine_is_not_paid_on_another(tmp_path: Path) -> None:
+    """A checkpoint that git carries to another machine has the recorded effects with it."""
     ann = Machine(tmp_path / "ann")
     ann.version = "v1"
     ann.write_policy(*POLICY)

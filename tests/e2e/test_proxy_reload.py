@@ -38,6 +38,7 @@ def workspace(path: Path, *policy: str) -> ProxyWorkspace:
 @requirement("V1 observe")
 @pytest.mark.parametrize("era", ERAS)
 def test_nothing_is_blocked_and_everything_is_told(tmp_path: Path, era: str) -> None:
+    """In observe mode no call is refused, and each one that would be is recorded."""
     with workspace(tmp_path, *OBSERVE) as work:
         client = work.client("--confirm-timeout", "0", era=era)
         assert set(client.tools()) >= {"secrets.read", "network.fetch", "echo"}
@@ -76,6 +77,7 @@ def test_nothing_is_blocked_and_everything_is_told(tmp_path: Path, era: str) -> 
 
 @requirement("V1 observe")
 def test_a_call_in_doubt_and_a_protected_place_are_no_matter_of_mode(tmp_path: Path) -> None:
+    """In observe mode calls in doubt and protected places are still refused."""
     with workspace(tmp_path, *OBSERVE) as work:
         client = work.client("--task", "t")
         client.begin("silent", {"n": 1})
@@ -94,6 +96,7 @@ def test_a_call_in_doubt_and_a_protected_place_are_no_matter_of_mode(tmp_path: P
 @requirement("V1 reload")
 @pytest.mark.parametrize("era", ERAS)
 def test_an_edit_counts_from_the_next_call(tmp_path: Path, era: str) -> None:
+    """An edited policy decides on the next call, on the list of tools and on the budget, and is recorded."""
     with workspace(tmp_path, "allow echo", "budget calls=9") as work:
         client = work.client(era=era)
         assert client.tools()[: -len(META_TOOLS)] == ["echo"]
@@ -113,6 +116,7 @@ def test_an_edit_counts_from_the_next_call(tmp_path: Path, era: str) -> None:
 
 @requirement("V1 reload")
 def test_every_proxy_of_the_client_goes_by_the_edit(tmp_path: Path) -> None:
+    """Each proxy of a client applies the edited policy and records it in its session."""
     with workspace(tmp_path, "allow echo") as work:
         clients = [work.client(), work.client()]
         for client in clients:
@@ -126,6 +130,7 @@ def test_every_proxy_of_the_client_goes_by_the_edit(tmp_path: Path) -> None:
 @requirement("V1 reload")
 @pytest.mark.parametrize("how", ["nonsense", "truncated", "deleted", "a folder", "not UTF-8"])
 def test_a_broken_edit_keeps_the_policy_and_says_so(tmp_path: Path, how: str) -> None:
+    """An edit that cannot be read leaves the earlier policy in force and is reported."""
     with workspace(tmp_path, "allow echo", "deny file.*") as work:
         client = work.client()
         client.call("echo")
@@ -152,6 +157,7 @@ def test_a_broken_edit_keeps_the_policy_and_says_so(tmp_path: Path, how: str) ->
 
 @requirement("V1 reload")
 def test_an_edited_contract_changes_nothing(tmp_path: Path) -> None:
+    """An edited contract does not change what a running session may call."""
     with workspace(tmp_path, "allow *") as work:
         contract = work.root / "fix.aex"
         contract.write_text('task fix v0\ngoal "fix it"\nuse echo\nreturn x\n')
@@ -167,6 +173,7 @@ def test_an_edited_contract_changes_nothing(tmp_path: Path) -> None:
 
 @requirement("V1 reload")
 def test_the_policy_cannot_be_edited_by_the_agent_wherever_it_is(tmp_path: Path) -> None:
+    """A policy that --policy names is a protected place."""
     with workspace(tmp_path, "allow *") as work:
         (work.root / "conf").mkdir()
         os.replace(work.policy_file, work.root / "conf" / "p.aex")
@@ -196,6 +203,7 @@ def test_an_edit_of_the_same_length_in_the_same_moment_is_seen(tmp_path: Path) -
 
 
 def test_an_unchanged_policy_costs_no_event_however_often_it_is_written(tmp_path: Path) -> None:
+    """Writing the same policy again appends no event."""
     with workspace(tmp_path, "allow echo") as work:
         client = work.client()
         for _ in range(3):

@@ -26,6 +26,7 @@ def _marks() -> dict[str, list[str]]:
 
 
 def test_every_row_has_a_test_and_every_mark_names_a_row() -> None:
+    """Each requirement has a test, and each mark of a test names a requirement."""
     marks = _marks()
     assert not set(REQUIREMENTS) - set(marks), "rows without a test"
     assert not set(marks) - set(REQUIREMENTS), "marks that name no row"

@@ -34,6 +34,7 @@ SCOPED = (
 @requirement("D11")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_scoped_allow_holds_for_what_the_paths_lead_to(tmp_path: Path, era: str) -> None:
+    """A scope is compared with the file that a path leads to, through links and `..`."""
     with workspace(tmp_path, *SCOPED) as work:
         (work.root / "src").mkdir()
         (work.root / "out").symlink_to(tmp_path)
@@ -81,6 +82,7 @@ def test_walking_back_from_a_link_escapes_neither_scope_nor_protection(tmp_path:
 
 @requirement("D11")
 def test_every_path_argument_counts_under_whatever_name(tmp_path: Path) -> None:
+    """Each argument that is a path has to be in the scope, whatever its name and nesting."""
     with workspace(tmp_path, *SCOPED) as work:
         client = work.client()
         allowed: list[dict[str, Any]] = [
@@ -106,6 +108,7 @@ def test_every_path_argument_counts_under_whatever_name(tmp_path: Path) -> None:
 
 @requirement("D11")
 def test_a_scoped_deny_denies_what_leads_there_by_any_way(tmp_path: Path) -> None:
+    """A scoped deny refuses each path that leads to the file, and a call without a path."""
     with workspace(tmp_path, *SCOPED) as work:
         (work.root / ".env").write_text("KEY=1")
         (work.root / "harmless").symlink_to(".env")
@@ -120,6 +123,7 @@ def test_a_scoped_deny_denies_what_leads_there_by_any_way(tmp_path: Path) -> Non
 
 @requirement("D11")
 def test_the_scope_of_a_command_is_held_against_every_piece_of_it(tmp_path: Path) -> None:
+    """A command passes only if each command in it, also after `;`, `&&`, `|` or in `$()`, is in the scope."""
     with workspace(tmp_path, *SCOPED) as work:
         client = work.client()
         assert not refused(client.call("shell.exec", {"cmd": "git status"}))
@@ -136,6 +140,7 @@ def test_the_scope_of_a_command_is_held_against_every_piece_of_it(tmp_path: Path
 
 
 def test_a_tool_with_scopes_is_listed_and_one_that_no_call_could_use_is_not(tmp_path: Path) -> None:
+    """tools/list has each tool of which some call is permitted."""
     rules = (
         "allow file.write:src/**",
         'allow echo where text is "a"',
@@ -160,6 +165,7 @@ CONDITIONS = (
 @requirement("V1 where")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_conditions_decide_on_the_arguments(tmp_path: Path, era: str) -> None:
+    """A `where` condition permits a call only if its arguments fulfil it."""
     with workspace(tmp_path, *CONDITIONS) as work:
         client = work.client("--confirm-timeout", "0", era=era)
         fine: list[tuple[str, dict[str, Any]]] = [
@@ -204,6 +210,7 @@ def test_a_key_in_another_case_passes_no_rule(tmp_path: Path, effect: str) -> No
 
 @requirement("V1 where")
 def test_a_contract_narrows_by_conditions_and_scopes(tmp_path: Path) -> None:
+    """A call has to fulfil the scopes and conditions of the policy and of the contract."""
     with workspace(tmp_path, "allow file.*:src/**", "allow echo") as work:
         task = [
             "task fix v1",
@@ -227,6 +234,7 @@ def test_a_contract_narrows_by_conditions_and_scopes(tmp_path: Path) -> None:
 @requirement("V1 limit")
 @pytest.mark.parametrize("era", ERAS)
 def test_the_eleventh_call_in_a_minute_is_refused(tmp_path: Path, era: str) -> None:
+    """A rate limit refuses the call over it, names the rule, and does not count other tools."""
     with workspace(tmp_path, *LIMITED) as work:
         client = work.client(era=era)
         answers = [client.call("echo", {"n": n}) for n in range(12)]
@@ -239,6 +247,7 @@ def test_the_eleventh_call_in_a_minute_is_refused(tmp_path: Path, era: str) -> N
 
 @requirement("V1 limit")
 def test_a_burst_in_one_write_is_admitted_up_to_the_limit(tmp_path: Path) -> None:
+    """Of many calls in one write, as many pass as each rate limit has room for."""
     with workspace(tmp_path, *LIMITED, "limit file.* 1 per minute") as work:
         client = work.client()
         tools = ["echo"] * 12 + ["file.read", "file.write"]
@@ -250,6 +259,7 @@ def test_a_burst_in_one_write_is_admitted_up_to_the_limit(tmp_path: Path) -> Non
 
 @requirement("V1 limit")
 def test_two_proxies_of_a_client_share_a_rate_and_room_comes_back(tmp_path: Path) -> None:
+    """Proxies of one client share a rate limit, and calls pass again after its time."""
     with workspace(tmp_path, "allow echo", "limit echo 2 per second") as work:
         clients = [work.client(), work.client()]
         began = time.monotonic()
@@ -262,6 +272,7 @@ def test_two_proxies_of_a_client_share_a_rate_and_room_comes_back(tmp_path: Path
 
 @requirement("V1 limit", "V1 budget")
 def test_the_next_session_has_no_more_room_than_the_last_left(tmp_path: Path) -> None:
+    """Rate limits and token budgets hold across sessions, also after a kill."""
     with workspace(tmp_path, "allow *", "limit echo 2 per hour", "budget calls=9, tokens=100") as work:
         first = work.client("--task", "t")
         first.call("echo")
@@ -299,6 +310,7 @@ def _spend(work: ProxyWorkspace, client: Client, budget: str, **usage: int) -> N
 @requirement("V1 budget")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_tokens_and_money_that_are_spent_refuse_calls(tmp_path: Path, era: str) -> None:
+    """A spent budget of tokens or dollars refuses calls and says how much is spent."""
     with workspace(tmp_path, "allow *", "budget usd=0.5, calls=50", name="money") as work:
         _spend(work, work.client(era=era), "0.75 of 0.5 usd", micro_usd=750_000)
     with workspace(tmp_path, "allow *", "budget tokens=2000000", name="tokens") as work:
@@ -307,6 +319,7 @@ def test_tokens_and_money_that_are_spent_refuse_calls(tmp_path: Path, era: str) 
 
 @requirement("V1 budget")
 def test_minutes_that_were_worked_refuse_calls(tmp_path: Path) -> None:
+    """A spent budget of minutes refuses calls."""
     with workspace(tmp_path, "allow *", "budget minutes=0.005") as work:
         client = work.client()
         assert not refused(client.call("echo"))

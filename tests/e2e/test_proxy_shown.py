@@ -94,6 +94,7 @@ def test_a_yes_outlives_the_era_of_its_client(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_the_question_shows_the_other_params_and_says_what_is_cut(tmp_path: Path, era: str) -> None:
+    """A question shows the members beside the arguments, and says where a long value is cut."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era, elicits=True)
         message = client.call_message(
@@ -191,6 +192,7 @@ def test_a_tool_whose_description_changes_is_asked_about_again(tmp_path: Path, e
 
 
 def test_a_yes_is_void_though_the_description_changes_back(tmp_path: Path) -> None:
+    """An approval is void once the tool's description has changed, also if it changes back."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE)
         client.tools()
@@ -240,6 +242,7 @@ def test_a_tool_that_stays_as_it_was_keeps_its_yes_over_a_restart(tmp_path: Path
 
 
 def test_a_yes_from_before_the_tools_were_listed_is_not_for_what_the_list_says(tmp_path: Path) -> None:
+    """An approval from before tools/list does not pass a call of the listed tool."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE)
         assert refused(_write(client))
@@ -311,6 +314,7 @@ def test_what_a_change_of_metadata_only_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_question_about_a_reading_tool_shows_its_arguments(tmp_path: Path, era: str) -> None:
+    """A question about a read-only tool shows the arguments of the call."""
     with ProxyWorkspace(tmp_path, "allow *", "confirm before file.read") as work:
         client = work.client(era=era, elicits=True)
         client.tools()

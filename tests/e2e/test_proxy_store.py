@@ -34,6 +34,7 @@ def _tmpfs(path: Path, options: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_without_a_store_reads_pass_and_effects_are_refused_with_the_reason(tmp_path: Path, era: str) -> None:
+    """When the store cannot be written, read-only calls pass, and each other call is refused with the reason."""
     with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*", "confirm before network.fetch") as work:
         (work.root / "file").write_text("in the way")
         client = work.client("--store", "file/adjourn.db", era=era)
@@ -54,6 +55,7 @@ def test_without_a_store_reads_pass_and_effects_are_refused_with_the_reason(tmp_
 
 
 def test_with_a_budget_nothing_passes_uncounted(tmp_path: Path) -> None:
+    """When the store cannot be written and there is a budget, read-only calls are refused too."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=5") as work:
         (work.root / "file").write_text("in the way")
         client = work.client("--store", "file/adjourn.db")
@@ -63,6 +65,7 @@ def test_with_a_budget_nothing_passes_uncounted(tmp_path: Path) -> None:
 
 
 def test_a_workspace_that_can_only_be_read_refuses_effects(tmp_path: Path) -> None:
+    """On a read-only file system calls with effects are refused, until it is writable again."""
     with _tmpfs(tmp_path / "work", "size=4m"), ProxyWorkspace(tmp_path, "allow *") as work:
         subprocess.run(["mount", "-o", "remount,ro", str(work.root)], check=True)
         client = work.client()
@@ -76,6 +79,7 @@ def test_a_workspace_that_can_only_be_read_refuses_effects(tmp_path: Path) -> No
 
 
 def test_a_full_disk_refuses_effects_writes_nothing_by_half_and_recovers(tmp_path: Path) -> None:
+    """On a full disk calls with effects are refused, the history stays valid, and calls pass once there is space."""
     with _tmpfs(tmp_path / "work", "size=2m"), ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
@@ -107,6 +111,7 @@ def test_a_full_disk_refuses_effects_writes_nothing_by_half_and_recovers(tmp_pat
 
 
 def test_a_store_that_is_not_one_is_left_as_it_is(tmp_path: Path) -> None:
+    """A store file that is no database is not changed, and calls are refused."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / ".aex/adjourn.db").write_bytes(b"these are somebody's notes\n" * 100)
         client = work.client()
@@ -116,6 +121,7 @@ def test_a_store_that_is_not_one_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """A store path that is a symbolic link is refused, and its target is not created."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / ".aex/adjourn.db").symlink_to(tmp_path / "elsewhere.db")
         client = work.client()
@@ -124,6 +130,7 @@ def test_a_store_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_history_that_was_changed_in_the_store_stops_the_calls(tmp_path: Path) -> None:
+    """When the stored history fails verification, calls are refused."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         for _ in range(3):
@@ -176,6 +183,7 @@ TOUCHES = [
 
 
 def test_no_call_with_an_effect_touches_what_is_protected(tmp_path: Path) -> None:
+    """A call with effects whose arguments lead to a protected place is refused, whatever the tool's name."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / "link").symlink_to(work.root / ".aex")
         (work.root / "policy-link").symlink_to(work.root / ".aex/policy.aex")
@@ -212,6 +220,7 @@ def _fill(value: object, root: str) -> dict[str, object]:
 
 
 def test_what_only_looks_like_it_passes_and_reading_is_allowed(tmp_path: Path) -> None:
+    """A call that only mentions a protected place, or reads it, passes."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
@@ -232,6 +241,7 @@ def test_what_only_looks_like_it_passes_and_reading_is_allowed(tmp_path: Path) -
 
 
 def test_a_store_elsewhere_in_the_workspace_is_protected_too(tmp_path: Path) -> None:
+    """A store that --store names is protected with its companion files."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--store", "state/history.db")
         client.call("echo")

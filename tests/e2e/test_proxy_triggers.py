@@ -21,6 +21,7 @@ def workspace(path: Path, *policy: str) -> ProxyWorkspace:
 @requirement("V1 checkpoint")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_the_checkpoint_is_there_when_the_proxy_dies_in_the_call(tmp_path: Path, era: str) -> None:
+    """A `checkpoint before` rule writes a signed checkpoint before the call, so that a kill in the call leaves it."""
     with workspace(tmp_path) as work:
         client = work.client("--task", "t", era=era)
         client.call("echo")
@@ -40,6 +41,7 @@ def test_the_checkpoint_is_there_when_the_proxy_dies_in_the_call(tmp_path: Path,
 
 @requirement("V1 checkpoint")
 def test_a_call_whose_checkpoint_cannot_be_made_goes_nowhere(tmp_path: Path) -> None:
+    """A call that needs a checkpoint first is refused while none can be written."""
     with workspace(tmp_path) as work:
         client = work.client()
         assert not refused(client.call("echo"))
@@ -69,6 +71,7 @@ def test_a_call_that_reads_waits_for_its_checkpoint_too(tmp_path: Path) -> None:
 
 @requirement("V1 checkpoint")
 def test_a_call_that_waited_for_a_person_has_its_checkpoint_before_it(tmp_path: Path) -> None:
+    """The checkpoint of a call that a person approved is the event right before the call."""
     with workspace(tmp_path, "allow *", "confirm before deploy.run", "checkpoint before deploy.run") as work:
         client = work.client()
         call = client.begin("deploy.run")
@@ -88,6 +91,7 @@ def test_a_call_that_waited_for_a_person_has_its_checkpoint_before_it(tmp_path: 
 @requirement("V1 share")
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_shares_of_the_budget_are_checkpointed_once(tmp_path: Path, era: str) -> None:
+    """A checkpoint at a share of the budget is made once, also across sessions."""
     with workspace(tmp_path) as work:
         client = work.client("--task", "t", era=era)
         for n in range(17):
@@ -109,6 +113,7 @@ def test_shares_of_the_budget_are_checkpointed_once(tmp_path: Path, era: str) ->
 
 @requirement("V1 share", "V1 reload")
 def test_a_budget_that_is_raised_arms_its_shares_again(tmp_path: Path) -> None:
+    """After the budget was raised, each share of the new one makes a checkpoint."""
     with workspace(tmp_path, "allow *", "checkpoint at 50%", "budget calls=4") as work:
         client = work.client()
         for _ in range(5):

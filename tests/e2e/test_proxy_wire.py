@@ -21,6 +21,7 @@ from support.requirements import requirement
 @requirement("D9")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_clients_bytes_reach_the_upstream_unchanged(tmp_path: Path, era: str) -> None:
+    """Messages of a client reach the server byte for byte, with their spaces, numbers and escapes."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
@@ -48,6 +49,7 @@ def test_a_clients_bytes_reach_the_upstream_unchanged(tmp_path: Path, era: str) 
 
 
 def test_order_is_kept_between_calls_and_what_passes(tmp_path: Path) -> None:
+    """Calls and notifications reach the server in the order in which the client sent them."""
     with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*") as work:
         client = work.client()
         before = len(work.forwarded())
@@ -62,6 +64,7 @@ def test_order_is_kept_between_calls_and_what_passes(tmp_path: Path) -> None:
 
 
 def test_messages_of_any_size_pass_both_ways(tmp_path: Path) -> None:
+    """Arguments and results of up to 5 MB pass unchanged, also at the sizes of buffers."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         for size in (1, 1000, 65_535, 65_536, 65_537, 1_000_000, 5_000_000):
@@ -85,6 +88,7 @@ def test_a_character_at_which_some_servers_end_a_line_reaches_them_escaped(tmp_p
 
 @requirement("D9")
 def test_an_upstreams_bytes_reach_the_client_unchanged(tmp_path: Path) -> None:
+    """Messages of a server reach the client byte for byte, and a line that is no JSON is logged."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         lines = [
@@ -108,6 +112,7 @@ def test_an_upstreams_bytes_reach_the_client_unchanged(tmp_path: Path) -> None:
 
 
 def test_a_request_of_the_upstream_and_its_answer_pass_unchanged(tmp_path: Path) -> None:
+    """A request of the server reaches the client, and the client's answer the server, byte for byte."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(elicits=True)
         for method in ("sampling/createMessage", "roots/list", "elicitation/create", "x/odd"):
@@ -120,6 +125,7 @@ def test_a_request_of_the_upstream_and_its_answer_pass_unchanged(tmp_path: Path)
 
 
 def test_progress_reaches_the_client_before_the_answer(tmp_path: Path) -> None:
+    """Progress notifications of a call reach the client in order, before the result."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         call = client.begin("progress", _meta={"progressToken": "p1"})
@@ -144,6 +150,7 @@ UNASKED = {
 
 
 def test_an_answer_that_nobody_asked_for_is_dropped(tmp_path: Path) -> None:
+    """An answer of the server with an unknown or used id is logged and not passed on."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         good = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}'
@@ -221,6 +228,7 @@ def test_lines_that_are_no_json_are_dropped_and_not_all_are_written_down(tmp_pat
 def test_when_the_upstream_dies_every_open_request_gets_an_error_and_effects_are_in_doubt(
     tmp_path: Path, era: str
 ) -> None:
+    """When the server exits, each open request gets an error, its effects are in doubt, and a checkpoint is written."""
     with ProxyWorkspace(tmp_path, "allow *", "confirm before file.write") as work:
         client = work.client(era=era)
         held = client.begin("file.write", {"path": "a"})
@@ -242,6 +250,7 @@ def test_when_the_upstream_dies_every_open_request_gets_an_error_and_effects_are
 
 @requirement("D33")
 def test_an_upstream_killed_by_a_signal_is_reported_with_it(tmp_path: Path) -> None:
+    """When a signal ends the server, the event names the signal."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         call = client.begin("silent")
@@ -256,6 +265,7 @@ def test_an_upstream_killed_by_a_signal_is_reported_with_it(tmp_path: Path) -> N
 @requirement("D7")
 @pytest.mark.parametrize("command", ["/nowhere/at-all", "no-such-command-anywhere", "/etc/passwd"])
 def test_an_upstream_that_cannot_start_is_an_error_within_a_second(tmp_path: Path, command: str) -> None:
+    """A server command that cannot be started is an error to each request, and the proxy exits with 1."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         started = time.monotonic()
         client = work.client(upstream=[command], greet=False)
@@ -272,6 +282,7 @@ def test_an_upstream_that_cannot_start_is_an_error_within_a_second(tmp_path: Pat
 
 @requirement("D7")
 def test_an_upstream_that_ends_at_once_leaves_no_request_without_an_answer(tmp_path: Path) -> None:
+    """When the server exits before the greeting, the request gets an error or the proxy has exited."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(upstream=["false"], greet=False)
         message = client.message("initialize")
@@ -317,6 +328,7 @@ def test_an_upstream_that_lives_but_reads_no_more_leaves_no_request_without_an_a
 @requirement("D8")
 @pytest.mark.parametrize("era", ERAS)
 def test_the_end_of_input_makes_a_last_checkpoint_and_ends_everything(tmp_path: Path, era: str) -> None:
+    """When the client closes its end, the proxy writes a checkpoint, closes the session and ends the server."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         client.call("echo")
@@ -335,6 +347,7 @@ def test_the_end_of_input_makes_a_last_checkpoint_and_ends_everything(tmp_path: 
 
 @requirement("D8")
 def test_calls_sent_right_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
+    """Calls that were sent before the client closed its end are still answered."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         calls = [client.call_message("big", {"size": 300_000, "n": n}) for n in range(20)]
@@ -347,6 +360,7 @@ def test_calls_sent_right_before_the_end_of_input_are_answered(tmp_path: Path) -
 
 @requirement("D8")
 def test_an_upstream_that_ignores_the_end_is_killed(tmp_path: Path) -> None:
+    """A server that does not exit when its input ends is killed, and its open calls are in doubt."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(server=["--ignore-end"])
         call = client.begin("silent")
@@ -361,6 +375,7 @@ def test_an_upstream_that_ignores_the_end_is_killed(tmp_path: Path) -> None:
 @requirement("D8")
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_session_in_order(tmp_path: Path, signum: signal.Signals) -> None:
+    """SIGTERM, SIGINT and SIGHUP close the session, answer open calls and exit with 0."""
     with ProxyWorkspace(tmp_path, "allow *", "confirm before file.write") as work:
         client = work.client()
         client.call("echo")
@@ -376,6 +391,7 @@ def test_a_signal_ends_the_session_in_order(tmp_path: Path, signum: signal.Signa
 
 
 def test_a_client_that_died_leaves_no_proxy_behind(tmp_path: Path) -> None:
+    """The proxy exits when both pipes of its client are closed."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.begin("silent")
@@ -385,6 +401,7 @@ def test_a_client_that_died_leaves_no_proxy_behind(tmp_path: Path) -> None:
 
 
 def test_a_session_in_which_nothing_happened_leaves_no_checkpoint(tmp_path: Path) -> None:
+    """A session without a call writes no checkpoint."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.tools()
@@ -394,6 +411,7 @@ def test_a_session_in_which_nothing_happened_leaves_no_checkpoint(tmp_path: Path
 
 @requirement("D43")
 def test_a_client_that_reads_slowly_holds_the_upstream_back(tmp_path: Path) -> None:
+    """While the client does not read, the proxy does not collect the server's output in memory."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         client.paused.set()
@@ -408,6 +426,7 @@ def test_a_client_that_reads_slowly_holds_the_upstream_back(tmp_path: Path) -> N
 
 @requirement("D43")
 def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
+    """The proxy's memory stays level over thousands of calls."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         after: list[int] = []
@@ -422,6 +441,7 @@ def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
 
 
 def test_a_client_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Path) -> None:
+    """The proxy exits although its client has closed its input and reads no answers."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(python=("-c", _IMPATIENT))
         client.paused.set()
@@ -522,6 +542,7 @@ def _resident(pid: int) -> int:
 @requirement("D6")
 @pytest.mark.parametrize("where", ["policy", "contract"])
 def test_a_text_with_errors_stops_the_start_with_every_diagnostic(tmp_path: Path, where: str) -> None:
+    """An invalid policy or contract stops the start, and each error is printed with its line."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         if where == "policy":
             work.write_policy("allow echo", "alow file.*", "deny [", "budget calls=many")
@@ -542,6 +563,7 @@ def test_a_text_with_errors_stops_the_start_with_every_diagnostic(tmp_path: Path
 
 @requirement("D6")
 def test_without_a_policy_nothing_starts(tmp_path: Path) -> None:
+    """Without a policy the proxy exits with 1 and answers nothing."""
     with ProxyWorkspace(tmp_path) as work:
         client = work.client(greet=False)
         assert client.ended() == 1
@@ -552,6 +574,7 @@ def test_without_a_policy_nothing_starts(tmp_path: Path) -> None:
 @requirement("D6")
 @pytest.mark.parametrize("named", ["--policy", "--contract"])
 def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path, named: str) -> None:
+    """A policy or contract file that does not exist stops the start."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(named, "absent.aex", greet=False)
         assert client.ended() == 1
@@ -573,6 +596,7 @@ def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path, named: str) ->
 def test_a_command_line_that_is_not_well_formed_is_refused(
     tmp_path: Path, options: list[str], says: str
 ) -> None:
+    """An unknown option or an invalid value exits with 2 and names it."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(*options, greet=False)
         if says:
@@ -585,6 +609,7 @@ def test_a_command_line_that_is_not_well_formed_is_refused(
 
 
 def test_the_upstream_may_be_given_as_one_text_or_without_dashes(tmp_path: Path) -> None:
+    """The server command may be words after `--`, words alone, or the value of --upstream."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         command = work.command()
         behind = command[command.index("--") + 1 :]
@@ -602,6 +627,7 @@ def test_the_upstream_may_be_given_as_one_text_or_without_dashes(tmp_path: Path)
 
 
 def test_the_log_is_lines_for_people(tmp_path: Path) -> None:
+    """The log on stderr has one line for each event and each rule, all with the program's name."""
     with ProxyWorkspace(
         tmp_path, "allow echo", "deny secrets.*", "budget calls=5", "confirm before file.write"
     ) as work:
@@ -626,6 +652,7 @@ def test_the_log_is_lines_for_people(tmp_path: Path) -> None:
 
 
 def test_the_log_is_json_on_request(tmp_path: Path) -> None:
+    """With --log-json, each line of the log is a JSON object with event, data and timestamp."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5") as work:
         client = work.client("--log-json")
         client.call("echo")

@@ -60,6 +60,7 @@ def governed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 
 def test_whoever_is_at_a_terminal_speaks(say: Say) -> None:
+    """A command that speaks for a person needs a terminal, unless the settings waive it or nobody has to attend."""
     say(MemoryStore())
     with pytest.raises(RefusedError, match="there is no terminal") as caught:
         say(MemoryStore(), terminal=False)
@@ -69,6 +70,7 @@ def test_whoever_is_at_a_terminal_speaks(say: Say) -> None:
 
 @pytest.mark.parametrize("attended", [True, False])
 def test_inside_a_governed_client_nobody_speaks(say: Say, governed: MemoryStore, *, attended: bool) -> None:
+    """A command inside a governed client is refused, unless the settings waive exactly that."""
     with pytest.raises(RefusedError, match=r"inside .* \(process \d+\), a client that adjourn governs"):
         say(governed, attended=attended)
     with pytest.raises(RefusedError):
@@ -77,6 +79,7 @@ def test_inside_a_governed_client_nobody_speaks(say: Say, governed: MemoryStore,
 
 
 def test_a_client_of_an_earlier_process_of_the_same_number_is_another(say: Say) -> None:
+    """A process with the number of an ended client is not taken for that client."""
     here, store = process.parent(), MemoryStore()
     store.swap(f"{CLIENT}{Process(here.host, here.pid, here.started + 1)}/0f0f0f0f", TASK, expect=None)
     store.swap(f"{CLIENT}a name of another make", TASK, expect=None)
@@ -100,6 +103,7 @@ def test_a_client_of_an_earlier_process_of_the_same_number_is_another(say: Say) 
     ],
 )
 def test_settings_waive_the_terminal_everywhere_or_in_folders(say: Say, text: str, *, passes: bool) -> None:
+    """`allow-unattended` waives the terminal everywhere, or in the folders that it lists and below."""
     if passes:
         say(MemoryStore(), terminal=False, text=text, changes=("/w", "/w/.aex/adjourn.db"))
     else:
@@ -109,6 +113,7 @@ def test_settings_waive_the_terminal_everywhere_or_in_folders(say: Say, text: st
 
 @pytest.mark.parametrize("elsewhere", ["/other/.aex/adjourn.db", "postgresql://host/base", "/w2"])
 def test_a_folder_waives_nothing_for_what_lies_elsewhere(say: Say, elsewhere: str) -> None:
+    """A waiver for a folder does not hold for a store outside of it."""
     with pytest.raises(RefusedError):
         say(MemoryStore(), terminal=False, text='allow-unattended = ["/w"]', changes=("/w", elsewhere))
 
@@ -119,11 +124,13 @@ def test_a_folder_waives_nothing_for_what_lies_elsewhere(say: Say, elsewhere: st
     ids=lambda text: text[:22],
 )  # fmt: skip
 def test_settings_that_cannot_be_read_waive_nothing(say: Say, text: str) -> None:
+    """Invalid settings are an error."""
     with pytest.raises(InvalidError, match=r"settings\.toml"):
         say(MemoryStore(), terminal=False, text=text)
 
 
 def test_settings_that_others_can_write_waive_nothing(say: Say, tmp_path: Path) -> None:
+    """Settings that other users can write are an error."""
     say(MemoryStore(), terminal=False, text="allow-unattended = true")
     (tmp_path / person.SETTINGS).chmod(0o666)
     with pytest.raises(InvalidError, match="can be written by other users"):
@@ -133,6 +140,7 @@ def test_settings_that_others_can_write_waive_nothing(say: Say, tmp_path: Path) 
 def test_no_variable_of_the_environment_names_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No environment variable changes where the settings are read."""
     (tmp_path / person.SETTINGS).parent.mkdir(parents=True)
     (tmp_path / person.SETTINGS).write_text("allow-unattended = true")
     before = person.home()

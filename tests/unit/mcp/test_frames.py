@@ -34,6 +34,7 @@ def refusal(line: str | bytes) -> FrameError:
 
 
 def test_a_request_a_notification_and_an_answer_are_told_apart() -> None:
+    """A message with an id and a method is a request, one without an id is a notification, one without a method is an answer."""
     request = decode('{"jsonrpc":"2.0","id":7,"method":"ping","params":{"_meta":{"x":1}}}')
     assert (request.id, request.method, request.is_request, request.meta) == (7, "ping", True, {"x": 1})
     notification = decode('{"jsonrpc":"2.0","method":"notifications/x"}')
@@ -43,6 +44,7 @@ def test_a_request_a_notification_and_an_answer_are_told_apart() -> None:
 
 
 def test_the_era_is_told_by_the_message() -> None:
+    """A message is of the modern protocol if its _meta names the version."""
     assert not decode('{"id":1,"method":"ping"}').modern
     modern = {"id": 1, "method": "ping", "params": {"_meta": {frames.META_VERSION: "2026-07-28"}}}
     assert decode(json.dumps(modern)).modern
@@ -54,6 +56,7 @@ def test_the_era_is_told_by_the_message() -> None:
 def test_strict_json_without_double_keys_is_taken(
     value: Any, separators: tuple[str, str], ascii_only: bool
 ) -> None:
+    """Strict JSON with unique keys is decoded, in any layout."""
     body = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -74,6 +77,7 @@ def test_strict_json_without_double_keys_is_taken(
 def test_a_key_that_stands_twice_at_any_depth_is_refused(
     key: str, one: Any, two: Any, depth: int, escaped: bool
 ) -> None:
+    """A duplicate key is refused at any depth, also if it is written with escapes."""
     name = json.dumps(key)
     other = '"' + "".join(f"\\u{ord(char):04x}" for char in key) + '"' if escaped and key.isascii() else name
     inner = f"{{{name}:{json.dumps(one)},{other} :{json.dumps(two)}}}"
@@ -183,6 +187,7 @@ def test_an_element_of_a_batch_is_held_to_the_same() -> None:
 
 
 def test_texts_that_look_like_keys_are_no_keys() -> None:
+    """Text inside a string that looks like a key does not count as one."""
     text = '{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":":","b":"\\":","c":": \\"a\\":1"}}}'
     assert decode(text).params["arguments"] == {"a": ":", "b": '":', "c": ': "a":1'}
 
@@ -191,6 +196,7 @@ def test_texts_that_look_like_keys_are_no_keys() -> None:
     "key", ["Method", "METHOD", "meth\\u006fD", "Params", "param\u017f", "Id", "ID", "Name", "Uri"]
 )
 def test_a_watched_key_in_another_case_is_refused(key: str) -> None:
+    """A key that another reader could take for a member of the protocol is refused."""
     assert "could be read as" in refusal(f'{{"id":1,"method":"x/y","{key}":{{}}}}').reason
     assert "could be read as" in refusal(f'{{"id":1,"method":"x/y","params":{{"{key}":{{}}}}}}').reason
 
@@ -199,21 +205,25 @@ def test_a_watched_key_in_another_case_is_refused(key: str) -> None:
     "method", ["Tools/Call", "tools/call ", " tools/call", "TOOLS/CALL\\u0000", "tool\u017f/call"]
 )
 def test_a_method_that_could_be_read_as_a_call_is_refused(method: str) -> None:
+    """A method that another reader could take for `tools/call` is refused."""
     assert "tools/call" in refusal(f'{{"id":1,"method":"{method}"}}').reason
 
 
 @pytest.mark.parametrize("line", [b"{}\r{}\n", b"\r{}\n", b'{"id":1,\r"method":"x"}\n'])
 def test_a_carriage_return_inside_is_refused(line: bytes) -> None:
+    """A carriage return inside a line is a parse error."""
     assert refusal(line).code == frames.PARSE_ERROR
 
 
 def test_a_carriage_return_at_the_end_is_white_space() -> None:
+    """A carriage return right before the line feed is ignored."""
     message = frames.read(b'{"id":1,"method":"ping"}\r\n', Message)
     assert isinstance(message, Message)
 
 
 @pytest.mark.parametrize("depth", [10, 190, 250, 990, 5000, 200_000])
 def test_depth_is_bounded(depth: int) -> None:
+    """A message that is nested deeper than the limit is a parse error."""
     line = '{"id":1,"method":"x","params":{"a":' + "[" * depth + "]" * depth + "}}"
     if depth < MAX_DEPTH - 5:
         assert decode(line).method == "x"
@@ -222,12 +232,14 @@ def test_depth_is_bounded(depth: int) -> None:
 
 
 def test_the_id_of_a_refused_message_is_told_where_it_is_known() -> None:
+    """The error for a refused message has its id if it is valid, the last one of several."""
     assert refusal('{"id":"x","method":5}').id == "x"
     assert refusal('{"id":5,"id":6,"method":"x"}').id == 6
     assert refusal('{"id":1.5,"method":"x"}').id is None
 
 
 def test_a_batch_is_its_elements_bytes() -> None:
+    """A batch is read as the bytes of its elements, and an empty one is refused."""
     assert frames.read(b'[ {"a": 1.0} , 5,[1]]\n', Message) == [b'{"a": 1.0}', b"5", b"[1]"]
     assert refusal("[]").code == frames.INVALID_REQUEST
 
@@ -237,10 +249,12 @@ def test_a_batch_is_its_elements_bytes() -> None:
     [(1, True), ("a", True), ("", True), (True, False), (1.0, False), (None, False), ([], False)],
 )
 def test_what_may_be_an_id(value: object, is_one: bool) -> None:
+    """An id is a text or an integer, and no boolean."""
     assert frames.is_id(value) is is_one
 
 
 def test_removing_params_keeps_the_text_of_every_other_value() -> None:
+    """Removing members of the params keeps the text of all other values."""
     line = b'{"jsonrpc":"2.0", "id":12345678901234567890123,"params":{"a" : 1.0,"requestState":"s","b":[1e2, "\\u00e9"]},"method":"m"}\n'
     edited = without_params(line, ("requestState", "inputResponses"))
     assert edited.endswith(b"}\n")
@@ -250,6 +264,7 @@ def test_removing_params_keeps_the_text_of_every_other_value() -> None:
 
 
 def test_answers_are_lines_of_json_rpc() -> None:
+    """Results, errors and requests are encoded as JSON-RPC objects."""
     assert json.loads(frames.result("a", {"x": 1})) == {"jsonrpc": "2.0", "id": "a", "result": {"x": 1}}
     error = json.loads(frames.error(2**70, -1, "no", {"d": 1}))
     assert error == {"jsonrpc": "2.0", "id": 2**70, "error": {"code": -1, "message": "no", "data": {"d": 1}}}

@@ -29,6 +29,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("line", PLAIN)
 def test_what_can_be_read_in_one_way_passes_byte_for_byte(line: bytes) -> None:
+    """A line of a server that all readers take alike is passed on unchanged."""
     assert read(line)[0] == line
 
 
@@ -98,6 +99,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("case", UNREADABLE)
 def test_what_cannot_be_read_in_one_way_is_no_message_and_its_id_is_found(case: str) -> None:
+    """A line that readers could take differently is refused, and the ids that it answers are found."""
     line, ids = UNREADABLE[case]
     with pytest.raises(FrameError):
         read(line + b"\n")
@@ -105,6 +107,7 @@ def test_what_cannot_be_read_in_one_way_is_no_message_and_its_id_is_found(case: 
 
 
 def test_of_a_line_that_is_too_long_the_id_is_found_at_either_end() -> None:
+    """The id of a line over the limit is found in its first or its last bytes."""
     before = Oversize(b'{"jsonrpc":"2.0","id":1,"result":"' + b"x" * (2 * HEAD_BYTES) + b'"}\n')
     behind = Oversize(b'{"result":"' + b"x" * (2 * HEAD_BYTES) + b'","id": "a"}\n')
     for line, ids in ((before, [1]), (behind, ["a"])):
@@ -114,11 +117,13 @@ def test_of_a_line_that_is_too_long_the_id_is_found_at_either_end() -> None:
 
 
 def test_ids_of_requests_are_told_from_ids_of_answers() -> None:
+    """Only the ids of answers in a refused line are found, not those of requests."""
     line = b'{"id":1,"method":"x","params":NaN}\r{"id":2,"result":NaN}\n'
     assert ids_in(line) == [2]
 
 
 def test_a_batch_is_its_messages() -> None:
+    """A batch of a server is split into its objects; other lines have no elements."""
     assert elements(b'[{"id":1,"result":{}},[1],{"id":2}]\n') == [b'{"id":1,"result":{}}\n', b'{"id":2}\n']
     assert elements(b'{"id":1}\n') == elements(b"[1,\n") == []
 

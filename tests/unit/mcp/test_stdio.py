@@ -31,6 +31,7 @@ def _read_all(reading: int, limit: int = 1 << 30) -> list[bytes]:
     st.integers(1, 40),
 )
 def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes], piece: int) -> None:
+    """Lines are read whole, in whatever pieces they arrive."""
     reading, writing = os.pipe()
     data = b"".join(line + b"\n" for line in lines)
 
@@ -47,6 +48,7 @@ def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes],
 
 
 def test_a_last_line_without_line_feed_gets_one(pipe: tuple[int, int]) -> None:
+    """A last line without a line feed is returned with one."""
     reading, writing = pipe
     os.write(writing, b"a\nb")
     os.close(writing)
@@ -55,6 +57,7 @@ def test_a_last_line_without_line_feed_gets_one(pipe: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", [CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 3 * CHUNK + 7])
 def test_lines_longer_than_a_read_are_whole(pipe: tuple[int, int], size: int) -> None:
+    """A line that needs several reads is returned whole."""
     reading, writing = pipe
     line = b"x" * size + b"\n"
 
@@ -69,6 +72,7 @@ def test_lines_longer_than_a_read_are_whole(pipe: tuple[int, int], size: int) ->
 
 
 def test_of_a_line_over_the_limit_the_ends_are_kept_and_the_next_is_read(pipe: tuple[int, int]) -> None:
+    """Of a line over the limit only the beginning and the end are kept, and the next line is read."""
     reading, writing = pipe
     limit = 2 * CHUNK
     begin, end = b"b" * ENDS, b"e" * (ENDS - 1)
@@ -96,6 +100,7 @@ def test_a_line_over_the_limit_that_is_cut_off_is_told_of(pipe: tuple[int, int])
 
 
 def test_a_pipe_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:
+    """Reading and writing wait where a nonblocking pipe is empty or full."""
     reading, writing = pipe
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -110,6 +115,7 @@ def test_a_pipe_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None
 
 
 def test_writing_to_nobody_is_an_error(pipe: tuple[int, int]) -> None:
+    """Writing to a pipe that nobody reads raises OSError."""
     reading, writing = pipe
     os.close(reading)
     with pytest.raises(OSError, match="Broken pipe"):

@@ -25,16 +25,19 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_upstream_is_what_follows(words: list[str]) -> None:
+    """The server command is what follows `--`, the first word that is no option, or --upstream."""
     assert parse(words).upstream == ["server", "--flag", "--", "x"]
 
 
 def test_values_come_with_a_blank_or_an_equals_sign() -> None:
+    """A value follows its option after a blank or an equals sign, and missing options have their defaults."""
     options = parse(["--policy", "p.aex", "--task=t=1", "--take-over", "--confirm-timeout", "3", "--", "s"])
     assert (options["--policy"], options["--task"], options["--take-over"]) == ("p.aex", "t=1", "yes")
     assert (options["--confirm-timeout"], options["--auto-confirm"], options["--errors"]) == ("3", "", "tool")
 
 
 def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option has precedence over its environment variable."""
     monkeypatch.setenv("ADJOURN_TASK", "from-environment")
     assert parse(["--", "s"])["--task"] == "from-environment"
     assert parse(["--task", "given", "--", "s"])["--task"] == "given"
@@ -57,5 +60,6 @@ def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_what_is_not_well_formed_is_a_usage_error(words: list[str]) -> None:
+    """A missing server command, an unknown option or an invalid value is a usage error."""
     with pytest.raises(UsageError):
         parse(words)

@@ -67,6 +67,7 @@ def test_automatic_confirmation_passes_what_no_person_is_named_for() -> None:
 
 
 def test_rules_tell_a_method_of_a_vendor_by_its_name() -> None:
+    """The methods of the protocol are not a vendor's, and names outside `mcp.` are neither."""
     assert is_vendors("mcp.x.y")
     assert not any(is_vendors(rule_name(method)) for method in OF_CLIENT | OF_SERVER)
     assert not is_vendors("x.y")

@@ -17,7 +17,7 @@ from adjourn.checkpoints.save import close_session, save_checkpoint
 from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
-from adjourn.tasks import Fact, ToolRequest
+from adjourn.tasks import NewEvent, ToolRequest
 
 POLICY = 'policy bench v1\ngoal "Measure it"\nallow *\nbudget calls=100000000\n'
 CALLS = {
@@ -79,7 +79,7 @@ def sizes(context: ClientContext, calls: int) -> None:
         facts = [
             kinds.ToolSettled(call=admitted.call, outcome="ok", answer=f"{number:064x}", milliseconds=12)
         ]
-        session.task.deferred.extend(Fact(fact, session=session.id) for fact in facts)
+        session.task.deferred.extend(NewEvent(fact, session=session.id) for fact in facts)
         if number % max(1, calls // 20) == 0:
             save_checkpoint(
                 session.task, context.options.root, f"step-{number}", budget=None, session=session

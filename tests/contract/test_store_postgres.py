@@ -16,7 +16,7 @@ from adjourn.store import EMPTY, Head, open_store
 from adjourn.store.conformance.entries import append_racing, check_chain, entry
 from adjourn.store.migrate import LATEST
 from adjourn.store.postgres import PostgresStore
-from adjourn.tasks.task import Fact, Task
+from adjourn.tasks.task import NewEvent, Task
 from support.clock import Clock
 
 psycopg = pytest.importorskip("psycopg")
@@ -233,10 +233,10 @@ def test_a_history_that_was_deleted_from_the_tables_is_refused(
     """A living task notices it at its next append, a new one when it is loaded."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path))
     task = Task(store, "t", clock=Clock(), secret=b"s" * 32)
-    task.commit(lambda _: [Fact(TaskOpened(goal="g"))])
+    task.commit(lambda _: [NewEvent(TaskOpened(goal="g"))])
     task.keep_head()
     _run(url, "DELETE FROM adjourn_event")
     with pytest.raises(IntegrityError, match="was cut or changed"):
-        task.commit(lambda _: [Fact(TaskOpened(goal="g"))])
+        task.commit(lambda _: [NewEvent(TaskOpened(goal="g"))])
     with pytest.raises(IntegrityError, match="it was seen to reach"):
         Task(store, "t", clock=Clock(), secret=b"s" * 32)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adjourn.log import kinds
-from adjourn.tasks.task import Fact
+from adjourn.tasks.task import NewEvent
 from support.proxy import ERAS, META_TOOLS, MODERN, NEW, Client, ProxyWorkspace, refused, text_of
 from support.requirements import requirement
 
@@ -293,7 +293,7 @@ def test_the_next_session_has_no_more_room_than_the_last_left(tmp_path: Path) ->
 def _report(work: ProxyWorkspace, **usage: Any) -> None:
     """What a run's model has cost, as it is written down."""
     with work.task() as task:
-        task.commit(lambda _: [Fact(kinds.UsageReported(**usage))])
+        task.commit(lambda _: [NewEvent(kinds.UsageReported(**usage))])
 
 
 def _spend(work: ProxyWorkspace, client: Client, budget: str, **usage: int) -> None:

@@ -30,7 +30,7 @@ from adjourn.log import (
     sign,
 )
 from adjourn.store import Entry, Store
-from adjourn.tasks import SYSTEM, AppendedEvent, Fact, Ledger, Session, Task
+from adjourn.tasks import SYSTEM, AppendedEvent, Ledger, NewEvent, Session, Task
 from adjourn.text import without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
@@ -76,7 +76,7 @@ def create(
     public = public_key(private)
     documents: list[bytes] = []
 
-    def build(ledger: Ledger) -> list[Fact]:
+    def build(ledger: Ledger) -> list[NewEvent]:
         if not ledger.exists:
             raise NotFoundError(
                 f"task {task.id} has no events, so there is nothing to checkpoint", "work on the task first"
@@ -105,7 +105,7 @@ def create(
             signature=sign(private, head),
             trigger=trigger,
         )
-        return [Fact(created, session.actor, session.id) if session else Fact(created, by)]
+        return [NewEvent(created, session.actor, session.id) if session else NewEvent(created, by)]
 
     def refs(written: list[AppendedEvent]) -> dict[str, str | None]:
         event, event_hash = written[-1]

@@ -41,9 +41,9 @@ from adjourn.tasks import (
     Batch,
     Block,
     Decision,
-    Fact,
     Forward,
     Ledger,
+    NewEvent,
     OnceClaim,
     OpenCall,
     RecordedAnswer,
@@ -182,7 +182,7 @@ class HookSession(GuardedSession):
         if not lease.isdigit() or int(lease) < self.task.clock() + LEASE_MILLISECONDS // 2:
             self.heartbeat()
 
-    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[Fact]:
+    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[NewEvent]:
         """The facts of an opening; none where another hook process has opened the session meanwhile."""
         if self.id not in ledger.sessions:
             yield from super()._opening(ledger, take_over=take_over)
@@ -193,7 +193,7 @@ class HookSession(GuardedSession):
         """Begin a batch: settle calls that need not be kept open any longer. A call that is paid for costs nothing."""
         over = list(self._over(batch.ledger, call))
         batch.refs.update(idempotency.keep(self.task, over, {}))
-        batch.facts += [Fact(ended, SYSTEM, self.id) for ended in over]
+        batch.facts += [NewEvent(ended, SYSTEM, self.id) for ended in over]
         batch.spent = -self._is_paid(batch.ledger, call)
 
     def _forward(
@@ -201,7 +201,7 @@ class HookSession(GuardedSession):
     ) -> Admitted:
         call_id = self._allow(batch, call, decision, claim, uncounted=batch.spent < 0)
         if not self._capabilities.settles:
-            batch.facts.append(Fact(self._ended(call_id), SYSTEM, self.id))
+            batch.facts.append(NewEvent(self._ended(call_id), SYSTEM, self.id))
         return Admitted(decision, call_id)
 
     def _ask(self, batch: Batch, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
@@ -217,7 +217,7 @@ class HookSession(GuardedSession):
             super()._refuse(batch, call, decision)
             return
         denied = kinds.ToolDenied(reason="once_done", rule=decision.call, tool=call.tool)
-        batch.facts.append(Fact(denied, self.actor, self.id))
+        batch.facts.append(NewEvent(denied, self.actor, self.id))
 
     def _allow(
         self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None, *, uncounted: bool
@@ -227,7 +227,7 @@ class HookSession(GuardedSession):
         """
         call_id = f"{self.id}.{batch.ledger.seq + 1}{_mark(self._call_name)}"
         if decision.observed is not None:
-            batch.facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
+            batch.facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         allowed = kinds.ToolAllowed(
             approval=decision.approval,
             arguments=call.arguments,
@@ -239,7 +239,7 @@ class HookSession(GuardedSession):
             tool=call.tool,
             uncounted=uncounted,
         )
-        batch.facts.append(Fact(allowed, self.actor, self.id))
+        batch.facts.append(NewEvent(allowed, self.actor, self.id))
         if claim is not None:
             done = "" if self._capabilities.settles else f" {idempotency.DONE}"
             batch.refs.update(idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}"))

@@ -25,7 +25,7 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedErr
 from adjourn.host import check_name
 from adjourn.log import Actor, canonical, decode, digest, kinds
 from adjourn.store import Head, Store
-from adjourn.tasks import Fact, PermanentConflictError, Task, append_with_retry, idempotency
+from adjourn.tasks import NewEvent, PermanentConflictError, Task, append_with_retry, idempotency
 
 MAX_CALLS = 10**9
 _CHUNK = 2000
@@ -184,5 +184,5 @@ def import_published(task: Task, directory: str, by: Actor) -> TaskCheckpoint:
         )
     opened = kinds.TaskOpened(goal=file.description)
     imported = kinds.TaskImported(calls=file.calls_used, document=digest(stored.data))
-    task.commit(lambda _: [Fact(opened, by), Fact(imported, by)], blobs=[stored.data])
+    task.commit(lambda _: [NewEvent(opened, by), NewEvent(imported, by)], blobs=[stored.data])
     return create(task, file.name, description=file.description, trigger="import", by=by)

@@ -26,7 +26,17 @@ from adjourn.proxy.loop import Outcome
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.request import Request
-from adjourn.tasks import SYSTEM, Admitted, Ask, Block, Continue, Fact, Forward, RecordedAnswer, ToolRequest
+from adjourn.tasks import (
+    SYSTEM,
+    Admitted,
+    Ask,
+    Block,
+    Continue,
+    Forward,
+    NewEvent,
+    RecordedAnswer,
+    ToolRequest,
+)
 
 _T = TypeVar("_T")
 
@@ -258,7 +268,7 @@ class Admission:
             line = self._meta.handle(request, name)
             if admitted.call in session.task.ledger.open_calls:
                 settled = kinds.ToolSettled(call=admitted.call, outcome="ok")
-                session.task.deferred.append(Fact(settled, SYSTEM, session.id))
+                session.task.deferred.append(NewEvent(settled, SYSTEM, session.id))
             return line
 
         self._work(carry_out, lambda line: self.answer(request, line))

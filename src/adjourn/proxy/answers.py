@@ -23,7 +23,7 @@ from adjourn.proxy.lists import edit_tools, greeting, own_list
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.request import Request
 from adjourn.proxy.server_requests import ServerRequests
-from adjourn.tasks import MAX_ANSWER, SYSTEM, Fact
+from adjourn.tasks import MAX_ANSWER, SYSTEM, NewEvent
 from adjourn.text import beginning
 
 UNSET = msgspec.UNSET
@@ -87,7 +87,7 @@ class Answers:
             self._connection.client.send(data)
         for request, reply in later:  # not before the client has its answer
             if request.session is not None:
-                settlement = Fact(_settlement(request, reply, self._now), SYSTEM, request.session.id)
+                settlement = NewEvent(_settlement(request, reply, self._now), SYSTEM, request.session.id)
                 request.session.task.deferred.append(settlement)
 
     def _settle_all(
@@ -115,7 +115,7 @@ class Answers:
             session.settle(facts, answers=answers)
         except AdjournError as error:
             self._report.event("store.error", str(error))
-            session.task.deferred.extend(Fact(fact, SYSTEM, session.id) for fact in facts)
+            session.task.deferred.extend(NewEvent(fact, SYSTEM, session.id) for fact in facts)
 
     def _hand_over(self, data: bytes) -> None:
         self.busy = False

@@ -17,7 +17,7 @@ from adjourn.errors import IntegrityError
 from adjourn.log import decode, digest, kinds
 from adjourn.policy import CallPaths, arguments_digest, encoded
 from adjourn.runs.refs import name_of
-from adjourn.tasks import SYSTEM, Admitted, Fact, Task, ToolRequest, following, idempotency
+from adjourn.tasks import SYSTEM, Admitted, NewEvent, Task, ToolRequest, following, idempotency
 from adjourn.text import preview
 
 MAX_WAITING = 200
@@ -138,7 +138,7 @@ class Journal:
     def _write(
         self, facts: list[kinds.Data], document: bytes, refs: dict[str, str | None], *, durable: bool
     ) -> None:
-        written = [Fact(data, SYSTEM, self.session.id) for data in facts]
+        written = [NewEvent(data, SYSTEM, self.session.id) for data in facts]
         self.task.commit(lambda _: written, durable=durable, refs=lambda _: refs, blobs=[document])
 
     def settle(self, settled: kinds.ToolSettled) -> None:
@@ -157,7 +157,7 @@ class Journal:
         """Record the result of a step without a call; False when an earlier session did so."""
         if outcome.step in self.history.passed:
             return False
-        self.task.deferred.append(Fact(outcome, SYSTEM, self.session.id))
+        self.task.deferred.append(NewEvent(outcome, SYSTEM, self.session.id))
         self._waiting += 1
         if self._waiting >= MAX_WAITING:
             self.task.flush()
@@ -169,7 +169,7 @@ class Journal:
         document = encoded(value)
         finished = kinds.RunFinished(result=digest(document), status="success")
         self.task.commit(
-            lambda _: [Fact(finished, SYSTEM, self.session.id)],
+            lambda _: [NewEvent(finished, SYSTEM, self.session.id)],
             refs=lambda _: {name_of(self.task.id): None},
             blobs=[document],
         )
@@ -177,7 +177,7 @@ class Journal:
     def blocked(self, reason: str, step: str) -> None:
         """Record why the run is blocked."""
         finished = kinds.RunFinished(reason=reason, status="blocked", step=step)
-        self.task.commit(lambda _: [Fact(finished, SYSTEM, self.session.id)])
+        self.task.commit(lambda _: [NewEvent(finished, SYSTEM, self.session.id)])
 
 
 def value_of(task: Task, document: str) -> Any:

@@ -9,14 +9,14 @@ from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import Actor, kinds, timestamp
 from adjourn.tasks import idempotency
 from adjourn.tasks.ledger import Approval, Ledger
-from adjourn.tasks.task import Fact, Task
+from adjourn.tasks.task import NewEvent, Task
 
 
 def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
     """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is not open any more."""
     found: list[Approval] = []
 
-    def build(ledger: Ledger) -> list[Fact]:
+    def build(ledger: Ledger) -> list[NewEvent]:
         asked = ledger.approvals.get(approval)
         if asked is None or (yes and asked.expires <= timestamp(task.clock())):
             raise NotFoundError(
@@ -30,7 +30,7 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
             )
         found[:] = [asked]
         kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
-        return [Fact(kind(approval=approval, tool=asked.tool, via=via), by, session)]
+        return [NewEvent(kind(approval=approval, tool=asked.tool, via=via), by, session)]
 
     task.commit(build)
     return found[0]
@@ -39,13 +39,13 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
 def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str = "") -> None:
     """A person's word on a call in doubt. Raises `NotFoundError` when that call is not in doubt."""
 
-    def build(ledger: Ledger) -> list[Fact]:
+    def build(ledger: Ledger) -> list[NewEvent]:
         if call not in ledger.doubts:
             known = ", ".join(ledger.doubts) or "none is"
             raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {known}")
         settled = kinds.EffectSettled(call=call, note=note[:2000], outcome="done" if happened else "not-done")
         changes.update(idempotency.settled_by_hand(task.id, ledger.doubts[call], happened=happened))
-        return [Fact(settled, by)]
+        return [NewEvent(settled, by)]
 
     changes: dict[str, str | None] = {}
     task.commit(build, refs=lambda _: changes)

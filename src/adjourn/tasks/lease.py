@@ -16,7 +16,7 @@ from adjourn.host import Process, ids, lives
 from adjourn.log import MAX_SAFE_INTEGER, Actor, digest, kinds
 from adjourn.store import Store
 from adjourn.tasks.ledger import Ledger, OpenSession
-from adjourn.tasks.task import SYSTEM, AppendedEvent, Fact, Task
+from adjourn.tasks.task import SYSTEM, AppendedEvent, NewEvent, Task
 from adjourn.text import without_secrets
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ def lost(ledger: Ledger, holder: OpenSession, reason: Reason) -> kinds.SessionLo
 def expire_dead_sessions(task: Task) -> None:
     """Write down that sessions which are over without having closed are over, so that their effects can be settled."""
 
-    def build(ledger: Ledger) -> list[Fact]:
+    def build(ledger: Ledger) -> list[NewEvent]:
         alive = {
             holder.id: is_alive(task.store, task.id, holder, task.clock())
             for holder in ledger.sessions.values()
         }
         return [
-            Fact(lost(ledger, holder, "dead" if alive[holder.id] is False else "expired"))
+            NewEvent(lost(ledger, holder, "dead" if alive[holder.id] is False else "expired"))
             for holder in ledger.sessions.values()
             if not alive[holder.id]
         ]
@@ -109,7 +109,7 @@ class TaskLease:
             self.task.commit(
                 lambda ledger: [
                     *self._opening(ledger, take_over=take_over),
-                    *(Fact(data, self.actor, self.id) for data in also),
+                    *(NewEvent(data, self.actor, self.id) for data in also),
                 ],
                 refs=self._leases,
                 blobs=[text for text in (policy_text, contract_text) if text],
@@ -118,15 +118,15 @@ class TaskLease:
             self.is_open = True
             self.task.keep_head()
 
-    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[Fact]:
+    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[NewEvent]:
         policy_text, contract_text = self._texts
         if not ledger.exists:
             contract = digest(contract_text) if contract_text else ""
-            yield Fact(kinds.TaskOpened(goal=self.policy.goal, contract=contract), SYSTEM, self.id)
+            yield NewEvent(kinds.TaskOpened(goal=self.policy.goal, contract=contract), SYSTEM, self.id)
         for holder in list(ledger.sessions.values()):
             reason = self._why_over(holder, take_over=take_over)
             if reason:
-                yield Fact(lost(ledger, holder, reason), SYSTEM, self.id)
+                yield NewEvent(lost(ledger, holder, reason), SYSTEM, self.id)
         process = self.identity.process
         opened = kinds.SessionOpened(
             budget=_budget_of(self.policy),
@@ -138,7 +138,7 @@ class TaskLease:
             policy=digest(policy_text),
             started=process.started,
         )
-        yield Fact(opened, SYSTEM, self.id)
+        yield NewEvent(opened, SYSTEM, self.id)
 
     def _why_over(self, holder: OpenSession, *, take_over: bool) -> Reason | None:
         """Why another session is over, None if it goes on beside this one. Raises `HeldError` if it lives elsewhere."""
@@ -186,9 +186,9 @@ class TaskLease:
                 return
             self.is_open = False
 
-            def build(ledger: Ledger) -> list[Fact]:
+            def build(ledger: Ledger) -> list[NewEvent]:
                 held = self.id in ledger.sessions
-                return [Fact(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
+                return [NewEvent(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
 
             if not self.task.commit(build, refs=lambda _: {self._lease: None}):
                 with suppress(ConflictError):  # gone already
@@ -232,9 +232,9 @@ class TaskLease:
             policy=digest(policy_text),
         )
 
-        def build(ledger: Ledger) -> list[Fact]:
+        def build(ledger: Ledger) -> list[NewEvent]:
             self.check_held(ledger)
-            return [Fact(changed, SYSTEM, self.id)]
+            return [NewEvent(changed, SYSTEM, self.id)]
 
         with self._lock:
             self.hold()

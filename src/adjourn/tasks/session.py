@@ -30,7 +30,7 @@ from adjourn.tasks.decision import (
 )
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
-from adjourn.tasks.task import SYSTEM, Fact, Task
+from adjourn.tasks.task import SYSTEM, NewEvent, Task
 from adjourn.text import preview
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
@@ -55,7 +55,7 @@ class Batch(msgspec.Struct):
 
     ledger: Ledger
     refs: dict[str, str | None]
-    facts: list[Fact] = []
+    facts: list[NewEvent] = []
     decided: list[Admitted] = []
     is_sent: bool = False
     asked: list[Approval] = []
@@ -109,7 +109,7 @@ class Session(TaskLease):
             task.check_history()
         is_early = forward is not None and not (durable or self.policy.counts)
 
-        def build(ledger: Ledger) -> list[Fact]:  # noqa: C901  # as above
+        def build(ledger: Ledger) -> list[NewEvent]:  # noqa: C901  # as above
             nonlocal batch
             if self.id not in ledger.sessions or ledger.moved:
                 self._check_held_after(ledger, is_sent=batch.is_sent)
@@ -185,7 +185,7 @@ class Session(TaskLease):
         """Write down what the tool of a call was listed as, where the task does not know it."""
         told = call.definition and listed_as(batch.ledger, call.server, call.tool, call.definition)
         if told and all(fact.data != told for fact in batch.facts):
-            batch.facts.append(Fact(told, SYSTEM, self.id))
+            batch.facts.append(NewEvent(told, SYSTEM, self.id))
 
     def _forward(
         self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None
@@ -198,9 +198,9 @@ class Session(TaskLease):
         if call.definition != known:
             self._learn(batch, call)
         if decision.auto:
-            facts.append(Fact(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
+            facts.append(NewEvent(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
         if decision.observed is not None:
-            facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
+            facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         if claim is not None:
             batch.refs.update(idempotency.claimed(self.task.id, claim.key, admitted.call))
         if call.named_only and not decision.approval and not decision.auto:
@@ -217,14 +217,14 @@ class Session(TaskLease):
             tool=call.tool,
             uncounted=call.named_only,
         )
-        facts.append(Fact(allowed, self.actor, self.id))
+        facts.append(NewEvent(allowed, self.actor, self.id))
         return admitted
 
     def _continue(self, batch: Batch, call: ToolRequest, decision: Continue) -> None:
         if decision.observed is not None:
-            batch.facts.append(Fact(observed(call, decision.observed), SYSTEM, self.id))
+            batch.facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         continued = kinds.ToolContinued(call=decision.call, leg=decision.leg)
-        batch.facts.append(Fact(continued, self.actor, self.id))
+        batch.facts.append(NewEvent(continued, self.actor, self.id))
 
     def _ask(self, batch: Batch, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
         """Add the question to a person, unless it is open already."""
@@ -234,11 +234,11 @@ class Session(TaskLease):
         approval, required = question(call, decision, known, self.task.now)
         if required is not None:
             batch.asked.append(approval)
-            batch.facts.append(Fact(required, self.actor, self.id))
+            batch.facts.append(NewEvent(required, self.actor, self.id))
         return Admitted(decision, approval=approval)
 
     def _refuse(self, batch: Batch, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
-        batch.facts.append(Fact(refusal_event(call, decision), self.actor, self.id))
+        batch.facts.append(NewEvent(refusal_event(call, decision), self.actor, self.id))
 
     def settle(
         self,
@@ -250,7 +250,7 @@ class Session(TaskLease):
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
         """
-        if facts := [Fact(data, SYSTEM, self.id) for data in settled]:
+        if facts := [NewEvent(data, SYSTEM, self.id) for data in settled]:
             self.task.commit(
                 lambda _: facts,
                 durable=bool(answers),
@@ -266,14 +266,14 @@ class Session(TaskLease):
         Returns how many; `room` is how many at the most. Raises what `admit` raises.
         """
 
-        def build(ledger: Ledger) -> list[Fact]:
+        def build(ledger: Ledger) -> list[NewEvent]:
             self.check_held(ledger)
             changed = (
                 listed_as(ledger, server, tool, definition, before.get(tool, ""))
                 for tool, definition in definitions.items()
             )
             told = [one for one in changed if isinstance(one, kinds.ToolChanged)]
-            return [Fact(one, SYSTEM, self.id) for one in told[:room]]
+            return [NewEvent(one, SYSTEM, self.id) for one in told[:room]]
 
         with self._lock:
             try:
@@ -286,9 +286,9 @@ class Session(TaskLease):
     def note(self, data: kinds.Data) -> None:
         """Write down something that happened beside the calls. Raises `HeldError` when another client took over."""
 
-        def build(ledger: Ledger) -> list[Fact]:
+        def build(ledger: Ledger) -> list[NewEvent]:
             self.check_held(ledger)
-            return [Fact(data, SYSTEM, self.id)]
+            return [NewEvent(data, SYSTEM, self.id)]
 
         self.task.commit(build, durable=False)
 

@@ -33,7 +33,7 @@ MAX_FOLD_BYTES = 1_000_000
 TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 
 
-class Fact(msgspec.Struct, frozen=True):
+class NewEvent(msgspec.Struct, frozen=True):
     """Something to be written down: what, by whom, in which session (empty: none)."""
 
     data: Data
@@ -49,7 +49,7 @@ class AppendedEvent(NamedTuple):
 
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
-Builder = Callable[[Ledger], Sequence[Fact]]
+Builder = Callable[[Ledger], Sequence[NewEvent]]
 Refs = Mapping[str, str | None] | Callable[[list[AppendedEvent]], Mapping[str, str | None]]
 
 
@@ -77,7 +77,7 @@ class Task:
         """Where the cached fold ends that the ledger began from: no event up to there was read by this process."""
         self.is_verified = True
         """Whether this process has verified all events, those that the cached fold stands for included."""
-        self.deferred: list[Fact] = []
+        self.deferred: list[NewEvent] = []
         """Facts to be written with the next commit, which takes away what it has written: settlements of calls without effect."""
         self._durable: KeptHead | None = None
         """The last position that this process knows to be on disk, unless it is kept already."""

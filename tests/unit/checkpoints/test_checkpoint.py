@@ -32,7 +32,7 @@ from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import Fact
+from adjourn.tasks.task import NewEvent
 from support.checkpoints import named
 from support.workspace import Workspace
 
@@ -109,7 +109,7 @@ def test_settlements_that_wait_come_before_the_checkpoint(workspace: Workspace) 
     context = workspace.context()
     session, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
     session.task.deferred.append(
-        Fact(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
+        NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
     )
     workspace.save(context)
     assert [event.event for event in workspace.events(session.task.id)[-2:]] == [

@@ -219,9 +219,9 @@ def test_the_index_tells_what_came_after(memory_workspace: Workspace) -> None:
 
 
 def _lost(session: str) -> Any:
-    from adjourn.tasks.task import Fact  # noqa: PLC0415  # beside its only use
+    from adjourn.tasks.task import NewEvent  # noqa: PLC0415  # beside its only use
 
-    return Fact(kinds.SessionLost(calls=[], lost=session, reason="dead"))
+    return NewEvent(kinds.SessionLost(calls=[], lost=session, reason="dead"))
 
 
 def test_a_broken_index_is_made_anew(memory_workspace: Workspace) -> None:

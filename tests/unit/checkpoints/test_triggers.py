@@ -139,9 +139,9 @@ def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(workspac
     session = workspace.work(context, "read")
     lost = kinds.SessionLost(calls=[], lost=session.id, reason="expired")
     other = workspace.task(context.task_id())
-    from adjourn.tasks.task import Fact  # noqa: PLC0415
+    from adjourn.tasks.task import NewEvent  # noqa: PLC0415
 
-    other.commit(lambda _: [Fact(lost)])
+    other.commit(lambda _: [NewEvent(lost)])
     _, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     assert isinstance(admitted.decision, Forward)
 

@@ -14,7 +14,7 @@ from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import canonical, digest, kinds
 from adjourn.tasks.decision import ToolRequest
-from adjourn.tasks.task import Fact
+from adjourn.tasks.task import NewEvent
 from support.workspace import Workspace
 
 OBSERVE = (
@@ -60,7 +60,7 @@ def worked(workspace: Workspace) -> Workspace:
         workspace.clock.move(seconds=60)
         session, (admitted,) = context.admit([each])
         session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
-    session.task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
+    session.task.commit(lambda _: [NewEvent(kinds.UsageReported(tokens=1500))])
     workspace.leave(context)
     return workspace
 
@@ -150,5 +150,5 @@ def test_status_of_a_task_without_them_has_none(
     workspace.work(context, "read")
     assert "spent" not in said(capfd, "status", "t")
     assert "rate" not in said(capfd, "status", "t")
-    context.session().task.commit(lambda _: [Fact(kinds.UsageReported(tokens=1500))])
+    context.session().task.commit(lambda _: [NewEvent(kinds.UsageReported(tokens=1500))])
     assert "spent       1,500 tokens" in said(capfd, "status", "t")

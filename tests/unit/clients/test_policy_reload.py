@@ -14,7 +14,7 @@ from adjourn.log import digest, kinds
 from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy
 from adjourn.policy.protected.places import SIGNATURES
 from adjourn.tasks.decision import Block, Decision, Forward, ToolRequest
-from adjourn.tasks.task import Fact
+from adjourn.tasks.task import NewEvent
 from support.workspace import Workspace
 
 READ = ToolRequest(tool="read", digest="1" * 64, effectful=False)
@@ -163,7 +163,7 @@ def test_a_session_that_was_given_up_goes_on_under_the_edited_policy(workspace: 
     context = workspace.context()
     decided(context)
     lost = kinds.SessionLost(calls=[], lost=context.session().id, reason="expired")
-    workspace.task(context.task_id()).commit(lambda _: [Fact(lost)])
+    workspace.task(context.task_id()).commit(lambda _: [NewEvent(lost)])
     workspace.edit("deny read")
     assert isinstance(decided(context), Block)
 

@@ -19,15 +19,15 @@ from adjourn.log import kinds
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.heads import KeptHead, KeptHeads
-from adjourn.tasks.task import Fact, Task
+from adjourn.tasks.task import NewEvent, Task
 from support.clock import Clock
 
 SECRET = b"s" * 32
-OPENED = Fact(kinds.TaskOpened(goal="g"))
+OPENED = NewEvent(kinds.TaskOpened(goal="g"))
 
 
-def allowed(number: int) -> Fact:
-    return Fact(
+def allowed(number: int) -> NewEvent:
+    return NewEvent(
         kinds.ToolAllowed(call=f"c{number}", digest="1" * 64, effectful=True, tool="deploy"), session="s"
     )
 
@@ -172,7 +172,7 @@ def _rewrite(path: Path) -> None:
     shutil.rmtree(path.parent)
     with closing(SqliteStore(path)) as store:
         task = Task(store, "t", clock=Clock(), secret=b"x" * 32)
-        task.commit(lambda _: [Fact(kinds.TaskOpened(goal="other")), *map(allowed, range(3))])
+        task.commit(lambda _: [NewEvent(kinds.TaskOpened(goal="other")), *map(allowed, range(3))])
 
 
 @pytest.mark.parametrize("change", [_cut, _empty, _delete, _rewrite])

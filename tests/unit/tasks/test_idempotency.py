@@ -16,7 +16,7 @@ from adjourn.tasks import idempotency
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import Ask, Forward, RecordedAnswer, ToolRequest
 from adjourn.tasks.session import Admitted, Session
-from adjourn.tasks.task import Fact
+from adjourn.tasks.task import NewEvent
 from support.payments import ANSWER, PAYMENTS_POLICY, finish, pay, settled
 from support.policies import policy_of
 from support.task_sessions import REMOTE_PROCESS, SharedTask, admit_one, block_reason
@@ -159,7 +159,7 @@ def test_an_end_that_could_not_be_written_is_asked_about(
         patch.setattr(shared_task.store, "append", broken)
         with pytest.raises(StoreError):
             finish(session, first)
-    session.task.deferred.append(Fact(settled(first), session=session.id))
+    session.task.deferred.append(NewEvent(settled(first), session=session.id))
     session.task.flush()
     second = admit_one(session, pay())
     assert isinstance(second.decision, Ask)
@@ -169,7 +169,7 @@ def test_an_end_that_could_not_be_written_is_asked_about(
 def test_a_person_can_say_yes_to_what_the_ledger_does_not_hold_in_doubt(session: Session) -> None:
     """Also where only the claim is left, a yes to repeating it serves once."""
     first = admit_one(session, pay())
-    session.task.deferred.append(Fact(settled(first), session=session.id))
+    session.task.deferred.append(NewEvent(settled(first), session=session.id))
     session.task.flush()
     asked = admit_one(session, pay()).approval
     assert asked is not None

@@ -20,7 +20,7 @@ from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Continue, Decision, Forward, ToolRequest
 from adjourn.tasks.lease import LEASE_MILLISECONDS, TaskSwitchedError
 from adjourn.tasks.session import Admitted, Session
-from adjourn.tasks.task import Fact
+from adjourn.tasks.task import NewEvent
 from support.policies import policy_of
 from support.task_sessions import REMOTE_PROCESS, SharedTask, admit_one, block_reason
 
@@ -322,7 +322,7 @@ def test_settlements_may_wait_for_the_next_commit(shared_task: SharedTask) -> No
     session = shared_task.opened()
     admitted = admit_one(session, READ)
     session.task.deferred.append(
-        Fact(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
+        NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
     )
     assert "tool.settled" not in shared_task.kinds()
     session.admit([READ])
@@ -334,7 +334,7 @@ def test_settlements_that_wait_are_written_on_closing(shared_task: SharedTask) -
     session = shared_task.opened()
     admitted = admit_one(session, READ)
     session.task.deferred.append(
-        Fact(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
+        NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
     )
     session.close("eof")
     assert shared_task.kinds()[-2:] == ["tool.settled", "session.closed"]

@@ -19,11 +19,11 @@ from adjourn.store.memory import MemoryStore
 from adjourn.tasks import retry
 from adjourn.tasks import task as module
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import Fact, Task, check_task_id, existing
+from adjourn.tasks.task import NewEvent, Task, check_task_id, existing
 from support.clock import NOON, Clock
 
 SECRET = b"s" * 32
-OPENED = Fact(kinds.TaskOpened(goal="g"))
+OPENED = NewEvent(kinds.TaskOpened(goal="g"))
 READ = kinds.ToolAllowed(call="c1", digest="1" * 64, effectful=False, tool="read_file")
 
 
@@ -70,11 +70,11 @@ def a_task(store: MemoryStore, clock: Clock | None = None, name: str = "t1", sec
     return Task(store, name, clock=clock or Clock(), secret=secret)
 
 
-def allowed(call: str) -> Fact:
-    return Fact(msgspec.structs.replace(READ, call=call), session="s1")
+def allowed(call: str) -> NewEvent:
+    return NewEvent(msgspec.structs.replace(READ, call=call), session="s1")
 
 
-def write(task: Task, *facts: Fact) -> None:
+def write(task: Task, *facts: NewEvent) -> None:
     task.commit(lambda _: facts)
 
 
@@ -134,7 +134,7 @@ def test_a_fact_that_cannot_be_written_is_refused_whole(store: Spy) -> None:
     """An oversized fact raises, and the facts beside it are not written either."""
     task = a_task(store)
     with pytest.raises(InvalidError, match="more than 65536"):
-        write(task, OPENED, Fact(kinds.UpstreamError(message="x" * 70_000)))
+        write(task, OPENED, NewEvent(kinds.UpstreamError(message="x" * 70_000)))
     assert store.streams() == {}
     assert not task.ledger.exists
 
@@ -148,7 +148,7 @@ def test_a_conflict_is_decided_anew(store: Spy) -> None:
     write(one, OPENED)
     seen: list[int] = []
 
-    def only_the_first(ledger: Ledger) -> list[Fact]:
+    def only_the_first(ledger: Ledger) -> list[NewEvent]:
         seen.append(ledger.calls_used)
         return [allowed("c2")] if ledger.calls_used == 0 else []
 
@@ -209,7 +209,7 @@ def test_deferred_facts_come_before_the_next_ones(store: Spy) -> None:
     """A deferred fact is written by the next commit, ahead of its own facts, once."""
     task = a_task(store)
     write(task, OPENED, allowed("c1"))
-    task.deferred.append(Fact(kinds.ToolSettled(call="c1", outcome="ok"), session="s1"))
+    task.deferred.append(NewEvent(kinds.ToolSettled(call="c1", outcome="ok"), session="s1"))
     assert len(kinds_in(store)) == 2
     assert task.ledger.open_calls
     write(task, allowed("c2"))
@@ -234,7 +234,7 @@ def test_deferred_facts_survive_a_failed_write(store: Spy) -> None:
     """They are kept until some commit succeeds, then written once, whatever failed before."""
     task = a_task(store)
     write(task, OPENED, allowed("c1"))
-    task.deferred.append(Fact(kinds.ToolSettled(call="c1", outcome="ok")))
+    task.deferred.append(NewEvent(kinds.ToolSettled(call="c1", outcome="ok")))
     store.failures = [StoreError("full"), ConflictError("moved")]
     with pytest.raises(StoreError, match="full"):
         write(task, allowed("c2"))
@@ -268,7 +268,7 @@ def test_unknown_kinds_are_carried(store: Spy, monkeypatch: pytest.MonkeyPatch) 
         KIND = "moon.landed"
         crater: int
 
-    write(task, Fact(Future(crater=1)))
+    write(task, NewEvent(Future(crater=1)))
     del kinds.REGISTRY["moon.landed"]
     again = a_task(store)
     assert again.ledger == task.ledger

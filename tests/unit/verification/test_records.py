@@ -18,7 +18,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks import Fact, Task
+from adjourn.tasks import NewEvent, Task
 from adjourn.verification.verify import verify_store, verify_task
 
 NOON = 1_777_735_812_345
@@ -37,10 +37,10 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     records = CRStore(store, clock=lambda: NOON)
     first = records.create({"task": {"id": "t", "goal": "größer"}}, author=AUTHOR, cr_id="t")
     task = Task(store, "t", clock=lambda: NOON, secret=b"s" * 32)
-    task.commit(lambda _: [Fact(kinds.TaskOpened(goal="g"))])
+    task.commit(lambda _: [NewEvent(kinds.TaskOpened(goal="g"))])
     for number in range(6):
         call = kinds.ToolAllowed(call=f"s.{number}", digest="0" * 64, effectful=True, tool="echo")
-        task.commit(lambda _, call=call: [Fact(call, AGENT, "s")])  # type: ignore[misc]
+        task.commit(lambda _, call=call: [NewEvent(call, AGENT, "s")])  # type: ignore[misc]
         checkpoint.create(task, "one", by=AGENT)
     records.fork(first["contentHash"], {"metadata": {"tags": [], "priority": "low"}}, AUTHOR, cr_id="fork")
     records.create({"task": {"id": "other", "goal": "g"}}, author=AUTHOR, cr_id="other")

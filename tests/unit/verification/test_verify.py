@@ -18,7 +18,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks import Fact, Task
+from adjourn.tasks import NewEvent, Task
 from adjourn.verification.report import CODES
 from adjourn.verification.task_check import CHUNK, is_chain
 from adjourn.verification.verify import verify_store, verify_task
@@ -36,10 +36,10 @@ def history() -> tuple[MemoryStore, list[Entry]]:
     """A task with two checkpoints of one name and one of another."""
     store = MemoryStore()
     task = Task(store, "t", clock=lambda: NOON, secret=b"s" * 32)
-    task.commit(lambda _: [Fact(kinds.TaskOpened(goal="g"))])
+    task.commit(lambda _: [NewEvent(kinds.TaskOpened(goal="g"))])
     for number in range(12):
         call = kinds.ToolAllowed(call=f"s.{number}", digest="0" * 64, effectful=True, tool="echo")
-        task.commit(lambda _, call=call: [Fact(call, AGENT, "s")])  # type: ignore[misc]
+        task.commit(lambda _, call=call: [NewEvent(call, AGENT, "s")])  # type: ignore[misc]
         if number % 4 == 3:
             checkpoint.create(task, "one" if number < 8 else "two", by=AGENT)
     return store, list(store.read("t"))

@@ -22,7 +22,7 @@ from adjourn.store import Store
 from adjourn.tasks import (
     SYSTEM,
     Block,
-    Fact,
+    NewEvent,
     SessionIdentity,
     Task,
     ToolRequest,
@@ -65,7 +65,7 @@ class SessionJournal:
         outcome = kinds.ToolSettled(
             call=call, outcome="tool-error" if failed else "ok", milliseconds=milliseconds
         )
-        self.task.deferred.append(Fact(outcome, SYSTEM, self.session.id))
+        self.task.deferred.append(NewEvent(outcome, SYSTEM, self.session.id))
 
     def entered(
         self, before: SessionState | None, found: SessionState, *, reason: str = "", over: bool = False
@@ -81,7 +81,7 @@ class SessionJournal:
             step=0 if over else row.step,
         )
         self.session.hold()
-        self.task.commit(lambda _: [Fact(entered, self.session.actor, self.session.id)], blobs=[document])
+        self.task.commit(lambda _: [NewEvent(entered, self.session.actor, self.session.id)], blobs=[document])
         where = "over" if over else f"step {row.step}, {row.phase}"
         text = f"{where}: {found.query}"[:MAX_TEXT]
         checkpoint.create(

@@ -24,7 +24,7 @@ from adjourn.knowledge.records import effect_lookup, effects_model, intervention
 from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
 from adjourn.log import Actor, canonical, digest, kinds
 from adjourn.store import Store
-from adjourn.tasks import Fact, Ledger, Task, idempotency, settle_doubt
+from adjourn.tasks import Ledger, NewEvent, Task, idempotency, settle_doubt
 from adjourn.text import preview
 
 DONE, NOT_DONE = "done", "not done"
@@ -179,7 +179,7 @@ class Effects:
         found = [new]
         changes: dict[str, str | None] = {}
 
-        def build(ledger: Ledger) -> list[Fact]:
+        def build(ledger: Ledger) -> list[NewEvent]:
             names = effect_lookup.names_of(task, ledger, call)
             known = (
                 effect_lookup.look_up(task, ledger, call, names)
@@ -192,8 +192,8 @@ class Effects:
                 return []
             changes.update(idempotency.claimed(task.id, " ".join(names), known.call))
             by = _actor(author)
-            opened = [] if ledger.exists else [Fact(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
-            return [*opened, Fact(_intent(known.call, call, names), by)]
+            opened = [] if ledger.exists else [NewEvent(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
+            return [*opened, NewEvent(_intent(known.call, call, names), by)]
 
         task.refresh()
         task.commit(build, refs=lambda _: changes)
@@ -249,12 +249,12 @@ class Effects:
         task = self._task(self._records.resolve(claim.record))
         changes: dict[str, str | None] = {}
 
-        def build(ledger: Ledger) -> list[Fact]:
+        def build(ledger: Ledger) -> list[NewEvent]:
             if settled.call not in ledger.doubts and settled.call not in ledger.open_calls:
                 known = effect_lookup.from_chain(task, settled.call)["status"]
                 raise RefusedError(f"effect {settled.call} is {known} already", "claim it again")
             changes.update(idempotency.ended(ledger, settled, idempotency.DONE, task.store.ref))
-            return [Fact(settled, _actor(author))]
+            return [NewEvent(settled, _actor(author))]
 
         task.refresh()
         task.commit(

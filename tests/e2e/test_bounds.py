@@ -103,7 +103,7 @@ def test_a_hook_that_cannot_decide_in_time_refuses() -> None:
     """Whatever it waits for: the client would go on without an answer after 30 seconds."""
     script = (
         "import time; from adjourn.hooks import main; main.ANSWER_SECONDS = 1; "
-        "main._decided = lambda *_: time.sleep(60); raise SystemExit(main.run([]))"
+        "main._decide = lambda *_: time.sleep(60); raise SystemExit(main.run([]))"
     )
     asked = json.dumps({"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}})
     done = subprocess.run(

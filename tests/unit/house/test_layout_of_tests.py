@@ -32,7 +32,6 @@ def test_every_shared_strategy_is_in_one_file() -> None:
 
 
 STILL_LONG = (
-    "e2e/test_proxy_meta.py",
     "e2e/test_proxy_wire.py",
     "unit/tasks/test_session.py",
 )

@@ -31,10 +31,7 @@ def test_every_shared_strategy_is_in_one_file() -> None:
     assert found == {"strategies.py"}
 
 
-STILL_LONG = (
-    "e2e/test_proxy_wire.py",
-    "unit/tasks/test_session.py",
-)
+STILL_LONG = ("unit/tasks/test_session.py",)
 """Modules that are still to be split by subject."""
 
 

@@ -20,6 +20,11 @@ from support.policies import policy_of
 
 SECRET = b"s" * 32
 POLICY = policy_of("use read_file", "use write_file", "use deploy", "deny rm", "confirm before deploy")
+ONE, TWO = "1" * 64, "2" * 64
+"""Digests of two calls' arguments."""
+READ = ToolRequest(tool="read_file", digest=ONE, effectful=False)
+WRITE = ToolRequest(tool="write_file", digest=ONE, arguments='{"path":"a"}')
+DEPLOY = ToolRequest(tool="deploy", digest=ONE, arguments='{"to":"prod"}')
 
 
 class SharedTask:

@@ -31,10 +31,6 @@ def test_every_shared_strategy_is_in_one_file() -> None:
     assert found == {"strategies.py"}
 
 
-STILL_LONG = ("unit/tasks/test_session.py",)
-"""Modules that are still to be split by subject."""
-
-
 def test_every_test_says_what_it_holds() -> None:
     """Each test has a docstring: the behaviour as a sentence, which is more than its name."""
     found = [
@@ -55,7 +51,6 @@ def test_a_test_module_has_one_subject() -> None:
     found = {
         str(path.relative_to(TESTS)): lines
         for path in TESTS.rglob("test_*.py")
-        if str(path.relative_to(TESTS)) not in STILL_LONG
         if (lines := path.read_text(encoding="utf-8").count("\n")) > LONGEST
     }
     assert found == {}

@@ -126,7 +126,7 @@ class Admission:
             for request, _ in calls:
                 assert request.call is not None
                 wanted.append(request.call)
-            # readings that nothing counts go before they are written down
+            # reading calls that count for nothing go before they are recorded
             forward = partial(self._forward, calls, at_once=True)
             try:
                 decided = self._context.admit_quickly(wanted, calls[0][0].task, forward)
@@ -153,9 +153,12 @@ class Admission:
 
     def give_up(self) -> None:
         """After a failure of ours: nothing of what waits is forwarded, and every request among it is answered."""
+        dropped = self._tracked
         self._calls, self._lines, self._tracked, self._answers = [], [], [], []
+        for request in dropped:
+            self._connection.settle(request, "error")
         for request in list(self._connection.requests.values()):
-            if not request.is_sent and not self._confirmations.holds(request.id):
+            if request in dropped or not (request.is_sent or self._confirmations.holds(request.id)):
                 error = frames.error(request.id, frames.INTERNAL_ERROR, "adjourn failed on this message")
                 self.answer(request, error)
         self._send()

@@ -141,6 +141,7 @@ def test_a_broken_edit_keeps_the_policy_and_says_so(tmp_path: Path, how: str) ->
         elif how != "deleted":
             broken = {"nonsense": good + b"allowed file.*\n", "truncated": b"", "not UTF-8": good + b"\xff"}
             work.policy_file.write_bytes(broken[how])
+        work.wait_until_it_counts()
         assert not refused(client.call("echo"))
         assert refused(client.call("file.read"))
         (fact,) = work.facts("policy.broken")
@@ -150,6 +151,7 @@ def test_a_broken_edit_keeps_the_policy_and_says_so(tmp_path: Path, how: str) ->
         if how == "a folder":
             work.policy_file.rmdir()
         work.policy_file.write_bytes(good + b"allow file.*\n")
+        work.wait_until_it_counts()
         assert not refused(client.call("echo"))
         work.write_policy("allow *")
         assert not refused(client.call("file.read"))
@@ -199,6 +201,7 @@ def test_an_edit_of_the_same_length_in_the_same_moment_is_seen(tmp_path: Path) -
         new.write_text(work.policy_file.read_text().replace("echo", "fail"))
         os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
         os.replace(new, work.policy_file)
+        work.wait_until_it_counts()
         assert refused(client.call("echo"))
 
 

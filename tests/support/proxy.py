@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from adjourn.clients.client import LOOK_SECONDS
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.log.chain import verify_chain
@@ -106,6 +107,11 @@ class ProxyWorkspace:
 
     def write_policy(self, *lines: str) -> None:
         self.policy_file.write_text("\n".join([f"policy test {self.version}", 'goal "a test"', *lines, ""]))
+        self.wait_until_it_counts()
+
+    def wait_until_it_counts(self) -> None:
+        """Wait until proxies look at an edited policy: they do so every 10 ms at most."""
+        time.sleep(2 * LOOK_SECONDS)
 
     # --- processes
 

@@ -117,7 +117,8 @@ def create(
     with task.lock:
         task.flush()
         known = _known(task)
-        event, event_hash = task.commit(build, refs=refs, blobs=documents)[-1]
+        # INVARIANT: the root is that of all events before it; what other threads defer meanwhile comes after
+        event, event_hash = task.commit(build, refs=refs, blobs=documents, alone=True)[-1]
         task.keep_head()
     return as_checkpoint(Entry(event_hash, encode(event)[1]))
 

@@ -130,13 +130,15 @@ class Task:
         durable: bool = True,
         refs: Refs = NO_REFS,
         blobs: Sequence[bytes] = (),
+        alone: bool = False,
     ) -> list[AppendedEvent]:
         """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction, with `refs`, or what it makes
         of the events.
 
         When another process appended first, the ledger is refreshed and `build` is called again: it must have no side
         effects beyond its own result; `now` (milliseconds) and `stamp` are the time its facts will carry, `refs` and `blobs` may
-        be filled by it. Facts are in the ledger when this returns. Raises `StoreError`.
+        be filled by it. `alone`: deferred facts wait for the next commit. Facts are in the ledger when this returns. Raises
+        `StoreError`.
         """
         with self.lock:
             for attempt in count():
@@ -144,7 +146,7 @@ class Task:
                 self.now = self.clock()
                 self.stamp = timestamp(self.now)
                 facts = build(ledger)
-                waiting = len(self.deferred)
+                waiting = 0 if alone else len(self.deferred)
                 if waiting:
                     facts = [*self.deferred[:waiting], *facts]
                 if not facts:

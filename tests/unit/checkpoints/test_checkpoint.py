@@ -32,7 +32,8 @@ from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import NewEvent
+from adjourn.tasks.task import NewEvent, Task
+from adjourn.verification.verify import verify_task
 from support.checkpoints import named
 from support.workspace import Workspace
 
@@ -116,6 +117,30 @@ def test_settlements_that_wait_come_before_the_checkpoint(workspace: Workspace) 
         "tool.settled",
         "checkpoint.created",
     ]
+
+
+def test_settlements_that_come_while_it_is_made_come_after_the_checkpoint(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may defer them at any moment: the root is that of all events before the checkpoint's own."""
+    context = workspace.context()
+    session, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
+    settled = kinds.ToolSettled(call=admitted.call, outcome="ok")
+    known = checkpoint._known
+
+    def known_late(task: Task) -> checkpoint.Known:
+        task.deferred.append(NewEvent(settled, session=session.id))
+        return known(task)
+
+    monkeypatch.setattr(checkpoint, "_known", known_late)
+    workspace.save(context)
+    assert verify_task(workspace.store, session.task.id).findings == []
+    session.task.flush()
+    assert [event.event for event in workspace.events(session.task.id)[-2:]] == [
+        "checkpoint.created",
+        "tool.settled",
+    ]
+    assert verify_task(workspace.store, session.task.id).findings == []
 
 
 def test_a_name_that_is_used_again_keeps_the_earlier_version(workspace: Workspace) -> None:

@@ -60,6 +60,7 @@ def test_a_policy_that_is_edited_into_something_else_does_not_count(work: HookWo
     client = work.client()
     assert "result" in client.call("echo", {"a": 1})
     make(work, what)
+    work.wait_until_it_counts()
     assert "result" in client.call("echo", {"a": 2})
     (broken,) = work.facts("policy.broken")
     assert "AEX" in broken.message

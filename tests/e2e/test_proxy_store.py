@@ -46,6 +46,10 @@ def test_without_a_store_reads_pass_and_effects_are_refused_with_the_reason(tmp_
         assert not refused(client.call("file.read"))
         for tool in ("secrets.read", "network.fetch", "aex.checkpoint"):
             assert refused(client.call(tool, {"name": "a"}))
+        for tool, path in (("file.write", ".aex/policy.aex"), ("file.read", str(work.config))):
+            assert "protected, whatever the policy says" in text_of(client.call(tool, {"path": path}))
+        private = client.ask("resources/read", {"uri": str(work.config)})
+        assert "protected, whatever the policy says" in private["error"]["message"]
         assert work.executed() == ["file.read"]
         assert "store.error" in client.stderr()
         (work.root / "file").unlink()
@@ -293,6 +297,8 @@ def test_nothing_that_names_the_keys_reaches_the_server(tmp_path: Path) -> None:
             assert "the folder of your keys" in text_of(client.call("file.read", {"path": path})), path
             answer = client.ask("resources/read", {"uri": path})
             assert "the folder of your keys" in answer["error"]["message"], path
+        denied = {(fact.reason, fact.tool) for fact in work.facts("tool.denied")}
+        assert denied == {("protected", "file.read"), ("protected", "mcp.resources.read")}
         for command in ("cat k/keys/secret", f"cat {work.config}/keys/*", "cd ../config/keys && cat secret"):
             assert "protected" in text_of(client.call("echo", {"command": command})), command
         assert len(work.forwarded()) == forwarded

@@ -204,7 +204,7 @@ def shares_of(policy: Policy, key: str) -> tuple[float, ...]:
 
 def _may_pass(session: Session, call: ToolRequest) -> bool:
     policy = session.policy
-    return (
+    return not call.protected and (
         policy.observe or policy.judge_call(call.tool, call.given, call.paths, call.matcher).effect == "allow"
     )
 

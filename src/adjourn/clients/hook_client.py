@@ -19,7 +19,7 @@ from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilitie
 from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
 from adjourn.host import Process, group_of, process
-from adjourn.log import digest, kinds
+from adjourn.log import digest
 from adjourn.policy import call_paths, for_task
 from adjourn.store import Store
 from adjourn.tasks import SessionIdentity, Task, TaskSwitchedError, ToolRequest
@@ -84,12 +84,6 @@ class HookClient:
             self.keep(session)
             return decided
         raise ConflictError("the task switched repeatedly during this call", "retry")
-
-    def note(self, data: kinds.Data) -> None:
-        """Write down what was decided without the rules."""
-        session = self.session()
-        session.note(data)
-        self.keep(session)
 
     def session(self) -> HookSession:
         """The client's session on its task. It may not be open yet."""

@@ -112,11 +112,6 @@ class HookSession(GuardedSession):
         verdict = self.policy.judge_call(call.tool, call.given, call.paths, call.matcher)
         return Decided(admitted.decision, str(verdict.rule))
 
-    def note(self, data: kinds.Data) -> None:
-        """Write down what was decided without the rules."""
-        self.ensure_open()
-        super().note(data)
-
     def settle_named(self, call: ToolRequest, name: str, settled: kinds.ToolSettled) -> bool:
         """Write down what came of a call that this client made; False when none of that name, or like it, is open."""
         mine = self._open_calls()

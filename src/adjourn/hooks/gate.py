@@ -15,7 +15,6 @@ from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
 from adjourn.hooks.options import proxied_in
 from adjourn.host import process
-from adjourn.log import kinds
 from adjourn.policy import (
     READING_VERBS,
     BrokenContractError,
@@ -24,8 +23,8 @@ from adjourn.policy import (
     meta_tool,
     read_contract,
 )
-from adjourn.policy.protected import places_of, protected_path, reason_for
-from adjourn.tasks import Ask, Block, Forward, ToolRequest
+from adjourn.policy.protected import ProtectedPlaces, places_of, protected_path
+from adjourn.tasks import Ask, Block, Forward, ToolRequest, protected_refusal
 from adjourn.text import preview
 
 UNLESS_SAID = ("adjourn",)
@@ -39,7 +38,7 @@ def decide(options: dict[str, str], request: HookRequest, root: str) -> Answer:
         contract = read_contract(root, options["--policy"], options["--contract"])
     except BrokenContractError as error:
         if options["--allow-no-policy"] and all(finding.code == "AEX135" for finding in error.findings):
-            return _unwritten(root, tool, request)
+            return _unwritten(call_of(request, places_of(root)))
         return Answer("deny", _findings(error))
     hook_client = client_of(options, contract, root)
     server, proxied_tool = claude_code.mcp_tool(request.tool_name)
@@ -77,28 +76,26 @@ def is_left_to_proxy(hook_client: HookClient, options: dict[str, str], server: s
     return bool(server) and server in (proxied_in(options) or UNLESS_SAID) and hook_client.is_listed(tool)
 
 
-def call_of(request: HookRequest) -> ToolRequest:
-    """The call that a request is about, as rules see it."""
-    tool = claude_code.tool_of(request.tool_name)
+def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> ToolRequest:
+    """The call that a request is about, as rules see it, with which of the protected `places` it would touch."""
+    tool, given = claude_code.tool_of(request.tool_name), claude_code.arguments_of(request)
     effectful = tool not in READING_VERBS
+    touched = None
+    if places is not None:
+        touched = protected_path(given, places, request.cwd, tool=request.tool_name, reads=not effectful)
     return ToolRequest(
         tool=tool,
         digest=arguments_digest(request.tool_input or {}),
         effectful=effectful,
         arguments=preview(request.tool_input or {}) if effectful else "",
-        given=claude_code.arguments_of(request),
+        given=given,
+        protected=touched or "",
     )
 
 
 def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_ask: bool) -> Answer:
-    context, call = hook_client.context, call_of(request)
     try:
-        reads = not call.effectful
-        if place := protected_path(
-            call.given, context.places, request.cwd, tool=request.tool_name, reads=reads
-        ):
-            hook_client.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool))
-            return _protected(tool, place)
+        call = call_of(request, hook_client.context.places)
         decision, rule = hook_client.ask(call, request.cwd, request.tool_use_id)
     except BrokenContractError as error:
         return Answer("deny", _findings(error))
@@ -112,24 +109,22 @@ def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_a
             return Answer("ask", asked)
         return Answer("deny", f"{asked} (a person can say yes with `adjourn approve`; repeat the call then)")
     if isinstance(decision, Block):
-        return Answer("deny", f"{decision.message} ({decision.remedy})")
+        return _refused(decision)
     return Answer("deny", f'tool "{tool}" had this effect already, and a hook cannot hand out its answer')
 
 
-def _unwritten(root: str, tool: str, request: HookRequest) -> Answer:
+def _unwritten(call: ToolRequest) -> Answer:
     """Without a policy there are no rules, and nothing to count: only what no policy could allow is refused."""
-    given, reads = claude_code.arguments_of(request), tool in READING_VERBS
-    place = protected_path(given, places_of(root), request.cwd, tool=request.tool_name, reads=reads)
-    return _protected(tool, place) if place else Answer("allow", "there is no policy (--allow-no-policy)")
+    if call.protected:
+        return _refused(protected_refusal(call))
+    return Answer("allow", "there is no policy (--allow-no-policy)")
 
 
-def _protected(tool: str, place: str) -> Answer:
-    what, remedy = reason_for(place)
-    return Answer("deny", f'tool "{tool}" {what} ({remedy})')
+def _refused(block: Block) -> Answer:
+    return Answer("deny", f"{block.message} ({block.remedy})")
 
 
 def _findings(error: BrokenContractError) -> str:
-
     said = "\n".join(map(aex.summary, error.findings))
     sys.stderr.write(f"{said}\n")
     return f"{error}\n{said}"

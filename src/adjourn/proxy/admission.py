@@ -36,6 +36,7 @@ from adjourn.tasks import (
     NewEvent,
     RecordedAnswer,
     ToolRequest,
+    protected_refusal,
 )
 
 _T = TypeVar("_T")
@@ -92,8 +93,11 @@ class Admission:
         """Refuse a request."""
         self.answer(request, self._connection.refusal(request, block))
 
-    def queue(self, request: Request, plan: ToolPlan) -> bool:
-        """Decide on a request's call with the next `flush`. False where it has to be given again, once no longer busy."""
+    def queue(self, request: Request, plan: ToolPlan, protected: str) -> bool:
+        """Decide on a request's call with the next `flush`. False where it has to be given again, once no longer busy.
+
+        `protected` is the protected place that the call would touch, if any.
+        """
         params = request.params
         task = request.meta.get(TASK_META) if request.meta else None
         # it may be of another task, and sees what came before it as done
@@ -103,8 +107,11 @@ class Admission:
             if self.busy:
                 return False
         request.task = task if type(task) is str else ""
-        request.call = call_of(plan, request, self._connection)
-        if "requestState" in params and (block := self._confirmations.take_answer(request, request.call)):
+        request.call = call = call_of(plan, request, self._connection, protected)
+        may_answer = (
+            "requestState" in params and not protected
+        )  # a yes to a call that is refused anyway stays unused
+        if may_answer and (block := self._confirmations.take_answer(request, call)):
             self.refuse(request, block)
             return True
         self._calls.append((request, len(self._lines)))
@@ -196,7 +203,9 @@ class Admission:
         if is_store:
             self._connection.report.event("store.error", str(error))
         for request, place in calls:
-            if request.is_sent:
+            if request.call is not None and request.call.protected:
+                self.refuse(request, protected_refusal(request.call))
+            elif request.is_sent:
                 if is_store:  # it may pass, as it has
                     request.kind, request.session = "other", None
                 else:

@@ -86,8 +86,8 @@ def plan_of(name: str, connection: Connection) -> ToolPlan | None:
     return plan
 
 
-def call_of(plan: ToolPlan, request: Request, connection: Connection) -> ToolRequest:
-    """The call that a request makes."""
+def call_of(plan: ToolPlan, request: Request, connection: Connection, protected: str) -> ToolRequest:
+    """The call that a request makes; `protected` is the protected place that it would touch."""
     params = request.params
     if request.method == "tools/call":
         arguments = params.get("arguments") or {}
@@ -115,6 +115,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection) -> ToolReq
         server=connection.context.options.server,
         definition=plan.definition,
         given=arguments,
+        protected=protected,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from adjourn.log import kinds
 from adjourn.mcp import FrameError, frames
-from adjourn.policy.protected import private_path, protected_path, reason_for
+from adjourn.policy.protected import private_path, protected_path
 from adjourn.proxy.admission import Admission
 from adjourn.proxy.approvals import Confirmations
 from adjourn.proxy.calls import ToolPlan, plan_of
@@ -19,7 +19,7 @@ from adjourn.proxy.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_note
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.request import BatchAnswers, Request
 from adjourn.proxy.server_requests import ServerRequests
-from adjourn.tasks import MAX_SHOWN_TOOL, OF_CLIENT, Block, judge, method_refusal, rule_name
+from adjourn.tasks import MAX_SHOWN_TOOL, OF_CLIENT, judge, method_refusal, rule_name
 from adjourn.text import beginning
 
 if TYPE_CHECKING:
@@ -187,13 +187,11 @@ class Gate:
     def _other(self, request: Request) -> None:
         kind = _KINDS.get(request.method, "other")
         name = rule_name(request.method)
-        if kind == "other" and (place := private_path(request.params, self._context.places)):
-            self._protect(request, name, name, place)
-            return
+        place = private_path(request.params, self._context.places) if kind == "other" else None
         verdict = judge(self._context.policy, request.method, OF_CLIENT)
-        if verdict.effect != "allow" or verdict.confirm is not None:
+        if place or verdict.effect != "allow" or verdict.confirm is not None:
             plan = ToolPlan(name, is_named_only=True, is_vendors=request.method not in OF_CLIENT)
-            if not self.admission.queue(request, plan):
+            if not self.admission.queue(request, plan, place or ""):
                 self._waiting.appendleft(request)
             return
         if kind == "initialize":
@@ -237,27 +235,19 @@ class Gate:
             return
         if request.modern:
             self._greeted(request.meta.get(frames.META_CLIENT), "modern")
+        place = None
         if plan.is_named_only:
             verdict = self._context.policy.judge_open(plan.tool)
             if verdict.effect == "allow" and verdict.confirm is None:
                 if self._is_first(request):
                     self.admission.call_meta_tool(request, plan.tool)
                 return
-        elif place := (
-            private_path(arguments, self._context.places)
-            if plan.only_reads
-            else protected_path(arguments, self._context.places, tool=plan.tool)
-        ):
-            self._protect(request, f'tool "{plan.tool}"', plan.tool, place)
-            return
-        if not self.admission.queue(request, plan):
+        elif plan.only_reads:
+            place = private_path(arguments, self._context.places)
+        else:
+            place = protected_path(arguments, self._context.places, tool=plan.tool)
+        if not self.admission.queue(request, plan, place or ""):
             self._waiting.appendleft(request)
-
-    def _protect(self, request: Request, what: str, tool: str, place: str) -> None:
-        """Refuse a request that names a protected place."""
-        may_not, remedy = reason_for(place)
-        self._connection.note(kinds.ToolDenied(reason="protected", rule=place, tool=tool[:MAX_SHOWN_TOOL]))
-        self.admission.refuse(request, Block("protected", f"{what} {may_not}", remedy))
 
     # --- small things
 

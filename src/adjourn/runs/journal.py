@@ -191,7 +191,9 @@ def value_of(task: Task, document: str) -> Any:
     return msgspec.json.decode(data)
 
 
-def call_of(tool: str, arguments: Mapping[str, Any], where: CallPaths, *, effectful: bool) -> ToolRequest:
+def call_of(
+    tool: str, arguments: Mapping[str, Any], where: CallPaths, *, effectful: bool, protected: str = ""
+) -> ToolRequest:
     """A call as it is decided on and written down. Raises `InvalidError` for arguments that are no JSON."""
     return ToolRequest(
         tool=tool,
@@ -201,4 +203,5 @@ def call_of(tool: str, arguments: Mapping[str, Any], where: CallPaths, *, effect
         given=arguments,
         paths=where.paths,
         matcher=where.matcher,
+        protected=protected,
     )

@@ -17,7 +17,7 @@ from adjourn.errors import AdjournError, RefusedError
 from adjourn.log import kinds, timestamp
 from adjourn.models import Model, ModelError
 from adjourn.policy import UNKNOWN, call_paths, encoded
-from adjourn.policy.protected import ProtectedPlaces, protected_path, reason_for
+from adjourn.policy.protected import ProtectedPlaces, protected_path
 from adjourn.runs.cancellation import Stop
 from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.make_step import MakeRequest, make_value
@@ -121,18 +121,21 @@ class Caller:
         return value
 
     def _call(self, name: str, tool: Tool | None, arguments: dict[str, Any], at: str) -> ToolRequest:
-        """The call that a step wants to make. Raises `BlockedError` for what is refused whatever the rules say."""
+        """The call that a step wants to make. Raises `BlockedError` for one that cannot be decided on."""
         policy = self._permissions.effective
         try:
             count_keys(arguments)
             seen = tool.seen(arguments) if tool else arguments
+            touched = None
             if tool:
-                self._guard(name, {**arguments, "places": [*_texts(seen)]}, reads=not tool.effectful)
+                given = {**arguments, "places": [*_texts(seen)]}
+                touched = protected_path(given, self._means.protected, tool=name, reads=not tool.effectful)
             where = call_paths(policy, name, seen, self._means.root)
             effect = policy.judge_call(name, arguments, *where).effect
-            if name == TESTS and effect != "deny":
+            if name == TESTS and effect != "deny" and not touched:
                 self._check_listed(name, arguments, str(seen.get("cmd")))
-            call = call_of(name, arguments, where, effectful=tool is None or tool.effectful)
+            effectful = tool is None or tool.effectful
+            call = call_of(name, arguments, where, effectful=effectful, protected=touched or "")
         except RefusedError as error:
             denied = kinds.ToolDenied(reason="refused", rule=error.message[:500], tool=name[:MAX_NAME])
             self._journal.session.note(denied)
@@ -144,13 +147,6 @@ class Caller:
                 at, f'there is no tool "{name}"', "name a registry that provides it: --registry URL"
             )
         return call
-
-    def _guard(self, tool: str, arguments: dict[str, Any], *, reads: bool) -> None:
-        """Refuse what no call may touch, or read. Raises `RefusedError`."""
-        place = protected_path(arguments, self._means.protected, tool=tool, reads=reads)
-        if place:
-            what, remedy = reason_for(place)
-            raise RefusedError(f"it {what}", remedy)
 
     def _check_listed(self, tool: str, arguments: Mapping[str, Any], command: str) -> None:
         """Refuse a command that no rule lists, even where the tool is allowed. Raises `RefusedError`."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ToolRequest,
         budgets_used,
         decide,
+        protected_refusal,
         usable_approval,
     )
     from adjourn.tasks.heads import KeptHeads
@@ -111,6 +112,7 @@ __all__ = [
     "judge",
     "method_refusal",
     "observed",
+    "protected_refusal",
     "question",
     "rate_of",
     "rate_used",
@@ -138,6 +140,7 @@ if not TYPE_CHECKING:
                 "ToolRequest",
                 "budgets_used",
                 "decide",
+                "protected_refusal",
                 "usable_approval",
             ),
             "heads": ("KeptHeads",),

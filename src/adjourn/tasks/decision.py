@@ -1,6 +1,6 @@
 """The decision on one call. Pure: `decide(policy, ledger, call)` and nothing else.
 
-Order: denied by a rule, allowed by no rule, done already where it may be done once, a budget or a rate spent, in doubt,
+Order: at a protected place (also where the policy only observes), denied by a rule, allowed by no rule, done already where it may be done once, a budget or a rate spent, in doubt,
 to be confirmed, forwarded (deny > allow > budget > confirm; closed by default). A policy that only observes lets pass
 what it would have stopped. Owns: the order and the words. Must never: write, ask, or look at a clock but the one given.
 """
@@ -17,6 +17,7 @@ from adjourn.aex import Policy, Rule, RuleVerdict
 from adjourn.aex.match import glob_path
 from adjourn.aex.where import PathMatcher
 from adjourn.log import digest, timestamp
+from adjourn.policy.protected import reason_for
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, definition_key, rate_key, rate_used
 
 APPROVAL_MILLISECONDS = 15 * 60_000
@@ -36,7 +37,9 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools that say they may destroy something. `params` is the digest of what its request says beside tool, arguments and
     transport, `given_back` that of what it gives back to the server (empty: nothing); `server` names who offers the tool,
     `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
-    `paths` what scopes are matched with (`engine.paths`), by `matcher`.
+    `paths` what scopes are matched with (`policy.call_paths`), by `matcher`. `protected` is the protected place that the call
+    would touch (empty: none): whoever makes the request finds it, since only that one knows the working directory and how the
+    tool spells its arguments.
     """
 
     tool: str
@@ -54,6 +57,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     given: Mapping[str, object] = NOTHING
     paths: Sequence[str] = ()
     matcher: PathMatcher = glob_path
+    protected: str = ""
 
 
 class OnceClaim(msgspec.Struct, frozen=True):
@@ -156,11 +160,12 @@ def decide(
     that was counted already has a `spent` of -1. `claim` is what is known of the effect, for a tool that a `once` rule
     names.
     """
+    if call.protected:
+        return protected_refusal(call)
     rules = policy.tools.get(call.tool) or policy.rules_of(call.tool)
     is_open = call.named_only and not call.vendor
-    verdict = rules.strict_open if is_open else rules.strict
-    if rules.guarded:
-        verdict = (rules.judge_open if is_open else rules.judge)(call.given, call.paths, call.matcher)
+    judge, strict = (rules.judge_open, rules.strict_open) if is_open else (rules.judge, rules.strict)
+    verdict = judge(call.given, call.paths, call.matcher) if rules.guarded else strict
     refused = None
     if verdict.effect != "allow" or call.state or claim is not None:
         refused = _refusal(policy, ledger, call, verdict, claim)
@@ -183,6 +188,13 @@ def decide(
         limits = tuple(_rate_of(rule) for rule in policy.limits_of(call.tool))
         return msgspec.structs.replace(found, limits=limits) if limits else found
     return found
+
+
+def protected_refusal(call: ToolRequest) -> Block:
+    """Why a call that would touch a protected place is refused, whatever the policy says, and without one as well."""
+    may_not, remedy = reason_for(call.protected)
+    what = call.tool if call.named_only else f'tool "{call.tool}"'
+    return Block("protected", f"{what} {may_not}", remedy, rule=call.protected)
 
 
 def _refusal(

@@ -245,6 +245,15 @@ def test_a_call_that_only_reads_or_changes_nothing_makes_none(workspace: Workspa
     assert made(workspace, context) == []
 
 
+def test_a_destructive_call_at_a_protected_place_makes_none(workspace: Workspace) -> None:
+    """The call is refused before anything is saved for it, and it spends nothing."""
+    context = plain(workspace)
+    call(workspace, context, "deploy.run", protected=".aex/policy.aex")
+    assert made(workspace, context) == []
+    [denied] = workspace.facts(context.task_id(), kinds.ToolDenied)
+    assert (denied.reason, denied.rule, denied.tool) == ("protected", ".aex/policy.aex", "deploy.run")
+
+
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
 def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Workspace, outcome: str) -> None:
     """What was said since is not there any more; what failed is, and it comes first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.policy.person_commands import AT_TERMINAL, BY_CLIENT, OUTSIDE_CLIENT
-from adjourn.policy.protected.calls import protected_path, reason_for
+from adjourn.policy.protected import protected_path, reason_for
 from adjourn.policy.protected.places import ProtectedPlaces, places_of
 
 SPEAKING = [

@@ -133,8 +133,13 @@ def test_protected_places_are_refused(bench: Bench, call: str) -> None:
     """The policy, the store and git's own files, whatever the policy says, also through a link."""
     (bench.root / "by").symlink_to(bench.root / ".aex")
     before = (bench.root / ".aex" / "policy.aex").read_text()
-    reason = bench.blocked(f"do {call}", "return 1")
-    assert "protected" in reason or "belongs to git" in reason
+    reason = bench.blocked(f"do {call}", "return 1", task="run-1")
+    [denied] = bench.facts(kinds.ToolDenied)
+    if "belongs to git" in reason:
+        assert denied.reason == "refused"
+    else:
+        assert f"may not touch {denied.rule}: it is protected" in reason
+        assert denied.reason == "protected"
     assert (bench.root / ".aex" / "policy.aex").read_text() == before
 
 

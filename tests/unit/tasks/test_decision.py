@@ -77,6 +77,12 @@ TABLE: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
     ("a denied tool is blocked", call("rm"), {}, {}, "deny_list"),
     ("a tool that no rule allows is blocked", call("unheard_of"), {}, {}, "not_allowed"),
     ("deny wins over allow and confirm", call("both"), {}, {}, "deny_list"),
+    ("a protected place wins over allow", call("read_file", protected=".aex/policy.aex"), {}, {}, "protected"),
+    ("a protected place wins over deny", call("rm", protected=".aex/policy.aex"), {}, {}, "protected"),
+    ("a protected place wins over a yes", call("deploy", protected=".aex/policy.aex"), approval(), {}, "protected"),
+    ("a protected place wins over a paused call", call("read_file", state=STATE, protected=".aex/policy.aex"), PAUSED, {}, "protected"),
+    ("a protected place wins over a doubt", call("read_file", protected=".aex/policy.aex"), {"doubts": {"s1.1": DOUBT}}, {}, "protected"),
+    ("a protected place wins over a request that no rule names", call("aex.list_tasks", named_only=True, protected=".aex/policy.aex"), {}, {}, "protected"),
     ("deny wins over a spent budget", call("both"), SPENT, {}, "deny_list"),
     ("deny wins over a yes", call("both"), approval("both"), {}, "deny_list"),
     ("closed wins over a spent budget", call("unheard_of"), SPENT, {}, "not_allowed"),
@@ -147,6 +153,33 @@ def test_a_denial_names_the_rule() -> None:
         "use another tool, or ask a person to change the rule",
         "deny rm (p.aex:8)",
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"protected": ".aex/a.db"},
+            'tool "pay" may not touch .aex/a.db: it is protected, whatever the policy says',
+        ),
+        (
+            {"protected": ".aex/a.db", "named_only": True},
+            "pay may not touch .aex/a.db: it is protected, whatever the policy says",
+        ),
+        (
+            {"protected": "adjourn approve"},
+            'tool "pay" may not run `adjourn approve`: it speaks for a person',
+        ),
+    ],
+)
+def test_a_protected_place_is_named_as_the_rule(changes: dict[str, Any], message: str) -> None:
+    """The refusal names the tool or the method, and the place; a policy that only observes refuses the call as well."""
+    for policy in (V1, OBSERVED, Policy()):
+        decision = decide(policy, Ledger(task=TASK), call("pay", **changes), now=NOON)
+        assert isinstance(decision, Block)
+        assert (decision.reason, decision.message) == ("protected", message)
+        assert decision.rule == changes["protected"]
+        assert decision.remedy.startswith("ask a person to ")
 
 
 def test_a_spent_budget_says_how_much_was_spent() -> None:

@@ -9,6 +9,7 @@
     programs.py   what programs do with their words
     commands.py   which place a command line reaches
     personal.py   whether a command speaks for a person, or for the client
+    reason.py     what is said of a call that would touch one
     calls.py      which place a call would touch: the one question that proxy, hook and run ask
 
 Must never: be taken for a sandbox. A tool that runs programs can reach any file; deny or confirm such tools.
@@ -19,10 +20,11 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.policy.protected.calls import private_path, protected_path, reason_for
+    from adjourn.policy.protected.calls import private_path, protected_path
     from adjourn.policy.protected.commands import reached, reached_by_words
     from adjourn.policy.protected.places import MAX_PATH, PROTECTED, SIGNATURES, ProtectedPlaces, places_of
     from adjourn.policy.protected.reach import matched
+    from adjourn.policy.protected.reason import reason_for
     from adjourn.policy.protected.walking import paths_in, readings
     from adjourn.policy.protected.words import (
         COMMAND_KEYS,
@@ -43,10 +45,11 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
-        "calls": ("private_path", "protected_path", "reason_for"),
+        "calls": ("private_path", "protected_path"),
         "commands": ("reached", "reached_by_words"),
         "places": ("MAX_PATH", "PROTECTED", "ProtectedPlaces", "SIGNATURES", "places_of"),
         "reach": ("matched",),
+        "reason": ("reason_for",),
         "walking": ("paths_in", "readings"),
         "words": (
             "COMMAND_KEYS", "CONTENT_KEYS", "PATCH_KEYS", "PROGRAM_KEYS", "SQL_KEYS", "argument_key",

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from time import monotonic_ns
 
-from adjourn.policy import BY_CLIENT, OUR_COMMAND, protected
+from adjourn.policy import protected
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, ProtectedPlaces
 from adjourn.policy.protected.walking import paths_in, readings
@@ -60,20 +60,6 @@ def protected_path(
     if reads:
         return private_path(arguments, places, working_directory)
     return _Search(arguments, places, working_directory, tool).found()
-
-
-def reason_for(found: str) -> tuple[str, str]:
-    """What a call may not do, given what was found in it; and what to do instead."""
-    if not found.startswith(OUR_COMMAND):
-        return (
-            f"may not touch {found}: it is protected, whatever the policy says",
-            "ask a person to change it",
-        )
-    whom = "its client" if found.removeprefix(OUR_COMMAND) in BY_CLIENT else "a person"
-    return (
-        f"may not run `{found}`: it speaks for {whom}",
-        "ask a person to run it, in a terminal of their own",
-    )
 
 
 # --- a call that reads

@@ -1,0 +1,22 @@
+"""What a person or an agent reads of a call that would touch a protected place.
+
+Owns: these words. Must never: look at a call or at a file; a decision, which is pure, gives them.
+"""
+
+from __future__ import annotations
+
+from adjourn.policy.person_commands import BY_CLIENT, OUR_COMMAND
+
+
+def reason_for(found: str) -> tuple[str, str]:
+    """What a call may not do, given what was found in it; and what to do instead."""
+    if not found.startswith(OUR_COMMAND):
+        return (
+            f"may not touch {found}: it is protected, whatever the policy says",
+            "ask a person to change it",
+        )
+    whom = "its client" if found.removeprefix(OUR_COMMAND) in BY_CLIENT else "a person"
+    return (
+        f"may not run `{found}`: it speaks for {whom}",
+        "ask a person to run it, in a terminal of their own",
+    )

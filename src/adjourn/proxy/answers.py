@@ -20,6 +20,7 @@ from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
 from adjourn.policy import meta_tool
 from adjourn.proxy.connection import MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.lists import edit_tools, greeting, own_list
+from adjourn.proxy.loop import Outcome
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.request import Request
 from adjourn.proxy.server_requests import ServerRequests
@@ -82,7 +83,7 @@ class Answers:
         data = out[0] if len(out) == 1 else b"".join(out)
         if due:
             self.busy = True
-            self._connection.loop.work(partial(self._make_checkpoints, due), lambda _: self._hand_over(data))
+            self._connection.loop.work(partial(self._make_checkpoints, due), partial(self._made, data))
         elif data:
             self._connection.client.send(data)
         for request, reply in later:  # not before the client has its answer
@@ -117,10 +118,12 @@ class Answers:
             self._report.event("store.error", str(error))
             session.task.deferred.extend(NewEvent(fact, SYSTEM, session.id) for fact in facts)
 
-    def _hand_over(self, data: bytes) -> None:
+    def _made(self, data: bytes, outcome: Outcome[None]) -> None:
+        """Hand over what waited for checkpoints."""
         self.busy = False
         if data:
             self._connection.client.send(data)
+        outcome.get()
 
     def _make_checkpoints(self, due: list[tuple[GuardedSession, list[kinds.ToolSettled]]]) -> None:
         """Make what checkpoints are due. In the worker."""

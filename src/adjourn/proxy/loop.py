@@ -44,9 +44,13 @@ class Outcome(Generic[_T]):
 
 
 class Loop:
-    """Calls what is registered with it, one at a time, in the thread that runs it. `soon` may be called from any thread."""
+    """Calls what is registered with it, one at a time, in the thread that runs it. `soon` may be called from any thread.
 
-    def __init__(self) -> None:
+    `on_error` is called with what one of these calls raises; the loop goes on.
+    """
+
+    def __init__(self, on_error: Callable[[Exception], None]) -> None:
+        self._on_error = on_error
         self._poll = poll()
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._paused: dict[int, tuple[int, Callable[[int], None], Callable[[], bool]]] = {}
@@ -115,8 +119,12 @@ class Loop:
                 self._resume()
             wait = None if self._next == NEVER else max(0.0, self._next - monotonic()) * 1000
             for descriptor, events in ready(wait):
-                if (handler := handlers.get(descriptor)) is not None:  # one before it may have taken it away
+                if (handler := handlers.get(descriptor)) is None:
+                    continue  # one before it has taken it away
+                try:
                     handler(events)
+                except Exception as error:  # one failure must not end the session
+                    self._on_error(error)
             if monotonic() >= self._next:
                 self._run_timers()
         self._stopped = False
@@ -134,14 +142,20 @@ class Loop:
             del self._timers[action]
         self._next = min(self._timers.values(), default=NEVER)
         for action in due:
+            self._call(action)
+
+    def _call(self, action: Callable[[], None]) -> None:
+        try:
             action()
+        except Exception as error:  # as above
+            self._on_error(error)
 
     def _take_soon(self, events: int) -> None:
         del events
         with suppress(BlockingIOError):
             os.read(self._woken, 4096)
         while self._soon:
-            self._soon.popleft()()
+            self._call(self._soon.popleft())
 
     def _run_worker(self, work: SimpleQueue[Callable[[], None]]) -> None:
         while True:

@@ -71,7 +71,7 @@ class Proxy:
             server=digest(os.fsencode("\0".join(options.upstream)))[:16],
         )
         self.upstream = upstream
-        self.loop = Loop()
+        self.loop = Loop(self._failed)
         self.context = ClientContext(client_options, on_event=self._client_event)
         self.connection = connection = Connection(
             self.loop, upstream.stdin, self.context, self.report, errors=options["--errors"]
@@ -135,6 +135,10 @@ class Proxy:
         if event == "policy.changed" and self.connection.upstream.revision:  # 2025-11-25 or earlier
             changed = frames.notification("notifications/tools/list_changed")
             self.loop.soon(lambda: self.connection.client.send(changed))
+
+    def _failed(self, error: Exception) -> None:
+        """A defect of ours must not end the session."""
+        self.report.event("proxy.bug", f"{type(error).__name__}: {error}")
 
     # --- the two directions
 

@@ -110,7 +110,7 @@ class Kept(PipeWriter):
     """A pipe that keeps what is written to it."""
 
     def __init__(self) -> None:
-        super().__init__(Loop(), -1, lambda _unread: None)
+        super().__init__(Loop(print), -1, lambda _unread: None)
         self.lines: list[bytes] = []
 
     def send(self, data: bytes, about: Any = None) -> None:
@@ -149,7 +149,7 @@ def gate_of(folder: Path) -> tuple[Gate, Connection]:
     report: Any = SimpleNamespace(event=lambda *_a, **_k: None, routine=lambda *_a, **_k: None)
     root = os.path.realpath(folder)
     context = Decided(ClientOptions(root=root, contract=read_contract(root)))
-    connection = Connection(Loop(), -1, context, report, errors="tool")
+    connection = Connection(Loop(print), -1, context, report, errors="tool")
     connection.server, connection.client = Kept(), Kept()
     meta = MetaTools(context, report, errors="tool", style="dotted")
     confirmations = Confirmations(connection, seconds=0)

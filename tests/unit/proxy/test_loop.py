@@ -17,6 +17,11 @@ from adjourn.proxy.loop import NEVER, Loop, Outcome, PipeWriter, Unread
 MIB = 1 << 20
 
 
+def failed(error: Exception) -> None:
+    """No call of the loop is expected to raise."""
+    raise error
+
+
 @pytest.fixture
 def pipe() -> Iterator[tuple[int, int]]:
     reading, writing = os.pipe()
@@ -40,7 +45,7 @@ def _fill(writing: int) -> int:
 def test_what_a_full_pipe_has_no_room_for_is_written_in_order_when_it_is_read(pipe: tuple[int, int]) -> None:
     """The writer never waits, and the reader gets every byte once."""
     reading, writing = pipe
-    loop = Loop()
+    loop = Loop(failed)
     lost: list[Unread] = []
     writer = PipeWriter(loop, writing, lost.extend)
     sent = [bytes([65 + n]) * MIB + b"\n" for n in range(3)]
@@ -66,7 +71,7 @@ def test_of_what_was_not_read_it_is_known_whether_a_part_was(pipe: tuple[int, in
     """A line of which nothing was taken had no effect; of one that was begun nobody knows."""
     reading, writing = pipe
     lost: list[Unread] = []
-    writer = PipeWriter(Loop(), writing, lost.extend)
+    writer = PipeWriter(Loop(failed), writing, lost.extend)
     writer.send(b"x" * MIB, "begun")
     writer.send(b"b\n", "waits")
     os.close(reading)
@@ -81,7 +86,7 @@ def test_a_line_that_finds_no_reader_was_not_read(pipe: tuple[int, int]) -> None
     reading, writing = pipe
     lost: list[Unread] = []
     os.close(reading)
-    PipeWriter(Loop(), writing, lost.extend).send(b"x" * MIB, "all")
+    PipeWriter(Loop(failed), writing, lost.extend).send(b"x" * MIB, "all")
     assert lost == [Unread("all", False)]
 
 
@@ -89,7 +94,7 @@ def test_nothing_follows_a_line_that_was_given_up(pipe: tuple[int, int]) -> None
     """A reader that takes nothing for too long and then reads again must not take the next line for the end of one."""
     reading, writing = pipe
     lost: list[Unread] = []
-    writer = PipeWriter(Loop(), writing, lost.extend)
+    writer = PipeWriter(Loop(failed), writing, lost.extend)
     _fill(writing)
     writer.send(b"a\n", "a")
     writer.lose()
@@ -104,7 +109,7 @@ def test_nothing_follows_a_line_that_was_given_up(pipe: tuple[int, int]) -> None
 def test_waiting_for_a_reader_has_an_end(pipe: tuple[int, int]) -> None:
     """Draining gives up after its time, and leaves what is not written."""
     _, writing = pipe
-    writer = PipeWriter(Loop(), writing, lambda _unread: None)
+    writer = PipeWriter(Loop(failed), writing, lambda _unread: None)
     writer.send(b"x" * MIB)
     writer.drain(0.05)
     assert writer.size > 0
@@ -112,7 +117,7 @@ def test_waiting_for_a_reader_has_an_end(pipe: tuple[int, int]) -> None:
 
 def test_work_runs_beside_the_loop_and_is_taken_up_in_it() -> None:
     """The loop goes on while the worker works; results, and errors too, come in the order of the work."""
-    loop = Loop()
+    loop = Loop(failed)
     seen: list[Any] = []
     may_end = threading.Event()
 
@@ -144,7 +149,7 @@ def test_work_runs_beside_the_loop_and_is_taken_up_in_it() -> None:
 
 def test_a_timer_goes_off_once_and_may_be_set_anew() -> None:
     """A later time takes the place of an earlier one of the same action."""
-    loop = Loop()
+    loop = Loop(failed)
     times: list[float] = []
     began = time.monotonic()
 
@@ -165,7 +170,7 @@ def test_a_timer_goes_off_once_and_may_be_set_anew() -> None:
 def test_a_paused_descriptor_is_read_when_it_may_be(pipe: tuple[int, int]) -> None:
     """Nothing of it is reported meanwhile, its end included, and nothing is lost."""
     reading, writing = pipe
-    loop = Loop()
+    loop = Loop(failed)
     open_again: list[bool] = []
     seen: list[object] = []
 
@@ -188,7 +193,7 @@ def test_a_paused_descriptor_is_read_when_it_may_be(pipe: tuple[int, int]) -> No
 
 def test_other_threads_and_signals_wake_the_loop() -> None:
     """However often it is woken, each action runs once, in the loop's thread."""
-    loop = Loop()
+    loop = Loop(failed)
     ran: list[int] = []
 
     def wake() -> None:
@@ -208,3 +213,26 @@ def test_other_threads_and_signals_wake_the_loop() -> None:
     loop.after(0, look)
     loop.run()
     assert len(ran) == 4000
+
+
+def test_a_call_that_raises_does_not_end_the_loop(pipe: tuple[int, int]) -> None:
+    """Whatever a handler, a timer or another thread's action raises is reported, and the loop goes on."""
+    reading, writing = pipe
+    errors: list[str] = []
+    loop = Loop(lambda error: errors.append(str(error)))
+
+    def fail(what: str) -> None:
+        raise ValueError(what)
+
+    def read(events: int) -> None:
+        del events
+        loop.unwatch(reading)
+        fail("handler")
+
+    loop.watch(reading, POLLIN, read)
+    os.write(writing, b"x")
+    loop.soon(lambda: fail("soon"))
+    loop.after(0.01, lambda: fail("timer"))
+    loop.after(0.05, loop.stop)
+    loop.run()
+    assert sorted(errors) == ["handler", "soon", "timer"]

@@ -108,7 +108,7 @@ def _live(
         answered |= _answers(client, sent, 0.3)
     killed = client.process.poll() == -9
     client.kill()
-    answered |= _answers(client, sent, 5)
+    answered |= _answers(client, sent, 0.1)
     work.clients.clear()
     return answered, killed
 

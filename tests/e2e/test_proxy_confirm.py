@@ -292,3 +292,21 @@ def test_a_resource_can_be_put_under_confirm(tmp_path: Path) -> None:
             _reply(client, client.asked(), DECLINE)
             assert client.answer(message["id"])["error"]["code"] == -32600
         assert len({fact.digest for fact in work.facts("confirm.required")}) == 3
+
+
+@pytest.mark.parametrize("answer", [ACCEPT, DECLINE])
+def test_calls_that_come_with_an_answer_to_a_question_are_made_in_their_order(
+    tmp_path: Path, answer: Message
+) -> None:
+    """One write holds a call, the answer, and another call: both calls are made, and the held one goes by its answer."""
+    with ProxyWorkspace(tmp_path, *POLICY, "allow echo") as work:
+        client = work.client(elicits=True)
+        held = client.begin("file.write", ARGUMENTS)
+        question = client.asked()
+        before, after = client.call_message("echo", {"n": 1}), client.call_message("echo", {"n": 2})
+        client.post(before, {"jsonrpc": "2.0", "id": question["id"], "result": answer}, after)
+        assert json.loads(text_of(client.answer(before["id"]))) == {"n": 1}
+        assert refused(client.answer(held)) == (answer is not ACCEPT)
+        assert json.loads(text_of(client.answer(after["id"]))) == {"n": 2}
+        assert work.executed() == ["echo", *["file.write"] * (answer is ACCEPT), "echo"]
+        assert "proxy.bug" not in client.stderr()

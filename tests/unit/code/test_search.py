@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import CodeRepository
-from adjourn.code.search.text import MAX_LINE, compile_glob, search_files, search_text
+from adjourn.code.search.text import MAX_LINE, TextOptions, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.code_files import write
 
@@ -54,7 +54,7 @@ def test_matches_have_the_published_shape(repository: CodeRepository) -> None:
 
 def test_context_lines_are_delivered(repository: CodeRepository) -> None:
     """The lines around a match come with it, each once."""
-    first, second = search_text(repository, "needle", "a.py", context_lines=1)["matches"]
+    first, second = search_text(repository, "needle", "a.py", TextOptions(context_lines=1))["matches"]
     assert [line["line_content"] for line in first["context_before"]] == ["one"]
     assert [line["line_content"] for line in first["context_after"]] == ["three"]
     assert "context_before" not in second
@@ -64,7 +64,7 @@ def test_context_lines_are_delivered(repository: CodeRepository) -> None:
 @pytest.mark.parametrize("context", [0, 2])
 def test_the_limit_is_of_the_whole_answer(repository: CodeRepository, context: int) -> None:
     """`max_results` is not of each file, and the total goes on counting."""
-    answer = search_text(repository, "needle", max_results=2, context_lines=context)
+    answer = search_text(repository, "needle", options=TextOptions(max_results=2, context_lines=context))
     assert len(answer["matches"]) == answer["returned_matches"] == 2
     assert answer["total_matches"] == 5
 
@@ -72,7 +72,7 @@ def test_the_limit_is_of_the_whole_answer(repository: CodeRepository, context: i
 def test_a_flood_of_matches_is_counted_not_read(tmp_path: Path) -> None:
     """Where everything matches, the total is exact and the answer is quick."""
     write(tmp_path, {"big.txt": "abcdefghij" * 20 + "\n", "more.txt": ("x" * 100 + "\n") * 60_000})
-    answer = search_text(CodeRepository(str(tmp_path)), ".", max_results=3)
+    answer = search_text(CodeRepository(str(tmp_path)), ".", options=TextOptions(max_results=3))
     assert (len(answer["matches"]), answer["total_matches"]) == (3, 60_001)
 
 
@@ -98,7 +98,7 @@ def test_errors_are_told_in_the_words_of_ripgrep(
 ) -> None:
     """What cannot be searched for is an error with its reason, never "0 matches"."""
     with pytest.raises(InvalidError, match=reason):
-        search_text(repository, pattern, **options)
+        search_text(repository, pattern, options=TextOptions(**options))
 
 
 def test_an_invalid_glob_is_an_error(repository: CodeRepository) -> None:
@@ -223,7 +223,7 @@ def test_a_search_leaves_no_process(repository: CodeRepository) -> None:
     """When enough was found, rg is ended and waited for."""
     before = children()
     for _ in range(3):
-        search_text(repository, "needle", max_results=1)
+        search_text(repository, "needle", options=TextOptions(max_results=1))
     assert children() <= before
 
 

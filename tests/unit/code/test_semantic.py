@@ -16,7 +16,7 @@ from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import agreements, context
 from adjourn.code.search.engines import Engines, engines, findings
 from adjourn.code.search.impact import analyze_impact
-from adjourn.code.search.routing import query
+from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
 from adjourn.code.search.sync import sync_index
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
@@ -107,10 +107,12 @@ def test_bad_questions_are_errors(codebase: Codebase) -> None:
 def test_agreements_answer_first(codebase: Codebase) -> None:
     """What a merged session taught short-circuits the next search for it; another question goes to the code."""
     path = agreements.write(
-        codebase.repository, "surface of round things", ["Circle.area"],
-        evidence="commit abc", related_files=["shapes.py"], frame={"desired_action": "fix"}, session_id="s1",
-        intent="MODIFY", learned_at=NOW,
-    )  # fmt: skip
+        codebase.repository,
+        agreements.Agreement("surface of round things", ["Circle.area"], "s1", "MODIFY", NOW.isoformat()),
+        evidence="commit abc",
+        related_files=["shapes.py"],
+        frame={"desired_action": "fix"},
+    )
     front = yaml.safe_load(Path(codebase.repository.root, path).read_text().split("---\n")[1])
     assert front["doc_type"] == "agreement"
     assert front["symbols"] == ["Circle.area"]
@@ -166,7 +168,7 @@ def test_impact_refuses_bad_targets(codebase: Codebase) -> None:
 
 def test_the_router_keeps_what_every_tool_found(codebase: Codebase) -> None:
     """Definitions, references and text each bring results with real lines and content."""
-    answer = query(codebase, "why does total_area return zero?", path=".")
+    answer = query(codebase, Question("why does total_area return zero?"))
     assert answer["missing_slots"] == [
         "target_feature",
         "trigger_condition",
@@ -184,7 +186,7 @@ def test_the_router_keeps_what_every_tool_found(codebase: Codebase) -> None:
 def test_the_router_asks_less_when_more_is_known(codebase: Codebase) -> None:
     """Known slots take their tools out of the plan; a file adds its structure."""
     frame = {"target_feature": "total_area", "trigger_condition": "always", "desired_action": "fix"}
-    answer = query(codebase, "it is wrong", frame=frame, file_path="shapes.py", symbol="Circle")
+    answer = query(codebase, Question("it is wrong", frame=frame, file_path="shapes.py", symbol="Circle"))
     assert [step["tool"] for step in answer["plan"]] == ["search_text", "analyze_structure"]
     assert answer["risk_level"] == "LOW"
     assert any(one["symbol_name"] == "squared" for one in answer["results"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,6 +18,18 @@ from adjourn.models import draft
 
 if TYPE_CHECKING:
     from adjourn.models import Draft
+
+
+class DraftOptions(NamedTuple):
+    """The options of `adjourn draft`, by their names."""
+
+    model: str
+    model_handler: str
+    from_plan: str
+    policy: str
+    name: str
+    out: str
+    max_retries: int
 
 
 @click.command(
@@ -53,32 +65,21 @@ if TYPE_CHECKING:
 @click.option("--max-retries", default=1, metavar="N", help="Retry up to N times with the findings (1).")
 @in_folder
 @for_machines
-def draft_(
-    prompt: tuple[str, ...],
-    *,
-    model: str,
-    model_handler: str,
-    from_plan: str,
-    policy: str,
-    name: str,
-    out: str,
-    max_retries: int,
-    as_json: bool,
-) -> int:
+def draft_(prompt: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
     """Draft a task for a request with a model, and check that it is valid and that the policy refuses nothing of it.
 
     The policy's text is sent to the model. The draft is written to a new file even if it is not valid; nothing is run. Exit
     code 1 when it is not valid.
     """
-    under = policy_for(policy)
-    request = "\n\n".join(
-        part for part in (text_of(from_plan) if from_plan else "", " ".join(prompt)) if part
-    )
-    chosen = choose(model, model_handler)
+    given = DraftOptions(**options)
+    under = policy_for(given.policy)
+    plan = text_of(given.from_plan) if given.from_plan else ""
+    request = "\n\n".join(part for part in (plan, " ".join(prompt)) if part)
+    chosen = choose(given.model, given.model_handler)
     if sys.stderr.isatty():
         click.echo(f"asking {chosen}…", err=True)
-    made = draft.draft(request, chosen, name=name, policy=under, max_retries=max_retries)
-    path = draft.save(made, os.getcwd(), time.localtime(), out)
+    made = draft.draft(request, chosen, name=given.name, policy=under, max_retries=given.max_retries)
+    path = draft.save(made, os.getcwd(), time.localtime(), given.out)
     if as_json:
         _print_json(made, path)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,6 +18,26 @@ from adjourn.verification import Around, VerificationReport, verify_folder, veri
 
 if TYPE_CHECKING:
     from adjourn.verification import Located
+
+
+class VerifyOptions(NamedTuple):
+    """The options of `adjourn verify`, by their names: three for histories, four for contracts."""
+
+    expect_head: str
+    quick: bool
+    accept: bool
+    signature: str
+    signer: str
+    key: str | None
+    key_file: str | None
+
+    @property
+    def for_history(self) -> bool:
+        return bool(self.expect_head or self.quick or self.accept)
+
+    @property
+    def for_contract(self) -> bool:
+        return bool(self.signature or self.signer) or self.key is not None or self.key_file is not None
 
 
 @click.command(
@@ -47,19 +67,7 @@ if TYPE_CHECKING:
 @with_secret
 @at_store
 @for_machines
-def verify(
-    context: CommandContext,
-    what: str,
-    *,
-    expect_head: str,
-    quick: bool,
-    accept: bool,
-    signature: str,
-    signer: str,
-    key: str | None,
-    key_file: str | None,
-    as_json: bool,
-) -> int:
+def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any) -> int:
     """Check that history, or a contract, is what was written and signed, and list what fails verification.
 
     WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it: every task and
@@ -73,26 +81,27 @@ def verify(
     No session continues with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
     lets the next session continue from what is there.
     """
+    given = VerifyOptions(**options)
     if os.path.isfile(what) or what.endswith(".aex"):
-        if expect_head or quick or accept:
+        if given.for_history:
             raise UsageError(
                 "--expect-head, --quick and --accept are for histories", "leave them out for a contract"
             )
-        asked = SignatureQuery(what, signature, signer, secret_of(key, key_file))
-        return verify_signature(asked, as_json=as_json)
-    if signature or signer or key is not None or key_file is not None:
+        secret = secret_of(given.key, given.key_file)
+        return verify_signature(SignatureQuery(what, given.signature, given.signer, secret), as_json=as_json)
+    if given.for_contract:
         raise UsageError(
             f"{what or 'a store'!r} is not a contract: the file does not exist", "name the signed file"
         )
     if what and (os.path.isdir(what) or os.sep in what):
-        if accept:
+        if given.accept:
             raise UsageError("--accept needs a task of the store", "name the task")
 
         with Spinner("verifying"):
-            report = verify_folder(what, expect_head=expect_head)
+            report = verify_folder(what, expect_head=given.expect_head)
     else:
-        report = _of_store(context, what, expect_head, deep=not quick)
-        if accept:
+        report = _of_store(context, what, given.expect_head, deep=not given.quick)
+        if given.accept:
             report = _accepted(context, report)
     if as_json:
         say_json(_to_json(report))

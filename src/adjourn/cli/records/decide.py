@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -14,6 +14,33 @@ from adjourn.errors import UsageError
 if TYPE_CHECKING:
     from adjourn.cli.records.select import Item
     from adjourn.knowledge.model import Tree
+    from adjourn.knowledge.records import CRStore
+
+
+class DecisionAction(NamedTuple):
+    """What to do with a decision, as the options of `adjourn decide` say it."""
+
+    override: str | None
+    contest: str | None
+    accept: bool
+    reject: bool
+    variant: int | None
+    because: str
+
+    @property
+    def actions(self) -> int:
+        """How many actions were given; one is right."""
+        return sum([self.override is not None, self.contest is not None, self.accept, self.reject])
+
+    def apply(self, store: CRStore, found: Item) -> Tree:
+        """Change the decision. Returns the new version of its record."""
+        by = author()
+        if self.override is not None:
+            return store.override_decision(found.cr_id, found.id, self.override, by, rationale=self.because)
+        if self.contest is not None:
+            return store.contest_decision(found.cr_id, found.id, self.contest, self.because, by)
+        status: Literal["accepted", "rejected"] = "accepted" if self.accept else "rejected"
+        return store.settle_decision(found.cr_id, found.id, status, by, variant=self.variant)
 
 
 @click.command(
@@ -40,45 +67,25 @@ if TYPE_CHECKING:
 )
 @at_store
 @for_machines
-def decide(
-    context: CommandContext,
-    decision: str,
-    *,
-    override: str | None,
-    contest: str | None,
-    accept: bool,
-    reject: bool,
-    variant: int | None,
-    because: str,
-    record: str,
-    as_json: bool,
-) -> None:
+def decide(context: CommandContext, decision: str, *, record: str, as_json: bool, **action: Any) -> None:
     """Override, contest or settle a decision in a record; without DECISION, list those that are not settled.
 
     DECISION is its id or a beginning of it. The earlier text stays as a variant.
     """
     store = records_at(context)
     known = items(store, "decision")
-    asked = [override is not None, contest is not None, accept, reject]
+    given = DecisionAction(**action)
     if not decision:
-        if any(asked):
+        if given.actions:
             raise UsageError("no decision is named", "list those that are not settled: adjourn decide")
         _list([one for one in known if one.item["status"] in ("contested", "tentative")], as_json=as_json)
         return
-    if sum(asked) != 1:
+    if given.actions != 1:
         raise UsageError("no action is given", "give --override, --contest, --accept or --reject")
     found = one_item(known, decision, "decision", "`adjourn record show` lists them", record)
-    if contest is not None and not because:
+    if given.contest is not None and not given.because:
         raise UsageError("why?", "give the reason with --because")
-    by = author()
-    after: Tree
-    if override is not None:
-        after = store.override_decision(found.cr_id, found.id, override, by, rationale=because)
-    elif contest is not None:
-        after = store.contest_decision(found.cr_id, found.id, contest, because, by)
-    else:
-        status: Any = "accepted" if accept else "rejected"
-        after = store.settle_decision(found.cr_id, found.id, status, by, variant=variant)
+    after = given.apply(store, found)
     changed = next(item for item in after["decisions"] if item["id"] == found.id)
     if as_json:
         say_json(written(after, decision=changed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import click
 
@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     Side = Literal["a", "b", "base"]
 
 _SIDES = ("a", "b", "base")
+
+
+class MergeOptions(NamedTuple):
+    """The options of `adjourn record merge`, by their names."""
+
+    strategy: Strategy
+    take: tuple[str, ...]
+    values: tuple[str, ...]
+    interactive: bool
+
+    def resolutions(self) -> list[tuple[str, dict[str, Any]]]:
+        """The conflicts to resolve by their paths, each with its side or value. Raises `UsageError`."""
+        return [*map(_taken, self.take), *map(_given, self.values)]
 
 
 @click.command(
@@ -76,23 +89,14 @@ def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
 @click.option("--interactive", is_flag=True, help="Ask for each conflict that is left; not with --json.")
 @at_store
 @for_machines
-def merge(
-    context: CommandContext,
-    a: str,
-    b: str,
-    *,
-    strategy: str,
-    take: tuple[str, ...],
-    values: tuple[str, ...],
-    interactive: bool,
-    as_json: bool,
-) -> int:
+def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: Any) -> int:
     """Merge the second record into the first, as its next version; with one RECORD, resolve its conflicts.
 
     A change of only one side is taken, and additions of both sides are kept. What both sides changed differently is a conflict: it stays in
     the record until it is resolved with --take, --set or --interactive. Exit code 1 while conflicts are unresolved.
     """
-    chosen = [*map(_taken, take), *map(_given, values)]
+    given = MergeOptions(**options)
+    resolutions = given.resolutions()
     store = records_at(context)
     name = find_id(store, a)
     before = store.resolve(name)
@@ -101,12 +105,12 @@ def merge(
     sides = ""
     if b:
         other = find_version(store, b)
-        result = store.merge(name, other["contentHash"], cast("Strategy", strategy), author=author())
+        result = store.merge(name, other["contentHash"], given.strategy, author=author())
         conflicts, warnings = result.conflicts, result.warnings
         sides = f"a is {_name(before)}, b is {_name(other)}"
-    for path, how in chosen:
+    for path, how in resolutions:
         store.resolve_conflict(name, path, author(), **how)
-    if interactive and not as_json:
+    if given.interactive and not as_json:
         _ask(store, name, sides)
     after = store.resolve(name)
     left = [conflict["path"] for conflict in after.get("conflicts", ())]
@@ -121,10 +125,10 @@ def merge(
         say(f"{done}; {len(left)} unresolved" if left else done, "yellow" if left else "green")
     for warning in warnings:
         say(f"  warning: {warning}", "yellow")
-    told = [one for one in conflicts if one.resolution != "unresolved" or one.path in left]
-    if told:
+    shown = [one for one in conflicts if one.resolution != "unresolved" or one.path in left]
+    if shown:
         say(f"  {sides}")
-    say_conflicts(told)
+    say_conflicts(shown)
     if left:
         say(f"\nresolve: adjourn record merge {name[:8]} --take {left[0]}=a   (or b, base)")
     return 1 if left else 0

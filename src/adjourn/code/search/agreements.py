@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -41,22 +40,18 @@ class Agreement(msgspec.Struct, frozen=True):
 
 def write(
     repository: CodeRepository,
-    nl_term: str,
-    symbols: Sequence[str],
+    agreement: Agreement,
     *,
     evidence: str,
     related_files: Sequence[str] = (),
     frame: dict[str, str] | None = None,
-    session_id: str = "",
-    intent: str = "",
-    learned_at: datetime,
 ) -> str:
     """Write the agreement of a finished session. Returns its path, relative to the repository.
 
     An earlier agreement on the same words is overwritten.
     """
-    term = " ".join(nl_term.split())
-    head = Agreement(term, list(dict.fromkeys(symbols)), session_id, intent, learned_at.isoformat())
+    term = " ".join(agreement.nl_term.split())
+    head = msgspec.structs.replace(agreement, nl_term=term, symbols=list(dict.fromkeys(agreement.symbols)))
     body = [
         f"# {term}", "", "## Evidence", "", evidence.strip() or "None given.", "",
         "## Related files", "", *(f"- {path}" for path in related_files), "",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 from adjourn.code.index.codebase import Codebase
@@ -15,7 +16,7 @@ from adjourn.code.model.session_state import SLOTS, Intent, risk_of
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
 from adjourn.code.search.structure import analyze_structure
-from adjourn.code.search.text import search_text
+from adjourn.code.search.text import TextOptions, search_text
 from adjourn.errors import AdjournError, InvalidError
 
 _TOOLS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -51,28 +52,30 @@ class PlannedCall(NamedTuple):
     params: dict[str, Any]
 
 
+class Question(NamedTuple):
+    """A question about the code, where to look (`path`, `file_path`), and what is known (`symbol`, the slots of `frame`)."""
+
+    text: str
+    intent: str = "INVESTIGATE"
+    path: str = "."
+    symbol: str | None = None
+    file_path: str | None = None
+    frame: Mapping[str, str | None] = MappingProxyType({})
+
+
 def query(
-    codebase: Codebase,
-    question: str,
-    *,
-    intent: str = "INVESTIGATE",
-    path: str = ".",
-    symbol: str | None = None,
-    file_path: str | None = None,
-    frame: Mapping[str, str | None] | None = None,
-    show_plan: bool = True,
-    deadline: Deadline | None = None,
+    codebase: Codebase, question: Question, *, show_plan: bool = True, deadline: Deadline | None = None
 ) -> dict[str, Any]:
-    """Run the tools that fit the missing slots of `frame`, and merge their results into one list."""
-    if not question.strip():
+    """Run the tools that fit the missing slots of the frame, and merge their results into one list."""
+    if not question.text.strip():
         raise InvalidError("the question is empty", "say what you want to know")
-    if intent not in get_args(Intent):
-        raise InvalidError(f"unknown intent {intent!r}", f"use one of {', '.join(get_args(Intent))}")
+    if question.intent not in get_args(Intent):
+        raise InvalidError(f"unknown intent {question.intent!r}", f"use one of {', '.join(get_args(Intent))}")
     deadline = deadline or Deadline(_SECONDS)
-    known = frame or {}
+    known = question.frame
     missing: list[str] = [slot for slot in SLOTS if not known.get(slot)]
-    target = symbol or known.get("target_feature") or _search_term(question)
-    plan = _plan(missing, target, path, file_path)
+    target = question.symbol or known.get("target_feature") or _search_term(question.text)
+    plan = _plan(missing, target, question.path, question.file_path)
     results: list[dict[str, Any]] = []
     outputs = []
     for step in plan:
@@ -88,8 +91,8 @@ def query(
             {"tool": step.tool, "phase": "EXPLORATION", "priority": step.priority, "summary": summary}
         )
     answer: dict[str, Any] = {
-        "question": question,
-        "intent": intent,
+        "question": question.text,
+        "intent": question.intent,
         "reasoning": f"not said yet: {', '.join(missing) or 'nothing'}; looked for {target!r}",
         "needs_bootstrap": not codebase.complete(),
         "risk_level": risk_of(len(missing)),
@@ -139,7 +142,11 @@ _RUN: dict[str, Callable[[Codebase, dict[str, Any], Deadline], dict[str, Any]]] 
         codebase, **params, deadline=deadline
     ),
     "search_text": lambda codebase, params, deadline: search_text(
-        codebase.repository, **params, deadline=deadline
+        codebase.repository,
+        params["pattern"],
+        params["path"],
+        TextOptions(case_sensitive=params["case_sensitive"]),
+        deadline=deadline,
     ),
     "get_symbols": lambda codebase, params, _: get_symbols(codebase, **params),
     "analyze_structure": lambda codebase, params, _: analyze_structure(codebase.repository, **params),

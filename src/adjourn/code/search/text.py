@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from adjourn.code.index import ripgrep
 from adjourn.code.model.deadline import Deadline
@@ -29,26 +29,39 @@ _BEFORE = 60
 _ELLIPSIS = "…"
 
 
+class TextOptions(NamedTuple):
+    """Which lines `search_text` finds, how many of them, and how many lines it shows around each."""
+
+    file_type: str | None = None
+    case_sensitive: bool = True
+    context_lines: int = 0
+    max_results: int = 100
+
+
+_DEFAULTS = TextOptions()
+
+
 def search_text(
     repository: CodeRepository,
     pattern: str | Sequence[str],
     path: str = ".",
+    options: TextOptions = _DEFAULTS,
     *,
-    file_type: str | None = None,
-    case_sensitive: bool = True,
-    context_lines: int = 0,
-    max_results: int = 100,
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """Lines that match a regular expression, or several expressions searched at once.
 
-    `max_results` is of the whole answer, not of each file; `total_matches` counts on beyond it until the deadline.
+    `max_results` limits the whole answer, not each file; `total_matches` counts the matches beyond it until the deadline.
     """
     deadline = deadline or Deadline(_SECONDS)
     where = repository.existing(path)
-    context = _bounded(context_lines, 0, _MAX_CONTEXT)
-    options = _options(file_type, case_sensitive=case_sensitive, context=context)
-    limit = _bounded(max_results, 1, _MAX_RESULTS)
+    context = _bounded(options.context_lines, 0, _MAX_CONTEXT)
+    limit = _bounded(options.max_results, 1, _MAX_RESULTS)
+    arguments = ["--case-sensitive" if options.case_sensitive else "--ignore-case"]
+    if context:
+        arguments += ["--context", str(context)]
+    if options.file_type:
+        arguments += ["--type", options.file_type]
 
     def search(one: str) -> dict[str, Any]:
         if not isinstance(one, str) or not one or len(one) > _MAX_PATTERN or "\0" in one:
@@ -56,8 +69,8 @@ def search_text(
                 "invalid pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
             )
         reader = _MatchReader(repository.root, limit, context)
-        arguments = [*options, "-e", one, "--", where or "."]
-        return {"pattern": one, "path": where or ".", **_search(repository.root, arguments, reader, deadline)}
+        whole = [*arguments, "-e", one, "--", where or "."]
+        return {"pattern": one, "path": where or ".", **_search(repository.root, whole, reader, deadline)}
 
     if isinstance(pattern, str):
         return search(pattern)
@@ -101,15 +114,6 @@ def _bounded(value: int, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidError(f"{value!r} is not a number", f"give a number from {least} to {most}")
     return max(least, min(value, most))
-
-
-def _options(file_type: str | None, *, case_sensitive: bool, context: int) -> list[str]:
-    options = ["--case-sensitive" if case_sensitive else "--ignore-case"]
-    if context:
-        options += ["--context", str(context)]
-    if file_type:
-        options += ["--type", file_type]
-    return options
 
 
 def _search(root: str, arguments: list[str], reader: _MatchReader, deadline: Deadline) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from adjourn.code.search.context import update_context
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.impact import analyze_impact
 from adjourn.code.search.references import find_references
-from adjourn.code.search.routing import query
+from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
 from adjourn.code.search.structure import analyze_structure, get_function_at_line
 from adjourn.code.search.sync import sync_index
-from adjourn.code.search.text import search_files, search_text
+from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import inputs
 from adjourn.code.server.codebases import Codebases
 from adjourn.code.sessions.connection import ClientConnection
@@ -70,16 +70,8 @@ def run_get_session_status(call: ToolInvocation) -> dict[str, Any]:
 
 def run_search_text(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SearchText = call.given
-    return search_text(
-        call.codebase.repository,
-        given.pattern,
-        given.path,
-        file_type=given.file_type,
-        case_sensitive=given.case_sensitive,
-        context_lines=given.context_lines,
-        max_results=given.max_results,
-        deadline=call.deadline,
-    )
+    options = TextOptions(given.file_type, given.case_sensitive, given.context_lines, given.max_results)
+    return search_text(call.codebase.repository, given.pattern, given.path, options, deadline=call.deadline)
 
 
 def run_search_files(call: ToolInvocation) -> dict[str, Any]:
@@ -132,12 +124,14 @@ def run_query(call: ToolInvocation) -> dict[str, Any]:
     frame = active.state.query_frame if active else None
     return query(
         call.codebase,
-        given.question,
-        intent=given.intent or (active.state.intent if active else "INVESTIGATE"),
-        path=given.path,
-        symbol=given.symbol,
-        file_path=given.file_path,
-        frame=frame.slots if frame else None,
+        Question(
+            given.question,
+            given.intent or (active.state.intent if active else "INVESTIGATE"),
+            given.path,
+            given.symbol,
+            given.file_path,
+            frame.slots if frame else {},
+        ),
         show_plan=given.show_plan,
         deadline=call.deadline,
     )

@@ -30,14 +30,12 @@ def learn(worktree: Worktree, state: SessionState) -> str:
         return ""
     return agreements.write(
         worktree.repository,
-        words,
-        symbols[:_MAX_SYMBOLS],
+        agreements.Agreement(
+            words, symbols[:_MAX_SYMBOLS], state.session_id, state.intent, datetime.now(UTC).isoformat()
+        ),
         evidence=f"Commit {state.commit_hash}: {state.prepared_commit_message}",
         related_files=files,
         frame={slot: value for slot, value in frame.slots.items() if value},
-        session_id=state.session_id,
-        intent=state.intent,
-        learned_at=datetime.now(UTC),
     )
 
 

@@ -39,7 +39,7 @@ def _begin(work: ProxyWorkspace) -> tuple[Client, object]:
     client.call("file.read", {"n": 1})
     (work.root / "wait").touch()
     request = client.begin("file.read", {"n": 2})
-    wait_for(lambda: (work.root / "forwarded").exists())
+    wait_for((work.root / "forwarded").exists)
     wait_for(lambda: work.executed().count("file.read") == 2)
     return client, request
 
@@ -80,10 +80,10 @@ def test_a_withheld_call_without_an_answer_gets_no_second_one_at_the_end(tmp_pat
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--task", "early", python=("-c", _WAITS), server=("--tools", "reading"))
         client.tools()
-        client.call("file.read", {"n": 1})
+        client.call("slow", {"seconds": 0})  # a tool's first call is recorded before it is forwarded
         (work.root / "wait").touch()
         request = client.begin("slow", {"seconds": 60})
-        wait_for(lambda: (work.root / "forwarded").exists())
+        wait_for((work.root / "forwarded").exists)
         other = work.client("--task", "early", "--take-over", foreign=True)
         assert not refused(other.call("echo", {"n": 9}))
         (work.root / "wait").unlink()

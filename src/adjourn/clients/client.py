@@ -254,7 +254,7 @@ class ClientContext:
         )
 
     def move(self, to: str, also: Sequence[kinds.Data]) -> GuardedSession:
-        """Go on with another task: sit down there first (which may be refused), then get up here."""
+        """Switch to another task: open a session there first (which may be refused), then close the one here."""
         with self._lock:
             self._check_bound(to)
             here = self.task_id()
@@ -263,7 +263,9 @@ class ClientContext:
                 for data in also:
                     session.note(data)
             else:
-                self._sessions.pop(to, None)  # fenced off or given up: sit down anew, if nobody else is there
+                self._sessions.pop(
+                    to, None
+                )  # fenced off or declared dead: open another, if no other client holds the task
                 session = self.session(to, also=also)
             self._task = to
             name = f"{CLIENT}{self.group}"
@@ -276,11 +278,11 @@ class ClientContext:
             return session
 
     def _leave(self, here: str, to: str) -> None:
-        """Get up from a task, in a way that sister proxies which still sit there see in its chain."""
+        """Close the session on a task in the chain, where sister proxies with a session on it see it."""
         left: Session | None = self._sessions.pop(here, None)
         if left is None and self.store.head(here) != EMPTY:
             left = self._new_session(here, Session)
-            if not any(sitting.group == self.group for sitting in left.task.ledger.sessions.values()):
+            if not any(session.group == self.group for session in left.task.ledger.sessions.values()):
                 return
             left.open()
         if left is not None:
@@ -406,7 +408,7 @@ class ClientContext:
                 return None
             self.contract = contract
             self._policy_file = _PolicyFile(self.options.root, contract)
-            self.__dict__.pop("protected", None)  # made anew: it may extend others now
+            self.__dict__.pop("protected", None)  # made again: it may extend others now
             self.__dict__.pop("places", None)
             self._behind.update(self._sessions.values())
             for session in list(self._behind):

@@ -3,7 +3,7 @@
 - A client whose proxies work here is found among the processes that this one descends from: its hooks belong to its
   group, work on its task, and count against the same budget.
 - Otherwise the task is the workspace's, whoever asks, and under whatever name: one budget for all of them, which no new
-  session and no new process begins anew. `--task` names another.
+  session and no new process starts over. `--task` names another.
 
 Owns: that choice, and keeping a store quick to open that only such processes write to. Must never: speak a client's format.
 """
@@ -25,7 +25,7 @@ from adjourn.store import Store
 from adjourn.tasks import SessionIdentity, Task, TaskSwitchedError, ToolRequest
 
 FOLD_EVERY = 64
-"""Events between two cached folds. Each hook loads the task anew, so fewer than between those of a session that stays."""
+"""Events between two cached folds. Each hook loads the task, so fewer than between those of a session that stays."""
 MAX_EVENTS_OF_HOOK = 6
 
 
@@ -99,9 +99,9 @@ class HookClient:
             group = next((one for one in self._groups if one in held_by), "") or self._named
         # A process of no machine is one of which only its lease tells how long it lives.
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
-        sitting = SessionIdentity(client, group or workspace, self._client, "hook", self._options.root)
+        identity = SessionIdentity(client, group or workspace, self._client, "hook", self._options.root)
         contract = for_task(self._options.contract, context.store, task.ledger.contract)
-        return HookSession(task, contract, sitting, self._capabilities)
+        return HookSession(task, contract, identity, self._capabilities)
 
     def keep(self, session: HookSession) -> None:
         """Keep the head, and now and then leave things so that the next hooks load little: a cached fold, and a log that was copied."""

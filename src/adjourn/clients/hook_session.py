@@ -147,19 +147,19 @@ class HookSession(GuardedSession):
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
 
-        sitting = self if self.id in ledger.sessions else None
+        session = self if self.id in ledger.sessions else None
         checkpoints.save_task_checkpoint(
             self.task,
             trigger,
             self.identity.root,
             budget=self.policy.budget,
-            session=sitting,
+            session=session,
             tell=self.notes.append,
         )
         return True
 
     def end(self, reason: str) -> None:
-        """Get up, with a last checkpoint if calls were made or something was noted."""
+        """Close the session, with a last checkpoint if calls were made or something was noted."""
         if self.id in self.task.ledger.sessions:
             self.is_open = True
             checkpoints.close_session(self, reason, self.identity.root, tell=self.notes.append)
@@ -269,7 +269,7 @@ def _mark(name: str) -> str:
 
 
 def _seq_of(call: str) -> int:
-    """The position of a visited call's intent, or of a fact right before it."""
+    """The position of a hook call's intent, or of a fact right before it."""
     seq = call.split(".")[1]
     return int(seq) if seq.isdecimal() else 0
 
@@ -279,11 +279,11 @@ def _is_asked(ledger: Ledger, call: OpenCall) -> bool:
     return any((one.tool, one.digest) == (call.tool, call.digest) for one in ledger.approvals.values())
 
 
-def _session_id(ledger: Ledger, sitting: SessionIdentity) -> str:
-    """The session's id: the same for all visits, and another one once it was fenced off."""
+def _session_id(ledger: Ledger, identity: SessionIdentity) -> str:
+    """The session's id: the same for all hooks, and another one once it was fenced off."""
     number = 0
     while True:
-        name = digest(f"{ledger.task} {sitting.group} {sitting.process} {number}".encode())[:8]
+        name = digest(f"{ledger.task} {identity.group} {identity.process} {number}".encode())[:8]
         if name not in ledger.fenced:
             return name
         number += 1

@@ -31,7 +31,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     `{"after":"`.
 
     `after` is the hash of the event before it, `data` of a type in `kinds`, `seq` its 0-based position, `session` the
-    sitting that caused it (empty for a person at a terminal), `timestamp` UTC with milliseconds, `v` the format version.
+    session that caused it (empty for a person at a terminal), `timestamp` UTC with milliseconds, `v` the format version.
     """
 
     after: str

@@ -50,7 +50,7 @@ class TaskOpened(Data, frozen=True, kw_only=True):
 
 
 class SessionOpened(Data, frozen=True, kw_only=True):
-    """A sitting begins: `client` works on the task through the process `pid` on `host`.
+    """A session begins: `client` works on the task through the process `pid` on `host`.
 
     `group` is the same for all sessions of one client process; `started` tells a process from a later one with the
     same number. `policy` is the digest of the effective permissions' text.
@@ -68,7 +68,7 @@ class SessionOpened(Data, frozen=True, kw_only=True):
 
 
 class SessionClosed(Data, frozen=True, kw_only=True):
-    """A sitting ended in an orderly way. `to` names the task its client went on with, if it moved."""
+    """A session ended in an orderly way. `to` names the task that its client switched to, if it did."""
 
     KIND = "session.closed"
     reason: str
@@ -76,7 +76,7 @@ class SessionClosed(Data, frozen=True, kw_only=True):
 
 
 class SessionLost(Data, frozen=True, kw_only=True):
-    """A sitting is over without having closed: found dead, expired, or taken over. Its open effects are in doubt."""
+    """A session is over without having closed: found dead, expired, or taken over. Its open effects are in doubt."""
 
     KIND = "session.lost"
     calls: list[str]
@@ -106,7 +106,7 @@ class ToolAllowed(Data, frozen=True, kw_only=True):
 
 
 class ToolContinued(Data, frozen=True, kw_only=True):
-    """The client answered what the upstream asked for; the same call goes on, and is not counted again. `leg` is the number of
+    """The client answered what the upstream asked for; the same call continues, and is not counted again. `leg` is the number of
     this answer, from 1 (0: not numbered).
     """
 

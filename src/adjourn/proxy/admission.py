@@ -218,7 +218,11 @@ class Admission:
     def _withhold(self, request: Request, error: AdjournError) -> None:
         """Refuse a call that was forwarded before it turned out that the session may not make it. Its answer goes nowhere."""
         line = self._connection.refusal(request, Block("held", error.message, error.remedy))
-        request.kind, request.session = "withheld", None
+        request.kind, request.session, request.cancelled = (
+            "withheld",
+            None,
+            True,
+        )  # answered here, and only here
         batch, request.batch = request.batch, None
         if out := line if batch is None else batch.add(line):
             self._answers.append(out)

@@ -210,6 +210,9 @@ class Answers:
             if request is None or not request.is_sent:
                 self._unasked(request_id)
                 continue
+            if request.cancelled:
+                self._connection.answer(request, b"")
+                continue
             if request.session is not None and request.call_id:
                 self._settle(request, _lost(request, line))
             text = f"the upstream's answer cannot be read: {error.reason}"

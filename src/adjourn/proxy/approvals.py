@@ -140,13 +140,15 @@ class Confirmations:
         if out := self._connection.answer(request, line):
             self._connection.client.send(out)
 
-    def answered_by(self, message: Message) -> list[Answered] | None:
-        """What a client's answer to one of our questions comes to; None for an answer to something else."""
-        held = self._questions.pop(message.id, None) if isinstance(message.id, str) else None
-        if held is None:
-            return [] if isinstance(message.id, str) and message.id.startswith(self._nonce) else None
+    def has_asked(self, request_id: object) -> bool:
+        """Whether an id is that of one of our questions, also of one that waits no more."""
+        return isinstance(request_id, str) and request_id.startswith(self._nonce)
+
+    def answered_by(self, message: Message) -> list[Answered]:
+        """What a client's answer to one of our questions comes to."""
+        held = self._questions.pop(str(message.id), None)
         result = message.body.get("result")
-        if not isinstance(result, dict):
+        if held is None or not isinstance(result, dict):
             return []  # the client could not ask; a person at a terminal still can answer
         yes, action = _consents(result)
         self._record(held, yes=yes, via=f"elicitation:{action}")

@@ -112,6 +112,8 @@ class Gate:
     def _go_on_with(self, request: Request) -> None:
         if request.method == "tools/call":
             self._tools_call(request)
+        elif request.method == "":
+            self._response(request)
         elif request.id is None:
             self._notification(request)
         else:
@@ -141,9 +143,9 @@ class Gate:
             self._connection.client.send(line)
 
     def _response(self, message: Request) -> None:
-        answered = self._confirmations.answered_by(message)
-        if answered is not None:
-            self.admission.answered(answered)
+        if self._confirmations.has_asked(message.id):
+            if self._is_first(message):  # the held call goes after what came before its answer
+                self.admission.answered(self._confirmations.answered_by(message))
         elif self.sampling is not None and self.sampling.answered_by(message):
             pass
         elif self._server_requests.may_answer(message.id):

@@ -41,7 +41,7 @@ class SessionIdentity(NamedTuple):
 
 
 def describe_holder(holder: OpenSession) -> str:
-    """Through what a client sits on a task. The hook's visits have no process of their own where the client's is not known."""
+    """Through what a client holds a task. A hook has no process of its own if the client's is not known."""
     return f"process {holder.pid} on {holder.host.split(':')[0]}" if holder.pid else "through its hook"
 
 
@@ -86,23 +86,23 @@ class TaskLease:
         self,
         task: Task,
         policy: Policy,
-        sitting: SessionIdentity,
+        identity: SessionIdentity,
         *,
         policy_text: bytes = b"",
         contract_text: bytes = b"",
     ) -> None:
         self.task = task
         self.policy = policy
-        self.identity = sitting
+        self.identity = identity
         self.id = ids.session_id()
-        self.actor = Actor(without_secrets(sitting.client) or "agent", "agent")
+        self.actor = Actor(without_secrets(identity.client) or "agent", "agent")
         self._texts = (policy_text, contract_text)
         self._lock = RLock()
         self._fenced = ""
         self.is_open = False
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
-        """Sit down; `also` is written in the same step. Raises `HeldError` while another client lives on the task."""
+        """Open the session; `also` is written in the same transaction. Raises `HeldError` while another client lives on the task."""
         policy_text, contract_text = self._texts
         with self._lock:
             self.task.refresh()
@@ -180,7 +180,7 @@ class TaskLease:
                     self.task.store.swap(self._lease, self._lease_end(), expect=current, durable=False)
 
     def close(self, reason: str, to: str = "") -> None:
-        """Get up. What is still open is in doubt. `to` names the task that the client goes on with."""
+        """Close the session; its open calls become in doubt. `to` names the task that the client switched to."""
         with self._lock:
             if not self.is_open:
                 return
@@ -200,7 +200,7 @@ class TaskLease:
         """Raise unless this session still holds the task, and its client still works on it."""
         if self.identity.group in ledger.moved:
             raise TaskSwitchedError(
-                f"this client went on with task {ledger.moved[self.identity.group]}", "call again"
+                f"this client switched to task {ledger.moved[self.identity.group]}", "call again"
             )
         if self.id in ledger.sessions:
             return
@@ -210,10 +210,10 @@ class TaskLease:
             by = ", ".join(f"{other.client or 'a client'} since {other.since}" for other in others)
             self._fenced = f"task {ledger.task} was taken over by {by or 'another client at ' + str(taken)}"
             raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
-        raise SessionExpiredError(f"session {self.id} was given up for dead", "call again")
+        raise SessionExpiredError(f"session {self.id} was declared dead", "call again")
 
     def hold(self) -> None:
-        """Sit down again if this session was given up for dead meanwhile. Raises `HeldError` when another client has it."""
+        """Open the session again if it was declared dead meanwhile. Raises `HeldError` when another client has it."""
         with self._lock:
             try:
                 self.check_held(self.task.refresh())
@@ -221,11 +221,11 @@ class TaskLease:
                 self.open()
 
     def holds(self) -> bool:
-        """Whether this session still sits on the task."""
+        """Whether this session still holds the task."""
         return self.is_open and self.id in self.task.refresh().sessions
 
     def change(self, policy: Policy, policy_text: bytes, contract_text: bytes) -> None:
-        """Go on under permissions that were edited meanwhile. Raises `HeldError`, `StoreError`: then nothing was changed."""
+        """Apply permissions that were edited meanwhile. Raises `HeldError`, `StoreError`: then nothing was changed."""
         changed = kinds.PolicyChanged(
             budget=_budget_of(policy),
             contract=digest(contract_text) if contract_text else "",

@@ -63,7 +63,7 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
 
 
 class OpenSession(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A sitting that has not ended."""
+    """A session that has not ended."""
 
     id: str
     group: str

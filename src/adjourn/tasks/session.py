@@ -1,4 +1,4 @@
-"""One sitting of one client on a task: admitting calls and settling them, under the hold that `holders` owns.
+"""One session of one client on a task: admitting calls and settling them, under the lease that `lease` owns.
 
 Owns: the facts of each call. Must never: speak MCP, or keep anything that the chain does not have.
 """
@@ -73,13 +73,13 @@ class Session(TaskLease):
         self,
         task: Task,
         policy: Policy,
-        sitting: SessionIdentity,
+        identity: SessionIdentity,
         *,
         policy_text: bytes = b"",
         contract_text: bytes = b"",
         auto_confirm: bool = False,
     ) -> None:
-        super().__init__(task, policy, sitting, policy_text=policy_text, contract_text=contract_text)
+        super().__init__(task, policy, identity, policy_text=policy_text, contract_text=contract_text)
         self._auto_confirm = auto_confirm
         self._calls = 0
 
@@ -95,8 +95,9 @@ class Session(TaskLease):
     ) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.
 
-        `prepare` may add to the batch before its first call. `forward` is called before the intents are written where every call passes, has no effect, and counts for nothing that others must see first;
-        what is forwarded so stays allowed while this session holds the task. Raises `HeldError` when another client took over,
+        `prepare` may add to the batch before its first call. `forward` is called before the intents are written if every call
+        passes, has no effect, and counts for nothing that others must see first; a call forwarded this way stays allowed while
+        this session holds the task. Raises `HeldError` when another client took over,
         `StoreError` when nothing can be written, `IntegrityError` when the history was changed; then nothing else may be forwarded.
         """
         task, first = self.task, self._calls

@@ -154,6 +154,9 @@ class Task:
                     seen = ledger.seq
                     if self.refresh().seq == seen:
                         return []
+                    wait_for_turn(
+                        ConflictError("another process appended meanwhile"), attempt, f"task {self.id}"
+                    )
                     continue
                 seq, after = self.ledger.seq, self.ledger.hash
                 written: list[AppendedEvent] = []
@@ -161,9 +164,8 @@ class Task:
                 for fact in facts:
                     seq += 1
                     data = fact.data
-                    for name in prose_of(
-                        type(data)
-                    ):  # INVARIANT: before it is hashed, in the one place that makes events
+                    # INVARIANT: before it is hashed, in the one place that makes events
+                    for name in prose_of(type(data)):
                         text = getattr(data, name)
                         if text and (shown := without_secrets(text)) != text:
                             data = msgspec.structs.replace(data, **{name: shown})

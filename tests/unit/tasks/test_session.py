@@ -215,7 +215,7 @@ def test_a_client_that_moved_is_followed(shared_task: SharedTask) -> None:
     """When one process of a client goes on with another task, its sisters are told so."""
     first, second = shared_task.opened("g1"), shared_task.opened("g1")
     first.close("resumed", to="t2")
-    with pytest.raises(TaskSwitchedError, match="went on with task t2"):
+    with pytest.raises(TaskSwitchedError, match="switched to task t2"):
         second.admit([READ])
     assert "tool.allowed" not in shared_task.kinds()
 

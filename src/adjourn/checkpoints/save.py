@@ -67,7 +67,7 @@ def read_report(arguments: dict[str, Any]) -> AgentReport:
     try:
         return msgspec.convert(arguments, AgentReport)
     except msgspec.ValidationError as error:
-        raise InvalidError(f"not a valid report: {error}", "see the tool's input schema") from error
+        raise InvalidError(f"not a valid report: {error}", "see the tool's description") from error
 
 
 def close_session(

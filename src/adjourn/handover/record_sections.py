@@ -47,7 +47,7 @@ def read_section_request(arguments: Mapping[str, Any]) -> SectionRequest:
     try:
         request = msgspec.convert(arguments, SectionRequest)
     except msgspec.ValidationError as error:
-        raise InvalidError(str(error), "see the tool's input schema") from error
+        raise InvalidError(str(error), "see the tool's description") from error
     section, more = request.section, request.more
     if section and section not in SECTIONS:
         raise InvalidError(f"unknown section: {section[:40]!r}", "use one of: " + ", ".join(SECTIONS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from adjourn.checkpoints.checkpoint import document
 from adjourn.errors import HeldError, IntegrityError, InvalidError
 from adjourn.handover import describe_record, read_section_request, record_sections, resume
 from adjourn.handover.answer import ANSWER_BYTES
-from adjourn.handover.record_sections import SECTIONS, SectionRequest, record_brief
+from adjourn.handover.record_sections import SectionRequest, record_brief
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.replies import TaggedStatement, apply_reply
 from adjourn.knowledge.model.documents import tree_of
@@ -24,7 +25,6 @@ from adjourn.knowledge.records import CRStore, agent_notes
 from adjourn.knowledge.records.agent_notes import (
     MAX_AT_ONCE,
     MAX_KEPT,
-    MAX_OPTIONS,
     MAX_STATEMENT,
     AgentNote,
     AgentQuestion,
@@ -257,7 +257,7 @@ def test_what_is_no_question_is_refused(workspace: Workspace, arguments: dict[st
 
 
 def test_the_schemas_say_what_is_read() -> None:
-    """Names, choices and bounds of the tools' inputs are those of what reads them."""
+    """Names and choices of the tools' inputs are those of what reads them."""
     for tool, read in (
         ("adjourn.note", AgentNote),
         ("adjourn.ask", AgentQuestion),
@@ -270,17 +270,20 @@ def test_the_schemas_say_what_is_read() -> None:
         ]
     note = meta_definitions.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
     for name, kind in (("decisions", agent_notes.NotedDecision), ("learnings", agent_notes.NotedLearning)):
-        item = note[name]["items"]
-        assert set(item["properties"]) == set(kind.__struct_fields__)
-        definition = msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"]
-        for member, told_of in item["properties"].items():
-            assert sorted(told_of.get("enum", [])) == sorted(definition[member].get("enum", []))
+        described = note[name]["description"]
+        for member, told_of in msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].items():
+            assert re.search(rf"[{{ ]{member}\b", described)
+            assert "|".join(told_of.get("enum", [])) in "|".join(sorted_choices(described))
     asked = meta_definitions.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
-    assert (asked["options"]["maxItems"], asked["question"]["maxLength"]) == (MAX_OPTIONS, MAX_STATEMENT)
-    assert (note["facts"]["maxItems"], note["facts"]["items"]["maxLength"]) == (MAX_AT_ONCE, MAX_STATEMENT)
-    assert meta_definitions.DEFINITIONS["adjourn.record"]["inputSchema"]["properties"]["section"][
-        "enum"
-    ] == list(SECTIONS)
+    priorities = msgspec.json.schema(AgentQuestion)["$defs"]["AgentQuestion"]["properties"]["priority"]
+    assert sorted(asked["priority"]["enum"]) == sorted(priorities["enum"])
+
+
+def sorted_choices(described: str) -> list[str]:
+    """The choices that a description names, each list in the order of its words."""
+    return [
+        "|".join(sorted(choices.split("|"))) for choices in re.findall(r"[a-z_]+(?:\|[a-z_]+)+", described)
+    ]
 
 
 def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Workspace) -> None:

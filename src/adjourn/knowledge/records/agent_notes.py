@@ -250,7 +250,7 @@ def _read(arguments: Mapping[str, Any], kind: type[Input]) -> Input:
     try:
         return msgspec.convert(_said(arguments), kind)
     except msgspec.ValidationError as error:
-        raise InvalidError(str(error), "see the tool's input schema") from error
+        raise InvalidError(str(error), "see the tool's description") from error
 
 
 def _said(value: Any) -> Any:

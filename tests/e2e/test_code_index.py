@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import watchfiles
 
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search.definitions import find_definitions
@@ -130,16 +132,6 @@ def test_closing_ends_the_work(many: Path) -> None:
     assert not _workers(os.getpid())
 
 
-def _is_watched(folder: Path) -> bool:
-    """Whether this process has an inotify watch on a folder."""
-    mark = f" ino:{folder.stat().st_ino:x} "
-    for handle in Path("/proc/self/fdinfo").iterdir():
-        with suppress(OSError):
-            if any(line.startswith("inotify ") and mark in line for line in handle.read_text().splitlines()):
-                return True
-    return False
-
-
 def test_a_watched_tree_is_up_to_date(tmp_path: Path) -> None:
     """New, changed and deleted files and a branch switch reach the index without anybody asking."""
     root = repository(tmp_path / "r", {"a.py": "def one(): pass\n", ".gitignore": "out/\n"})
@@ -150,15 +142,10 @@ def test_a_watched_tree_is_up_to_date(tmp_path: Path) -> None:
     git(root, "checkout", "--quiet", "main")
     with Codebase(str(root)) as codebase:
         codebase.start()
-        _until(lambda: codebase.complete() and _is_watched(root))
+        _until(codebase.complete)
 
         def known(name: str) -> bool:
-            assert codebase.index is not None
-            row = codebase.index.database.one(
-                "SELECT 1 FROM name JOIN symbol ON symbol.name = name.id JOIN file USING (content) WHERE name.name = ?",
-                (name,),
-            )
-            return row is not None
+            return _is_known(codebase, name)
 
         write(root, {"c.py": "def added(): pass\n", "out/d.py": "def ignored(): pass\n"})
         _until(lambda: known("added"))
@@ -170,6 +157,33 @@ def test_a_watched_tree_is_up_to_date(tmp_path: Path) -> None:
         git(root, "checkout", "--quiet", "other")
         _until(lambda: known("on_other"))
         assert not known("ignored")
+
+
+def test_a_change_before_the_watcher_runs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is written after the first comparison and before a slow watcher runs reaches the index without a query."""
+    root = repository(tmp_path / "r", {"a.py": "def one(): pass\n"})
+    watch, released = watchfiles.watch, threading.Event()
+
+    def slow_watch(*paths: str, **options: Any) -> Iterator[set[tuple[watchfiles.Change, str]]]:
+        released.wait()
+        yield from watch(*paths, **options)
+
+    monkeypatch.setattr(watchfiles, "watch", slow_watch)
+    with Codebase(str(root)) as codebase:
+        codebase.start()
+        _until(codebase.complete)
+        write(root, {"b.py": "def between(): pass\n"})
+        released.set()
+        _until(lambda: _is_known(codebase, "between"))
+
+
+def _is_known(codebase: Codebase, name: str) -> bool:
+    assert codebase.index is not None
+    row = codebase.index.database.one(
+        "SELECT 1 FROM name JOIN symbol ON symbol.name = name.id JOIN file USING (content) WHERE name.name = ?",
+        (name,),
+    )
+    return row is not None
 
 
 def test_a_worker_answers_and_ends_with_its_input() -> None:

@@ -26,6 +26,8 @@ READY_FIRST, READY_LAST = ["definitions", "references"], "semantic_search"
 NUDGE_SECONDS = 2.0
 _WATCH_STEP_MS = 50
 _FEW = 50
+_WATCHER_SECONDS = 1.0
+"""How long the first comparison waits for the watcher. A watcher that starts later has everything compared again."""
 
 
 @cache
@@ -50,6 +52,8 @@ class Codebase:
         self._progress = (0, 0)
         self._last_sync = 0.0
         self._changed: set[str] = set()
+        self._unseen = True
+        self._watching = threading.Event()
         self._threads: list[threading.Thread] = []
         try:
             self.index = CodeIndex(self.repository)
@@ -67,7 +71,11 @@ class Codebase:
         if self.index is None or self._threads:
             return
         self._wake.set()
-        targets = [self._run, *([self._watch] if watch and can_watch() else [])]
+        targets = [self._run]
+        if watch and can_watch():
+            targets.append(self._watch)
+        else:
+            self._watching.set()
         self._threads = [
             threading.Thread(target=target, daemon=True, name="adjourn-index") for target in targets
         ]
@@ -76,6 +84,7 @@ class Codebase:
 
     def close(self) -> None:
         self._stop.set()
+        self._watching.set()
         self._wake.set()
         for thread in self._threads:
             thread.join()
@@ -140,6 +149,7 @@ class Codebase:
     def _run(self) -> None:
         assert self.index is not None
         deadline = Deadline(cancelled=self._stop.is_set, progress=self._tell)
+        self._watching.wait(_WATCHER_SECONDS)
         while not self._stop.is_set():
             self._wake.wait()
             self._wake.clear()
@@ -161,11 +171,12 @@ class Codebase:
 
     def _update(self, deadline: Deadline) -> None:
         assert self.index is not None
+        unseen, self._unseen = self._unseen, False
         changed: set[str] = set()
         while self._changed:  # the watcher may add to it meanwhile
             changed.add(self._changed.pop())
         known = [path for path in changed if self._contains(path)]
-        if changed and len(known) == len(changed) <= _FEW and self.complete():
+        if not unseen and changed and len(known) == len(changed) <= _FEW and self.complete():
             self.index.refresh(known)
         else:
             self._compare(deadline)
@@ -194,6 +205,7 @@ class Codebase:
         return self.index.contains(path)
 
     def _watch(self) -> None:
+        """Note changed files. What changed before the watcher ran is found by comparing everything once it runs."""
         root = self.repository.root
         skip = (f"{root}/.git/", f"{root}/{FOLDER}/")
         for changes in importlib.import_module("watchfiles").watch(
@@ -202,9 +214,17 @@ class Codebase:
             stop_event=self._stop,
             step=_WATCH_STEP_MS,
             debounce=10 * _WATCH_STEP_MS,
+            rust_timeout=_WATCH_STEP_MS,
+            yield_on_timeout=True,
             raise_interrupt=False,
             ignore_permission_denied=True,
         ):
+            if not self._watching.is_set():
+                self._unseen = True
+                self._wake.set()
+                self._watching.set()
+            if not changes:
+                continue
             self._changed.update(os.path.relpath(path, root) for _, path in changes)
             self._wake.set()
 

@@ -32,7 +32,7 @@ _A_co = TypeVar("_A_co", covariant=True)
 _A = TypeVar("_A")
 
 
-class Request(Protocol[_A_co]):
+class WorkerRequest(Protocol[_A_co]):
     """What a worker can be asked; see `worker`."""
 
     def perform(self) -> _A_co: ...
@@ -43,7 +43,7 @@ class Request(Protocol[_A_co]):
 
 
 def answers(
-    requests: Iterable[tuple[_K, Request[_A]]], count: int, workspace: str
+    requests: Iterable[tuple[_K, WorkerRequest[_A]]], count: int, workspace: str
 ) -> Generator[tuple[_K, _A], None, None]:
     """Yield the key and the answer of each request, in order; `count` is the approximate number of requests.
 
@@ -59,7 +59,7 @@ def answers(
     for worker in started:
         workers.put(worker)
 
-    def done(key: _K, request: Request[_A]) -> tuple[_K, _A]:
+    def done(key: _K, request: WorkerRequest[_A]) -> tuple[_K, _A]:
         worker = workers.get()
         try:
             return key, worker.answer(request)
@@ -94,7 +94,7 @@ class _Worker:
         self._began = 0.0
         self._process = self._started()
 
-    def answer(self, request: Request[_A]) -> _A:
+    def answer(self, request: WorkerRequest[_A]) -> _A:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

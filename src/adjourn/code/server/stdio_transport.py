@@ -68,7 +68,7 @@ class CallParams(msgspec.Struct, frozen=True):
     arguments: dict[str, Any] | None = None
 
 
-class Envelope(msgspec.Struct, frozen=True):
+class RequestMeta(msgspec.Struct, frozen=True):
     """The client of a stateless request, from `_meta`."""
 
     capabilities: dict[str, Any] = msgspec.field(name=frames.META_CAPABILITIES)
@@ -237,9 +237,9 @@ class StdioConnection:
         if message.method not in ("server/discover", "tools/list", "tools/call"):
             raise _no_method(message)
         _check_meta(message)
-        envelope = _convert(message.meta, Envelope)
-        if envelope.client is not None and self._client is None:
-            self._client_name = envelope.client.name
+        meta = _convert(message.meta, RequestMeta)
+        if meta.client is not None and self._client is None:
+            self._client_name = meta.client.name
 
     def _initialize(self, message: Message) -> dict[str, Any]:
         params = _read(message, InitializeParams)

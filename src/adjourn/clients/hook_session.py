@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -55,7 +55,7 @@ from adjourn.tasks import (
     usable_approval,
 )
 
-Outcome = Literal["ok", "tool-error", "error", "no-answer"]
+NOT_CONFIRMED = "not made: the client asked a person, and reported no yes"
 
 
 class ClientCapabilities(NamedTuple):
@@ -135,7 +135,9 @@ class HookSession(GuardedSession):
         ledger = self.task.ledger
         self.settle(
             [
-                kinds.ToolSettled(call=one.call, outcome="error" if _is_asked(ledger, one) else "ok")
+                kinds.ToolSettled(call=one.call, message=NOT_CONFIRMED, outcome="error")
+                if _is_asked(ledger, one)
+                else kinds.ToolSettled(call=one.call, outcome="ok")
                 for one in self._open_calls()
             ]
         )
@@ -211,7 +213,13 @@ class HookSession(GuardedSession):
         if isinstance(decision, Block):
             super()._refuse(batch, call, decision)
             return
-        denied = kinds.ToolDenied(reason="once_done", rule=decision.call, tool=call.tool)
+        denied = kinds.ToolDenied(
+            arguments=call.arguments,
+            digest=call.digest,
+            reason="once_done",
+            rule=decision.call,
+            tool=call.tool,
+        )
         batch.facts.append(NewEvent(denied, self.actor, self.id))
 
     def _allow(
@@ -259,8 +267,9 @@ class HookSession(GuardedSession):
 
     def _ended(self, call: str) -> kinds.ToolSettled:
         """No answer was seen; where one would have been, the call was not made."""
-        outcome: Outcome = "error" if self._capabilities.settles else "no-answer"
-        return kinds.ToolSettled(call=call, outcome=outcome)
+        if self._capabilities.settles:
+            return kinds.ToolSettled(call=call, message=NOT_CONFIRMED, outcome="error")
+        return kinds.ToolSettled(call=call, outcome="no-answer")
 
 
 def _mark(name: str) -> str:

@@ -93,6 +93,7 @@ class HookRequest(msgspec.Struct, frozen=True):
     tool_use_id: str = ""
     tool_response: msgspec.Raw = msgspec.Raw()
     duration_ms: Any = 0
+    error: Any = ""
     is_interrupt: Any = False
     reason: Any = ""
     background_tasks: Any = None

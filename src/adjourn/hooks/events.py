@@ -17,6 +17,7 @@ from adjourn.hooks.gate import call_of, client_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
 from adjourn.log import digest, kinds
 from adjourn.policy import read_contract
+from adjourn.text import first_line
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
@@ -55,6 +56,7 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Ho
         settled = kinds.ToolSettled(
             answer=digest(bytes(request.tool_response)) if request.tool_response else "",
             call="",
+            message=_message(request),
             milliseconds=_milliseconds(request.duration_ms),
             outcome="no-answer" if request.is_interrupt is True else outcome,
         )
@@ -63,6 +65,13 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Ho
         return "\n".join(session.notes)
 
     return settle
+
+
+def _message(request: HookRequest) -> str:
+    """Why a call failed, as the client says it."""
+    if request.is_interrupt is True:
+        return "interrupted"
+    return first_line(request.error) if isinstance(request.error, str) else ""
 
 
 def _milliseconds(value: Any) -> int:

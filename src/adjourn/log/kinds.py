@@ -116,11 +116,15 @@ class ToolContinued(Data, frozen=True, kw_only=True):
 
 
 class ToolSettled(Data, frozen=True, kw_only=True):
-    """A forwarded call was answered. `answer` is the SHA-256 of the answer's bytes, `state` that of a request state."""
+    """A forwarded call was answered. `answer` is the SHA-256 of the answer's bytes, `state` that of a request state.
+
+    `message` is the first line of what a failed call was answered with, or why no answer came.
+    """
 
     KIND = "tool.settled"
     answer: str = ""
     call: str
+    message: str = ""
     milliseconds: int = 0
     outcome: Literal["ok", "tool-error", "error", "input-required", "no-answer"]
     state: str = ""
@@ -170,6 +174,8 @@ class ToolDenied(Data, frozen=True, kw_only=True):
     """A call was refused by a rule (`deny_list`), for want of one (`not_allowed`), or for what `reason` says."""
 
     KIND = "tool.denied"
+    arguments: str = ""
+    digest: str = ""
     reason: str
     rule: str = ""
     tool: str
@@ -181,7 +187,9 @@ class BudgetExhausted(Data, frozen=True, kw_only=True):
     """
 
     KIND = "budget.exhausted"
+    arguments: str = ""
     budget: str = ""
+    digest: str = ""
     limit: int
     tool: str
     used: int
@@ -218,7 +226,9 @@ class ConfirmApproved(Data, frozen=True, kw_only=True):
 
 
 class ConfirmDenied(Data, frozen=True, kw_only=True):
-    """A person said no, or nobody said anything in time (`via` is `timeout`)."""
+    """A person said no (the event is theirs), or nobody did (it is the system's): nobody answered in time (`via` is `timeout`),
+    the client gave the call up (`cancelled`) or closed the question (`elicitation:decline`, `elicitation:cancel`).
+    """
 
     KIND = "confirm.denied"
     approval: str

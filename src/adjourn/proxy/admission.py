@@ -163,7 +163,7 @@ class Admission:
         dropped = self._tracked
         self._calls, self._lines, self._tracked, self._answers = [], [], [], []
         for request in dropped:
-            self._connection.settle(request, "error")
+            self._connection.settle(request, "error", "adjourn failed on this message")
         for request in list(self._connection.requests.values()):
             if request in dropped or not (request.is_sent or self._confirmations.holds(request.id)):
                 error = frames.error(request.id, frames.INTERNAL_ERROR, "adjourn failed on this message")

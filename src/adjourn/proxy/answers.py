@@ -25,11 +25,15 @@ from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.request import Request
 from adjourn.proxy.server_requests import ServerRequests
 from adjourn.tasks import MAX_ANSWER, SYSTEM, NewEvent
-from adjourn.text import beginning
+from adjourn.text import beginning, first_line
 
 UNSET = msgspec.UNSET
 MAX_LINE = 200
 """Characters that are kept of a line that is not JSON."""
+
+
+MAX_BLOCKS = 10
+"""Blocks of a failed call's answer in which a text is looked for."""
 
 
 class ResultHead(msgspec.Struct):
@@ -39,6 +43,17 @@ class ResultHead(msgspec.Struct):
     resultType: Any = "complete"  # noqa: N815
     requestState: Any = ""  # noqa: N815
     inputRequests: Any = None  # noqa: N815
+
+
+class _TextBlock(msgspec.Struct):
+    text: Any = ""
+
+
+class _Failure(msgspec.Struct):
+    """What a failed call is answered with: the content of a result, or the message of an error."""
+
+    content: list[_TextBlock] = []
+    message: Any = ""
 
 
 class Settled(NamedTuple):
@@ -301,7 +316,8 @@ def _lost(request: Request, line: bytes) -> kinds.ToolSettled:
     """
     lost = request.effectful or request.kept
     outcome: Literal["error", "no-answer"] = "no-answer" if lost else "error"
-    return kinds.ToolSettled(call=request.call_id, outcome=outcome, answer=digest(line))
+    message = "the answer was not handed over"
+    return kinds.ToolSettled(call=request.call_id, outcome=outcome, answer=digest(line), message=message)
 
 
 def _head(raw: bytes) -> ResultHead:
@@ -320,18 +336,29 @@ def _is_unknown_method(error: msgspec.Raw | msgspec.UnsetType) -> bool:
     return isinstance(body, dict) and body.get("code") == frames.METHOD_NOT_FOUND
 
 
+def _message(raw: bytes) -> str:
+    """The first line of the text that a failed call was answered with, redacted and cut."""
+    try:
+        failure = msgspec.json.decode(raw, type=_Failure)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    texts = [failure.message, *(block.text for block in failure.content[:MAX_BLOCKS])]
+    return next((line for text in texts if isinstance(text, str) and (line := first_line(text))), "")
+
+
 def _settlement(request: Request, reply: Reply, now: int) -> kinds.ToolSettled:
     milliseconds = (now - request.started) // 1_000_000
     if isinstance(reply.error, msgspec.Raw):
         return kinds.ToolSettled(
             answer=digest(bytes(reply.error)),
             call=request.call_id,
+            message=_message(reply.error),
             milliseconds=milliseconds,
             outcome="error",
         )
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
     outcome: Any = "ok"
-    state = ""
+    state = message = ""
     if b'"isError"' in raw or b'"resultType"' in raw or b"\\u" in raw:  # as it is, or with letters escaped
         head = _head(raw)
         if head.resultType == "input_required":
@@ -339,9 +366,11 @@ def _settlement(request: Request, reply: Reply, now: int) -> kinds.ToolSettled:
             state = digest(head.requestState.encode()) if isinstance(head.requestState, str) else ""
         elif head.isError is True:
             outcome = "tool-error"
+            message = _message(raw)
     return kinds.ToolSettled(
         answer=sha256(raw).hexdigest(),
         call=request.call_id,
+        message=message,
         milliseconds=milliseconds,
         outcome=outcome,
         state=state,

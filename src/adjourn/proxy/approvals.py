@@ -27,7 +27,7 @@ from adjourn.mcp import Message, frames
 from adjourn.proxy.calls import STATE_PREFIX, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.request import Request
-from adjourn.tasks import Approval, Block, ToolRequest, answer
+from adjourn.tasks import SYSTEM, Approval, Block, ToolRequest, answer
 from adjourn.text import visible_line, without_secrets
 
 CUT = "…"
@@ -36,6 +36,8 @@ QUESTION_KEY = "adjourn-confirm"
 POLL_SECONDS = 0.2
 MAX_HELD = 1000
 PERSON = Actor("client-user", "human")
+CLIENT = Actor("client", "system")
+"""Answers that no person need have given: clients decline by themselves when they have nobody to ask, and give calls up."""
 
 
 class SealedState(msgspec.Struct, frozen=True):
@@ -151,7 +153,7 @@ class Confirmations:
         if held is None or not isinstance(result, dict):
             return []  # the client could not ask; a person at a terminal still can answer
         yes, action = _consents(result)
-        self._record(held, yes=yes, via=f"elicitation:{action}")
+        self._record(held, yes=yes, via=f"elicitation:{action}", by=_answered_by(action))
         return [self._let_go(held, "" if yes else f"the answer was {action}")]
 
     def take_answer(self, message: Request, call: ToolRequest) -> Block | None:
@@ -184,7 +186,7 @@ class Confirmations:
                 sealed.approval,
                 yes=yes,
                 via=f"elicitation:{action}",
-                by=PERSON,
+                by=_answered_by(action),
                 session=session.id,
             )
         except AdjournError as error:
@@ -205,7 +207,7 @@ class Confirmations:
         if held is None:
             return False
         self._let_go(held, "")
-        self._record(held, yes=False, via="cancelled")
+        self._record(held, yes=False, via="cancelled", by=CLIENT)
         self._answer(held.request, b"")
         return True
 
@@ -231,7 +233,7 @@ class Confirmations:
         """Nobody has answered a held call in its time: refuse it, or let it go on where that is what silence means."""
         nobody = f"nobody answered within {held.seconds:.0f} s"
         if held.approval.otherwise == "deny":
-            self._record(held, yes=False, via="timeout")
+            self._record(held, yes=False, via="timeout", by=SYSTEM)
             return self._let_go(held, nobody)
         if self._left(held.approval) > 0:  # the question stays; a no would be one that nobody said
             return self._let_go(
@@ -246,10 +248,10 @@ class Confirmations:
         """Hold no call any longer: the session ends."""
         return [self._let_go(held, why) for held in list(self._held.values())]
 
-    def _record(self, held: HeldCall, *, yes: bool, via: str) -> None:
+    def _record(self, held: HeldCall, *, yes: bool, via: str, by: Actor) -> None:
         session = held.session
         try:
-            answer(session.task, held.approval.id, yes=yes, via=via, by=PERSON, session=session.id)
+            answer(session.task, held.approval.id, yes=yes, via=via, by=by, session=session.id)
         except NotFoundError:
             pass  # answered elsewhere at the same time
         except AdjournError as error:
@@ -320,6 +322,11 @@ def _form(approval: Approval, task: str) -> dict[str, Any]:
             },
         },
     }
+
+
+def _answered_by(action: str) -> Actor:
+    """Who gave the answer of an elicitation: a person filled in the form, or whoever closed it."""
+    return PERSON if action in ("accept", "no") else CLIENT
 
 
 def _consents(result: dict[str, Any]) -> tuple[bool, str]:

@@ -17,7 +17,7 @@ from adjourn.proxy.loop import Loop, PipeWriter, Unread
 from adjourn.proxy.request import Request
 from adjourn.proxy.stderr_log import StderrLog
 from adjourn.tasks import Block
-from adjourn.text import visible_lines
+from adjourn.text import first_line, visible_lines
 
 if TYPE_CHECKING:
     from adjourn.proxy.calls import ToolPlan
@@ -128,17 +128,18 @@ class Connection:
         if request.cancelled:  # settled, and nobody waits
             self.requests.pop(request.id, None)
             return
-        self.settle(request, outcome)
+        self.settle(request, outcome, why)
         if out := self.answer(request, frames.error(request.id, frames.UPSTREAM_GONE, why)):
             self.client.send(out)
 
     # --- the history
 
-    def settle(self, request: Request, outcome: Literal["error", "no-answer"]) -> None:
-        """Write what became of a request's call, if the history has it. A failing store is reported, not raised."""
+    def settle(self, request: Request, outcome: Literal["error", "no-answer"], why: str) -> None:
+        """Write what became of a request's call, and why, if the history has it. A failing store is reported, not raised."""
         if request.session is not None and request.call_id:
             try:
-                request.session.settle([kinds.ToolSettled(call=request.call_id, outcome=outcome)])
+                settled = kinds.ToolSettled(call=request.call_id, message=first_line(why), outcome=outcome)
+                request.session.settle([settled])
             except AdjournError as error:
                 self.report.event("store.error", str(error))
 

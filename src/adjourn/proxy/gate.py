@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SAMPLE, MAX_NAME, MAX_REASON = 120, 80, 500
 """Characters that are kept of a refused message, of its tool name, and of the reason."""
+GIVEN_UP = "the client stopped waiting for the answer"
 _KINDS = {"initialize": "initialize", "server/discover": "discover", "tools/list": "list"}
 
 
@@ -183,7 +184,7 @@ class Gate:
         request = self._connection.requests.get(request_id)
         if request is not None and not request.cancelled:
             self._connection.give_up(request)
-            self._connection.settle(request, "no-answer")
+            self._connection.settle(request, "no-answer", GIVEN_UP)
         return False
 
     def _other(self, request: Request) -> None:

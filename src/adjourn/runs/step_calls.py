@@ -24,7 +24,7 @@ from adjourn.runs.make_step import MakeRequest, make_value
 from adjourn.runs.permission import MAKE, RunPermissions
 from adjourn.runs.tools import TESTS, Tool
 from adjourn.tasks import Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
-from adjourn.text import count_keys, preview
+from adjourn.text import count_keys, first_line, preview
 
 MAX_SHOWN = 20_000
 """Characters of arguments or of a result that an event shows."""
@@ -105,7 +105,9 @@ class Caller:
             with self._means.stop.allowed():
                 value, completion = make_value(self._means.model, make)
         except ModelError as error:
-            self._journal.settle(kinds.ToolSettled(call=call_id, outcome="tool-error"))
+            self._journal.settle(
+                kinds.ToolSettled(call=call_id, message=first_line(error.message), outcome="tool-error")
+            )
             raise BlockedError(at, f"`make {make.bind}`: {error.message}", error.remedy) from error
         result = kinds.MakeResult(
             bind=make.bind[:MAX_NAME],
@@ -137,7 +139,9 @@ class Caller:
             effectful = tool is None or tool.effectful
             call = call_of(name, arguments, where, effectful=effectful, protected=touched or "")
         except RefusedError as error:
-            denied = kinds.ToolDenied(reason="refused", rule=error.message[:500], tool=name[:MAX_NAME])
+            denied = kinds.ToolDenied(
+                arguments=preview(arguments), reason="refused", rule=error.message[:500], tool=name[:MAX_NAME]
+            )
             self._journal.session.note(denied)
             raise BlockedError(at, f'tool "{name}": {error.message}', error.remedy) from error
         except AdjournError as error:
@@ -168,7 +172,10 @@ class Caller:
             unsure = getattr(error, "started", False) or not getattr(error, "answered", True)
             took = _since(began)
             settled = kinds.ToolSettled(
-                call=call, milliseconds=took, outcome="no-answer" if unsure else "tool-error"
+                call=call,
+                message=first_line(str(error)),
+                milliseconds=took,
+                outcome="no-answer" if unsure else "tool-error",
             )
             self._journal.settle(settled)
             if isinstance(error, AdjournError):

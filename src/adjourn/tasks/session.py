@@ -354,11 +354,23 @@ def refusal_event(call: ToolRequest, decision: Block | RecordedAnswer) -> kinds.
     """That a call was not let through."""
     if isinstance(decision, RecordedAnswer):
         return kinds.ToolReplayed(call=decision.call, once=decision.once, tool=call.tool)
+    arguments = call.arguments or (preview(call.given) if call.given else "")
     if decision.reason == "budget_exhausted":
         return kinds.BudgetExhausted(
-            budget=decision.budget, limit=decision.limit, tool=call.tool, used=decision.used
+            arguments=arguments,
+            budget=decision.budget,
+            digest=call.digest,
+            limit=decision.limit,
+            tool=call.tool,
+            used=decision.used,
         )
-    return kinds.ToolDenied(reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL])
+    return kinds.ToolDenied(
+        arguments=arguments,
+        digest=call.digest,
+        reason=decision.reason,
+        rule=decision.rule,
+        tool=call.tool[:MAX_SHOWN_TOOL],
+    )
 
 
 def observed(call: ToolRequest, decision: Block | Ask | RecordedAnswer) -> kinds.PolicyObserved:

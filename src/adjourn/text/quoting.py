@@ -13,10 +13,13 @@ import unicodedata
 from collections.abc import Collection
 
 from adjourn.text.fitting import fit_text
+from adjourn.text.redact import LONGEST, without_secrets
 from adjourn.text.terminal import is_filler
 
 FENCE = "| "
 MAX_INDENT = 8
+MAX_MESSAGE = 200
+"""Characters that are kept of what a failed call was answered with."""
 _INDENT = "  "
 _KEPT_FORMATS = "\u200c\u200d\ufe0e\ufe0f"
 """Joiners, and variation selectors of emoji: words of some scripts, and emoji, are other ones without them."""
@@ -41,6 +44,12 @@ def one_line(text: str, limit: int = 300) -> str:
     """The same on one line, cut to `limit` characters."""
     line = " ".join(clean(text).split())
     return fit_text(line, limit)
+
+
+def first_line(text: str, limit: int = MAX_MESSAGE) -> str:
+    """The first line of a text that says something, without secrets, cut to `limit` characters."""
+    begin = text.lstrip()[: limit + LONGEST]
+    return one_line(without_secrets(begin.partition("\n")[0]), limit)
 
 
 def quoted(*parts: str, headings: Collection[str] = (), depth: int = 0) -> str:

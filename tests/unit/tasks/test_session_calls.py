@@ -65,8 +65,8 @@ def test_refusals_are_written_down(shared_task: SharedTask) -> None:
     assert (block_reason(denied), block_reason(closed)) == ("deny_list", "not_allowed")
     data = [kinds.data_of(event) for event in shared_task.events()[-2:]]
     assert data == [
-        kinds.ToolDenied(reason="deny_list", rule="deny rm (p.aex:7)", tool="rm"),
-        kinds.ToolDenied(reason="not_allowed", tool="unheard_of"),
+        kinds.ToolDenied(digest=ONE, reason="deny_list", rule="deny rm (p.aex:7)", tool="rm"),
+        kinds.ToolDenied(digest=ONE, reason="not_allowed", tool="unheard_of"),
     ]
     assert (session.task.ledger.calls_used, session.task.ledger.calls_refused) == (0, 2)
 
@@ -176,7 +176,9 @@ def test_a_batch_respects_the_budget(shared_task: SharedTask) -> None:
         "budget_exhausted",
     ]
     assert session.task.ledger.calls_used == 2
-    assert shared_task.last(kinds.BudgetExhausted) == kinds.BudgetExhausted(limit=2, tool="a", used=2)
+    assert shared_task.last(kinds.BudgetExhausted) == kinds.BudgetExhausted(
+        digest=ONE, limit=2, tool="a", used=2
+    )
 
 
 def test_only_forwarded_calls_are_counted(shared_task: SharedTask) -> None:

@@ -28,6 +28,7 @@ from adjourn.tasks import (
     ToolRequest,
     is_alive,
 )
+from adjourn.text import first_line
 
 MAX_TEXT = 2_000
 _IGNORE = b"# Made by adjourn: the store is one machine's.\n/.gitignore\n/adjourn.db*\n"
@@ -60,10 +61,13 @@ class SessionJournal:
             return "", decision.message
         return admitted.call, ""
 
-    def settle(self, call: str, *, failed: bool, milliseconds: int) -> None:
-        """Record the result of a call together with the next fact."""
+    def settle(self, call: str, *, error: str, milliseconds: int) -> None:
+        """Record the result of a call together with the next fact. `error` says why it failed, "" for a success."""
         outcome = kinds.ToolSettled(
-            call=call, outcome="tool-error" if failed else "ok", milliseconds=milliseconds
+            call=call,
+            message=first_line(error),
+            milliseconds=milliseconds,
+            outcome="tool-error" if error else "ok",
         )
         self.task.deferred.append(NewEvent(outcome, SYSTEM, self.session.id))
 

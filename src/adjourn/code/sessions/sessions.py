@@ -236,9 +236,9 @@ class Sessions:
 
     def settle(self, active: ActiveSession, call: str, made: ToolCall) -> None:
         """Record the result of an admitted call."""
-        failed = "error_type" in made.result_detail
+        error = str(made.result_detail.get("error_type", ""))
         with suppress(AdjournError):  # the session is over, or the store fails: the next step reports it
-            active.journal.settle(call, failed=failed, milliseconds=int(made.duration_seconds * 1000))
+            active.journal.settle(call, error=error, milliseconds=int(made.duration_seconds * 1000))
         if made.tool not in _MOVES:
             active.record(made)
 

@@ -25,7 +25,7 @@ from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
 from adjourn.log import Actor, canonical, digest, kinds
 from adjourn.store import Store
 from adjourn.tasks import Ledger, NewEvent, Task, idempotency, settle_doubt
-from adjourn.text import preview
+from adjourn.text import first_line, preview
 
 DONE, NOT_DONE = "done", "not done"
 """The answers to the question about an effect in doubt."""
@@ -130,7 +130,9 @@ class Effects:
         outcome: Literal["tool-error", "no-answer"] = (
             "tool-error" if claim.effect["isReplayable"] else "no-answer"
         )
-        settled = kinds.ToolSettled(call=claim.effect["id"], milliseconds=took_ms, outcome=outcome)
+        settled = kinds.ToolSettled(
+            call=claim.effect["id"], message=first_line(error), milliseconds=took_ms, outcome=outcome
+        )
         self._settle(claim, settled, author)
         failed = {**claim.effect, "status": "failed", "error": error, "durationMs": took_ms}
         return self._act(_record_effect, claim.record, failed, author)

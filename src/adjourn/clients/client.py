@@ -96,6 +96,7 @@ class ClientContext:
         self._look_again = 0.0
         """When the policy file is looked at again (`time.monotonic`)."""
         self._is_registered = False
+        self._may_list = False
         self._behind: set[GuardedSession] = set()
         """Sessions that still work under the policy as it was before it was edited."""
         self.definitions: dict[str, str] = {}
@@ -166,6 +167,29 @@ class ClientContext:
         with self._lock:
             self._is_registered = True
             proxies.register(self.store, self.secret, self.group, self.process, tools)
+
+    def become_lister(self, tools: Sequence[str]) -> proxies.Lister:
+        """Which proxy of this client gives it the meta-tools: another that lives, else this one from now on. Raises `StoreError`."""
+        with self._lock:
+            self._may_list = True
+            return proxies.become_lister(self.store, self._lister, self.process, tools)
+
+    def stop_listing(self) -> None:
+        """Leave the meta-tools to another proxy of this client: this one ends."""
+        if self._may_list:
+            with self._lock, suppress(AdjournError):
+                proxies.stop_listing(self.store, self._lister, self.process)
+
+    def lists_for_others(self) -> bool:
+        """Whether this proxy alone gives the client the meta-tools, and others that live rely on it. Raises `StoreError`."""
+        with self._lock:
+            if not self._may_list or proxies.lister(self.store, self._lister) != self.process:
+                return False
+            return proxies.has_sisters(self.store, self.group, self.process)
+
+    @property
+    def _lister(self) -> str:
+        return proxies.lister_ref(self.group, self.options.task)
 
     def _forget_dead_clients(self) -> None:
         for name, task in {**self.store.refs(CLIENT), **self.store.refs(BOUND)}.items():

@@ -7,6 +7,9 @@ A proxy writes down the tools that it has listed to its client, in the ref `prox
 The seal is an HMAC of the ref's name and the names under the user's secret, which no agent has. A registration counts while the
 process of its name lives. So a name that a client's settings or a repository choose for a server proves nothing by itself.
 
+Which of these proxies gives the client the meta-tools is in the ref `lister/GROUP` (`lister/GROUP@TASK` for those that a person bound to
+a task), as `PROCESS NAME…`. It is taken by the proxy whose list is read first, and is free again when that process ends (ADR 0020).
+
 Owns: these refs. Must never: take a process for alive that cannot be seen.
 """
 
@@ -14,8 +17,9 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,9 +27,11 @@ from adjourn.errors import ConflictError
 from adjourn.host import Process, process
 from adjourn.store import Store
 
-PROXY = "proxy/"
+PROXY, LISTER = "proxy/", "lister/"
 MAX_BYTES = 1_000_000
 """Of the names that one proxy registers. A server with more of them is gated by the hook."""
+MAX_ATTEMPTS = 5
+"""How often a proxy tries to become the lister while others try the same."""
 _CHANGED_BY_CLIENTS = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -51,6 +57,65 @@ def withdraw(store: Store, group: str, here: Process) -> None:
     name = f"{PROXY}{group}/{here}"
     if (value := store.ref(name)) is not None:
         store.swap(name, None, expect=value, durable=False)
+
+
+class Lister(NamedTuple):
+    """The proxy that gives a client the meta-tools, and their names."""
+
+    process: Process
+    tools: Collection[str]
+
+
+def lister_ref(group: str, bound: str) -> str:
+    """The ref that names the lister among the proxies of a group; those that are `bound` to a task have one of their own."""
+    return f"{LISTER}{group}{'@' * bool(bound)}{bound}"
+
+
+def become_lister(store: Store, name: str, here: Process, tools: Sequence[str]) -> Lister:
+    """Who lists the meta-tools: the living proxy that has listed them before, else `here` from now on."""
+    own = Lister(here, tools)
+    for _ in range(MAX_ATTEMPTS):
+        value = store.ref(name)
+        lister = _lister_in(value or "")
+        if lister.process != here and process.lives(lister.process) is True:
+            return lister
+        if value is None:
+            _forget_listers(store)
+        with suppress(ConflictError):  # another proxy was faster: look again
+            store.swap(name, " ".join((str(here), *tools)), expect=value, durable=False)
+            return own
+    return own
+
+
+def lister(store: Store, name: str) -> Process:
+    """The proxy that listed the meta-tools last; it may have ended."""
+    return _lister_in(store.ref(name) or "").process
+
+
+def stop_listing(store: Store, name: str, here: Process) -> None:
+    """Let another proxy list the meta-tools."""
+    value = store.ref(name)
+    if value is not None and _lister_in(value).process == here:
+        with suppress(ConflictError):  # it is taken already
+            store.swap(name, None, expect=value, durable=False)
+
+
+def has_sisters(store: Store, group: str, here: Process) -> bool:
+    """Whether another living proxy of the group has listed tools."""
+    names = (name for name in store.refs(f"{PROXY}{group}/") if name != f"{PROXY}{group}/{here}")
+    return any(process.lives(_process_of(name)) is True for name in names)
+
+
+def _lister_in(value: str) -> Lister:
+    who, *tools = value.split(" ")
+    return Lister(_process_of(f"/{who}"), tools)
+
+
+def _forget_listers(store: Store) -> None:
+    for name, value in store.refs(LISTER).items():
+        if process.lives(_lister_in(value).process) is False:
+            with suppress(ConflictError):
+                store.swap(name, None, expect=value, durable=False)
 
 
 def is_listed(store: Store, secret: bytes, groups: Collection[str], tool: str) -> bool:

@@ -34,6 +34,7 @@ META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 BATCH_REVISIONS = ("2024-11-05", "2025-03-26")
 """Protocol revisions whose transport allows JSON-RPC batches."""
 

@@ -15,6 +15,7 @@ import msgspec
 
 from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError
+from adjourn.host import process
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
 from adjourn.policy import meta_tool
@@ -28,6 +29,8 @@ from adjourn.tasks import MAX_ANSWER, SYSTEM, NewEvent
 from adjourn.text import beginning, first_line
 
 UNSET = msgspec.UNSET
+LISTER_SECONDS = 1.0
+"""How often it is looked whether the proxy that lists the meta-tools still runs."""
 MAX_LINE = 200
 """Characters that are kept of a line that is not JSON."""
 
@@ -194,9 +197,10 @@ class Answers:
             return b""
         elif reply.error is UNSET:
             line = self._edited(request, line)
-        elif request.kind == "list" and self._meta.listed() and _is_unknown_method(reply.error):
-            added = self._meta.listed()
-            self._register(tool["name"] for tool in added)
+        elif request.kind == "list" and self._meta.names() and _is_unknown_method(reply.error):
+            added = self._meta.to_list()
+            self._register(self._meta.names())
+            self._watch_lister()
             line = frames.result(request.id, own_list(added, modern=request.modern))
         return line
 
@@ -256,8 +260,14 @@ class Answers:
         def visible(tool: str) -> bool:
             return (policy.observe or policy.visible(tool)) and not shadowed(tool)
 
-        added = self._meta.listed()
-        edit = edit_tools(line, visible, added)
+        added: list[dict[str, Any]] = []
+
+        def additions() -> list[dict[str, Any]]:
+            added.extend(self._meta.to_list())
+            self._watch_lister()
+            return added
+
+        edit = edit_tools(line, visible, additions)
         self._context.listed(edit.definitions)
         self._connection.upstream.listed(edit)
         for name in edit.removed:
@@ -272,7 +282,7 @@ class Answers:
                 self._report.event(
                     "tool.collision", f"clients that rewrite names cannot tell {other} from {name}"
                 )
-        self._register([*edit.names, *(tool["name"] for tool in added)])
+        self._register([*edit.names, *self._meta.names()])
         self._report.event(
             "tools.filtered",
             total=len(edit.names) + len(edit.removed),
@@ -281,6 +291,18 @@ class Answers:
             metaTools=len(added),
         )
         return edit.line or line
+
+    def _watch_lister(self) -> None:
+        """While another proxy of this client lists the meta-tools: tell the client to ask again once that one is gone."""
+        if self._meta.lister is not None:
+            if process.lives(self._meta.lister) is not True:
+                self._meta.lister = None
+                self._report.event(
+                    "tools.lister", "another proxy of this client listed the meta-tools, and ended"
+                )
+                self._connection.tools_changed()
+            else:
+                self._connection.loop.after(LISTER_SECONDS, self._watch_lister)
 
     def _register(self, names: Iterable[str]) -> None:
         """Before the client learns of tools, its hooks do: they decide themselves on what no proxy has listed."""

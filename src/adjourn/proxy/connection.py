@@ -75,6 +75,8 @@ class Connection:
         self.upstream = UpstreamFacts()
         self.requests: dict[Any, Request] = {}
         """Requests of the client without an answer, by id."""
+        self.subscriptions: set[Any] = set()
+        """Open requests of a client in the stateless era that asks to be told when the tools change."""
         self._given_up: list[Any] = []
         self._errors = errors
 
@@ -110,6 +112,16 @@ class Connection:
             forgotten = self._given_up.pop(0)
             if (old := self.requests.get(forgotten)) is not None and old.cancelled:
                 del self.requests[forgotten]
+
+    def tools_changed(self) -> None:
+        """Tell the client that tools/list has another answer now, in the way of its era."""
+        method = "notifications/tools/list_changed"
+        if self.upstream.revision:  # 2025-11-25 or earlier
+            self.client.send(frames.notification(method))
+        self.subscriptions.intersection_update(self.requests)
+        for subscription in self.subscriptions:
+            about = {"_meta": {frames.META_SUBSCRIPTION: subscription}}
+            self.client.send(frames.notification(method, about))
 
     def answer_server(self, line: bytes) -> None:
         """Answer a request of the server, unless it does not read its answers."""

@@ -203,6 +203,10 @@ class Gate:
             self._offers_sampling(request.params.get("capabilities"))
         elif request.modern:
             self._greeted(request.meta.get(frames.META_CLIENT), "modern")
+        if request.method == "subscriptions/listen":
+            wanted = request.params.get("notifications")
+            if isinstance(wanted, dict) and wanted.get("toolsListChanged") is True:
+                self._connection.subscriptions.add(request.id)
         self.admission.track(request, kind)
 
     def _greeted(self, info: object, era: str) -> None:

@@ -45,8 +45,10 @@ class ListEdit(NamedTuple):
     definitions: dict[str, str]
 
 
-def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict[str, Any]]) -> ListEdit:
-    """The answer to tools/list without hidden tools; `additions` are appended on the last page."""
+def edit_tools(
+    line: bytes, visible: Callable[[str], bool], additions: Callable[[], list[dict[str, Any]]]
+) -> ListEdit:
+    """The answer to tools/list without hidden tools; `additions()` are appended on the last page."""
     body: RawObject = _decode(line, type=RawObject)
     result: RawObject = _decode(body["result"], type=RawObject)
     tools: list[Raw] = _decode(result["tools"], type=list[Raw]) if "tools" in result else []
@@ -66,7 +68,7 @@ def edit_tools(line: bytes, visible: Callable[[str], bool], additions: list[dict
         if hints.destructive_hint is True:
             destructive.add(name)
     cursor = _decode(result["nextCursor"]) if "nextCursor" in result else None
-    added = [] if cursor else [Raw(_encode(tool)) for tool in additions]
+    added = [] if cursor else [Raw(_encode(tool)) for tool in additions()]
     if not removed and not added:
         return ListEdit(None, names, read_only, destructive, removed, definitions)
     result["tools"] = Raw(_encode(kept + added))
@@ -113,7 +115,7 @@ def greeting(line: bytes, notice: str = "") -> bytes | None:
     if "tools" in capabilities and not notice:
         return None
     if "tools" not in capabilities:
-        capabilities["tools"] = Raw(b"{}")
+        capabilities["tools"] = Raw(b'{"listChanged":true}')
         result["capabilities"] = Raw(_encode(capabilities))
     if notice:
         said = _decode(result["instructions"]) if "instructions" in result else ""

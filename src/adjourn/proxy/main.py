@@ -52,6 +52,9 @@ LOOK_SECONDS = 1.0
 """How often it is looked whether a client that is not read has gone."""
 LOOK_AGAIN_SECONDS = 0.005
 """How often a server that ends is looked at."""
+SERVER_SECONDS = 0.5
+"""How long a server that closed its output may take to end, before its exit code is given up."""
+NOT_KNOWN = "whether the call had an effect is not known"
 SHUT_DOWN_SECONDS = 15.0
 """How long the end may take. After a third of it the upstream is killed, if it is still there."""
 
@@ -76,7 +79,13 @@ class Proxy:
         self.connection = connection = Connection(
             self.loop, upstream.stdin, self.context, self.report, errors=options["--errors"]
         )
-        meta = MetaTools(self.context, self.report, errors=options["--errors"], style=options["--tool-names"])
+        meta = MetaTools(
+            self.context,
+            self.report,
+            errors=options["--errors"],
+            style=options["--tool-names"],
+            listing=options["--meta-tools"],
+        )
         server_requests = ServerRequests(connection)
         confirmations = Confirmations(connection, seconds=int(options["--confirm-timeout"]))
         self.gate = Gate(connection, meta, confirmations, server_requests)
@@ -87,6 +96,8 @@ class Proxy:
         self._is_read = False
         """Whether the upstream's output was read to its end."""
         self._is_tidy_due = False
+        self._has_crashed = False
+        """Whether the upstream ended, and this proxy goes on without it."""
 
     def run(self) -> int:
         """Relay until an end; returns the exit code."""
@@ -132,9 +143,8 @@ class Proxy:
     def _client_event(self, event: str, text: str) -> None:
         """Of the worker, or of the loop."""
         self.report.event(event, text)
-        if event == "policy.changed" and self.connection.upstream.revision:  # 2025-11-25 or earlier
-            changed = frames.notification("notifications/tools/list_changed")
-            self.loop.soon(lambda: self.connection.client.send(changed))
+        if event == "policy.changed":
+            self.loop.soon(self.connection.tools_changed)
 
     def _failed(self, error: Exception) -> None:
         """A defect of ours must not end the session."""
@@ -191,11 +201,37 @@ class Proxy:
         if lines is None:
             self.loop.unwatch(self.upstream.stdout)
             self._is_read = True
-            self._end("upstream-exit")
+            if self._lists_for_others():
+                self._outlive_server()
+            else:
+                self._end("upstream-exit")
         elif lines:
             self.answers.handle(lines)
             if not self._is_tidy_due:
                 self._tidy_later()
+
+    def _lists_for_others(self) -> bool:
+        try:
+            return self.context.lists_for_others()
+        except AdjournError as error:
+            self.report.event("store.error", str(error))
+            return False
+
+    def _outlive_server(self) -> None:
+        """Go on with the meta-tools: other proxies have left them to this one, and most clients read a list of tools only once.
+        Each request to the server is answered with an error from now on.
+        """
+        self._has_crashed = True
+        self._note_crash(SERVER_SECONDS)
+        self.connection.server.lose()
+        for request in list(self.connection.requests.values()):
+            if request.is_sent:
+                self.connection.fail(request, f"the upstream server ended; {NOT_KNOWN}", "no-answer")
+
+    def _note_crash(self, seconds: float) -> None:
+        code, signum = _exit_of(self.upstream.wait(seconds))
+        self.report.event("upstream.crashed", code=code, signal=signum)
+        self._note(kinds.UpstreamCrashed(code=code, signal=signum))
 
     def _may_read_upstream(self) -> bool:
         return not self.answers.busy and self.connection.client.size <= MAX_WAITING
@@ -252,19 +288,18 @@ class Proxy:
     def _shut_down(self) -> int:
         reason = self._ended
         self.report.event("ending", reason)
+        self.context.stop_listing()  # at once: the client may have started this server again
         crashed = reason == "upstream-exit"
         self._end_upstream()
         if crashed:
-            code, signum = _exit_of(self.upstream.wait(0))
-            self.report.event("upstream.crashed", code=code, signal=signum)
             self._leave_unanswered("the upstream server ended")
-            self._note(kinds.UpstreamCrashed(code=code, signal=signum))
+            self._note_crash(0)
         else:
             self._leave_unanswered("the session ended")
         self._end_sessions(reason)
         self.gate.close()
         self.context.close(reason)
-        return 1 if crashed else 0
+        return 1 if crashed or self._has_crashed else 0
 
     def _end_upstream(self) -> None:
         """Have the upstream end, ever more firmly. What it answers meanwhile is settled and handed over."""
@@ -293,7 +328,7 @@ class Proxy:
         """Refuse what is held, and answer all other open requests with an error."""
         self.gate.refuse_held(why)
         for request in list(self.connection.requests.values()):
-            text = f"{why}; whether the call had an effect is not known" if request.is_sent else why
+            text = f"{why}; {NOT_KNOWN}" if request.is_sent else why
             self.connection.fail(request, text, "no-answer")
         self.connection.client.drain(SHUT_DOWN_SECONDS / 3)
 

@@ -5,6 +5,7 @@ Owns: which are listed, how they are spelled, the form of their answers. Must ne
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from adjourn import handover
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
+from adjourn.host import Process
 from adjourn.mcp import Message, frames
 from adjourn.policy import spellings
 from adjourn.proxy.meta_definitions import DEFINITIONS
@@ -23,21 +25,40 @@ UNDOTTED_CLIENTS = ("claude-ai", "claude desktop", "copilot")
 
 
 class MetaTools:
-    """Lists and answers them. `errors` and `style` are the values of --errors and --tool-names."""
+    """Lists and answers them. `errors`, `style` and `listing` are the values of --errors, --tool-names and --meta-tools."""
 
-    def __init__(self, context: ClientContext, report: StderrLog, *, errors: str, style: str) -> None:
+    def __init__(
+        self, context: ClientContext, report: StderrLog, *, errors: str, style: str, listing: str = "once"
+    ) -> None:
         self._context = context
         self._report = report
         self._errors = errors
         self._style = style
+        self._once = listing == "once"
+        self.lister: Process | None = None
+        """The other proxy of this client that lists them, as far as this one has been asked for its list."""
 
-    def listed(self) -> list[dict[str, Any]]:
-        """The definitions to advertise, in order, without those that the policy denies."""
-        return [
-            {"name": self._spelled(name), **definition}
-            for name, definition in DEFINITIONS.items()
-            if self._context.policy.judge_open(name).effect == "allow"
-        ]
+    def names(self) -> list[str]:
+        """The names of all that the policy permits, as the client spells them: it may call each here, whoever lists them."""
+        return [self._spelled(name) for name in self._permitted()]
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """The definitions for an answer to tools/list, in order: those that no other proxy of this client has listed."""
+        names = self._permitted()
+        elsewhere: Collection[str] = ()
+        self.lister = None
+        if self._once and names:
+            try:
+                lister = self._context.become_lister(names)
+            except AdjournError as error:  # twice is better than not at all
+                self._report.event("store.error", str(error))
+            else:
+                if lister.process != self._context.process:
+                    self.lister, elsewhere = lister.process, lister.tools
+        return [{"name": self._spelled(name), **DEFINITIONS[name]} for name in names if name not in elsewhere]
+
+    def _permitted(self) -> list[str]:
+        return [name for name in DEFINITIONS if self._context.policy.judge_open(name).effect == "allow"]
 
     def notice(self) -> str:
         """The text for the `initialize` answer: which work can be resumed, and how; "" for none."""

@@ -69,6 +69,13 @@ OPTIONS = (
         default="auto",
         choices=("auto", "dotted", "underscored"),
     ),
+    ProxyOption(
+        "--meta-tools",
+        "list the meta-tools once for all proxies of the client, or by each (default: once)",
+        metavar="WHERE",
+        default="once",
+        choices=("once", "always"),
+    ),
     ProxyOption("--log-json", "log to stderr as one JSON object a line"),
     ProxyOption("--upstream", "upstream command as one text, instead of words after --", metavar="COMMAND"),
 )

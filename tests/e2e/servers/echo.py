@@ -109,6 +109,8 @@ class Server:
             self.call(message, params.get("name"), params.get("arguments") or {}, params)
         elif method == "tools/list" and self.tools:
             self.list(message, params)
+        elif method == "subscriptions/listen":
+            pass  # it stays open
         else:
             self.other(message, method, params)
 

@@ -23,7 +23,7 @@ def tool(name: str, extra: bytes = b"") -> bytes:
 
 def test_hidden_tools_go_and_ours_are_appended() -> None:
     """An edited list lacks the hidden tools, ends with the meta-tools, and keeps the text of numbers."""
-    edit = edit_tools(line(tool("a"), tool("b"), tool("c")), lambda name: name != "b", OURS)
+    edit = edit_tools(line(tool("a"), tool("b"), tool("c")), lambda name: name != "b", lambda: OURS)
     assert edit.line is not None
     assert [one["name"] for one in json.loads(edit.line)["result"]["tools"]] == ["a", "c", "aex.resume"]
     assert edit.line.count(NUMBERS) == 2
@@ -32,14 +32,14 @@ def test_hidden_tools_go_and_ours_are_appended() -> None:
 
 def test_a_page_that_is_not_the_last_gets_none_of_ours() -> None:
     """A page with a cursor gets no meta-tools; an empty cursor counts as none."""
-    assert edit_tools(line(tool("a"), more=b',"nextCursor":"x"'), lambda _: True, OURS).line is None
-    edit = edit_tools(line(tool("a"), more=b',"nextCursor":""'), lambda _: True, OURS)
+    assert edit_tools(line(tool("a"), more=b',"nextCursor":"x"'), lambda _: True, lambda: OURS).line is None
+    edit = edit_tools(line(tool("a"), more=b',"nextCursor":""'), lambda _: True, lambda: OURS)
     assert edit.line is not None
 
 
 def test_what_need_not_be_edited_is_not() -> None:
     """A list without hidden tools and without meta-tools is passed on unchanged."""
-    assert edit_tools(line(tool("a")), lambda _: True, []).line is None
+    assert edit_tools(line(tool("a")), lambda _: True, list).line is None
 
 
 def test_only_a_true_hint_makes_a_tool_read_only() -> None:
@@ -48,14 +48,14 @@ def test_only_a_true_hint_makes_a_tool_read_only() -> None:
     tools = [tool(f"t{n}", b',"annotations":{"readOnlyHint":%s}' % hint) for n, hint in enumerate(hints)]
     tools.append(tool("none"))
     tools.append(tool("odd", b',"annotations":5'))
-    edit = edit_tools(line(*tools), lambda _: True, [])
+    edit = edit_tools(line(*tools), lambda _: True, list)
     assert [name for name, hint in edit.read_only.items() if hint] == ["t0"]
 
 
 @pytest.mark.parametrize("odd", [b"5", b"null", b"[]", b'{"name":5}', b"{}"])
 def test_an_entry_without_a_name_is_treated_as_the_empty_name(odd: bytes) -> None:
     """An entry of the list without a name is hidden where the empty name is."""
-    edit = edit_tools(line(tool("a"), odd), lambda name: name != "", [])
+    edit = edit_tools(line(tool("a"), odd), lambda name: name != "", list)
     assert edit.names == ["a"]
 
 
@@ -63,15 +63,18 @@ def test_an_entry_without_a_name_is_treated_as_the_empty_name(odd: bytes) -> Non
 def test_a_malformed_list_is_an_error(result: bytes) -> None:
     """A result without a list of tools raises DecodeError."""
     with pytest.raises(msgspec.DecodeError):
-        edit_tools(b'{"id":1,"result":%s}' % result, lambda _: True, OURS)
+        edit_tools(b'{"id":1,"result":%s}' % result, lambda _: True, lambda: OURS)
 
 
 def test_a_tools_capability_is_added_once() -> None:
     """The greeting gets the capability `tools` if it lacks it, and keeps the text of numbers."""
     edited = greeting(b'{"id":1,"result":{"capabilities":{"x":1.0},"n":1e2}}')
-    assert edited == b'{"id":1,"result":{"capabilities":{"x":1.0,"tools":{}},"n":1e2}}\n'
+    assert edited == b'{"id":1,"result":{"capabilities":{"x":1.0,"tools":{"listChanged":true}},"n":1e2}}\n'
     assert greeting(edited) is None
-    assert greeting(b'{"id":1,"result":{}}') == b'{"id":1,"result":{"capabilities":{"tools":{}}}}\n'
+    assert (
+        greeting(b'{"id":1,"result":{}}')
+        == b'{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}}}}\n'
+    )
 
 
 def test_a_list_of_ours_says_how_long_it_keeps_where_that_is_asked() -> None:
@@ -97,4 +100,7 @@ def test_a_notice_goes_behind_what_the_server_says_itself() -> None:
     alone = greeting(b'{"id":1,"result":{"capabilities":{"tools":{}}}}', "Work waits.")
     assert alone == b'{"id":1,"result":{"capabilities":{"tools":{}},"instructions":"Work waits."}}\n'
     odd = greeting(b'{"id":1,"result":{"instructions":5}}', "Work waits.")
-    assert odd == b'{"id":1,"result":{"instructions":"Work waits.","capabilities":{"tools":{}}}}\n'
+    assert (
+        odd
+        == b'{"id":1,"result":{"instructions":"Work waits.","capabilities":{"tools":{"listChanged":true}}}}\n'
+    )

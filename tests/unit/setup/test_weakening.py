@@ -19,6 +19,7 @@ PLAIN = {
     "--client",
     "--contract",
     "--log-json",
+    "--meta-tools",
     "--proxied",
     "--settle",
     "--stay",

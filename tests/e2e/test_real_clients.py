@@ -220,6 +220,26 @@ def named_in(context: str) -> dict[str, Any]:
     return {"name": found[-1]}
 
 
+def set_up(agent: Agent, place: Place) -> None:
+    """What a user has of the agent, and then runs: `adjourn init`."""
+    home = place.root / "home" / agent.name
+    home.mkdir(parents=True)
+    own = {
+        name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")
+    }
+    agent.as_user(place.root, home, command_of(GIT, place), own)
+    done = subprocess.run(
+        [sys.executable, "-m", "adjourn", "init", "--yes", "--json"],
+        cwd=place.root,
+        env=agent.full_environment(home, "") | around(place),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["done"]
+
+
 @contextmanager
 def set_up_at_work(agent: Agent, place: Place, model: Model) -> Iterator[subprocess.Popen[bytes]]:
     """The agent with what `adjourn init` made of its files; killed at the end, if it still runs."""
@@ -243,22 +263,8 @@ def around(place: Place) -> dict[str, str]:
 def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Agent, place: Place) -> None:
     """`adjourn init`; a session is killed in a commit, with its proxy; the next one is told so as it begins, resumes, finishes."""
     site, home = {"repo_path": str(place.site)}, place.root / "home" / agent.name
-    home.mkdir(parents=True)
     (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
-    own = {
-        name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")
-    }
-    agent.as_user(place.root, home, command_of(GIT, place), own)
-    done = subprocess.run(
-        [sys.executable, "-m", "adjourn", "init", "--yes", "--json"],
-        cwd=place.root,
-        env=agent.full_environment(home, "") | around(place),
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["done"]
+    set_up(agent, place)
 
     commit = Use("git_commit", site | {"message": "ready"})
     (place.root / "slow").touch()
@@ -272,11 +278,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
         [task] = tasks_of(open_at(str(place.root)))
         sittings = list(_task(place, task).ledger.sessions.values())
         assert {sitting.era for sitting in sittings} == {"hook", agent.era}
-        proxy = next(Process(one.host, one.pid, one.started) for one in sittings if one.era != "hook")
-        os.kill(proxy.pid, signal.SIGKILL)
-        process.kill()
-        process.wait()
-        until(lambda: lives(proxy) is False, "the end of the proxy", place.root / "home")
+        kill_with_proxy(process, place)
         (place.root / "slow").unlink()
 
     finish = [
@@ -318,6 +320,65 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
             cwd=place.root, env=agent.full_environment(home, "") | around(place), capture_output=True, check=False, text=True,
         )  # fmt: skip
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: Place) -> None:
+    """Claude Code is killed in a commit, Codex goes on and is killed too: each next one is told outcome, doubt and next step unasked."""
+    site = {"repo_path": str(place.site)}
+    (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
+    for agent in (CLAUDE, CODEX):
+        set_up(agent, place)
+
+    (place.root / "slow").touch()
+    begin = [
+        own_write(CLAUDE, place, "note.txt", "begun"),
+        Use("git_add", site | {"files": ["a.txt"]}),
+        Use("aex.checkpoint", {"name": "staged", "resumptionPoint": "Commit a.txt, then say so in note.txt"}),
+        Use("git_commit", site | {"message": "ready"}),
+    ]
+    with running(begin, SERVER) as model, set_up_at_work(CLAUDE, place, model) as process:
+        until((place.root / "started").exists, "the commit", place.root / "home")
+        kill_with_proxy(process, place)
+        (place.root / "slow").unlink()
+
+    go_on = [
+        Use("aex.resume", named_in),
+        Use("git_commit", site | {"message": "ready, the second time"}),
+        Use(
+            "aex.checkpoint", {"name": "committed", "resumptionPoint": "Say in note.txt that it is committed"}
+        ),
+        own_write(CODEX, place, "waits", "now"),
+    ]
+    with running(go_on, SERVER) as model, set_up_at_work(CODEX, place, model) as process:
+        until((place.root / "waits").exists, "the last call", place.root / "home")
+        kill_with_proxy(process, place)
+    second = model.context
+    assert "Commit a.txt, then say so in note.txt" in second
+    assert re.search(r"git_add.*a\.txt", second)
+    assert re.search(r"(?i)in doubt.*git_commit", second, re.DOTALL)
+
+    finish = [Use("aex.resume", named_in), own_write(CLAUDE, place, "note.txt", "done")]
+    with running(finish, SERVER) as model, set_up_at_work(CLAUDE, place, model) as process:
+        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+    third = model.context
+    assert "Say in note.txt that it is committed" in third
+    assert "Commit a.txt, then say so" not in third
+    assert re.search(r"git_commit.*ready, the second time", third)
+    assert (place.root / "note.txt").read_text() == "done"
+    [task] = tasks_of(open_at(str(place.root)))
+    assert history(place, _task(place, task).ledger.checkpoint).broken == ""
+
+
+def kill_with_proxy(agent: subprocess.Popen[bytes], place: Place) -> None:
+    """Kill an agent and the proxy of its server in the same moment, and wait until both are gone."""
+    [task] = tasks_of(open_at(str(place.root)))
+    sessions = _task(place, task).ledger.sessions.values()
+    proxies = [Process(one.host, one.pid, one.started) for one in sessions if one.era != "hook"]
+    for proxy in proxies:
+        os.kill(proxy.pid, signal.SIGKILL)
+    agent.kill()
+    agent.wait()
+    until(lambda: not any(lives(proxy) for proxy in proxies), "the end of the proxy", place.root / "home")
 
 
 def _task(place: Place, task: str) -> Task:

@@ -53,7 +53,7 @@ def _proxy(arguments: list[str]) -> int:
 
 
 def _hook(arguments: list[str]) -> int:
-    """Answer, or let the process that stands by answer. A failure to load is a refusal, too."""
+    """Answer, or let the standby process answer. A failure to load is a refusal, too."""
     try:
         for number in (0, 1, 2):
             try:

@@ -64,7 +64,7 @@ def test_nothing_is_changed_without_a_yes(at: Home) -> None:
         '+    "files": {"command": "adjourn", "args": ["proxy", "--", "npx", "-y", "files"], "env": {"A": "b"}},'
         in done.out
     )
-    assert "without your confirmation" in done.err
+    assert "you did not confirm" in done.err
     assert at.files() == before
 
 
@@ -146,7 +146,7 @@ def test_undo_restores_nothing_outside_its_table(at: Home, tmp_path: Path) -> No
     manifest.write_text(json.dumps(body))
     done = at.run("init", "--undo", "--yes")
     assert done.code == 1
-    assert "does not carry your seal" in done.err
+    assert "another user wrote it" in done.err
     assert other.read_text() == "x"
 
 
@@ -261,7 +261,7 @@ def test_what_is_not_understood_is_left_alone_and_named(at: Home) -> None:
         "line 1: no JSON value",
         "server x is not put behind",
         "server y is not put",
-        "not spelled in a way",
+        "in a form that adjourn cannot edit",
         "is a link",
     ):
         assert part in notes
@@ -378,7 +378,7 @@ def test_what_codex_does_not_trust_yet_is_a_finding(at: Home) -> None:
         )
     assert [len(one) for one in said] == [1, 1, 0]
     assert "does not trust this folder" in said[0][0]
-    assert "runs none of these hooks" in said[1][0]
+    assert "silently skips these hooks" in said[1][0]
 
 
 def test_a_workspace_without_clients_is_none_of_its_business(tmp_path: Path) -> None:

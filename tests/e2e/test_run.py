@@ -236,7 +236,7 @@ def test_a_signal_while_a_person_is_waited_for(work: RunWorkspace) -> None:
 def test_status_names_the_command_that_goes_on(work: RunWorkspace) -> None:
     """For a run that did not reach its return; one that did is over."""
     work.adjourn("run", work.contract("need x: str?", "check x", "return 1"), "--task", "cut")
-    assert "go on with the run: adjourn run --resume --task cut" in work.adjourn("status", "cut").stdout
+    assert "resume the run: adjourn run --resume --task cut" in work.adjourn("status", "cut").stdout
     work.adjourn("run", work.contract("return 1"), "--task", "whole")
     assert "run --resume" not in work.adjourn("status", "whole").stdout
 

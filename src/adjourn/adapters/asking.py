@@ -1,6 +1,6 @@
 """What every way of asking a model has in common: a key, an SDK, a bound on time and size, one kind of error.
 
-Owns: those bounds, and telling any failure as a `ModelError`. Must never: know one provider's messages.
+Owns: those bounds, and reporting any failure as a `ModelError`. Must never: know one provider's messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_TEXT = 1_000_000
 _SHOWN = 300
 _T = TypeVar("_T")
 _REMEDIES = {
-    401: "check the key, and for whom it was made",
+    401: "check the key and its account",
     403: "check what the key may do",
     404: "check the name of the model and the base URL",
     429: "wait, then try again",
@@ -99,7 +99,7 @@ def decoded(body: bytes, shape: type[_T], who: str) -> _T:
 def cut_off(who: str) -> ModelError:
     """The error for an answer that ended at the limit of tokens."""
     return ModelError(
-        f"{who} was cut off at {MAX_TOKENS:,} tokens", "ask for less, or for one part at a time"
+        f"the answer of {who} was cut off at {MAX_TOKENS:,} tokens", "ask for less, or for one part at a time"
     )
 
 

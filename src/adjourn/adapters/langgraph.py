@@ -99,7 +99,7 @@ def plan(contract: Document | str | os.PathLike[str]) -> GraphPlan:
     if any(finding.severity == "error" for finding in document.findings):
         raise BrokenContractError(document.findings, {document.source: unparse(document.tree)})
     if document.is_policy:
-        raise UsageError(f"{document.source} is a policy: it has no steps", "name a task's file")
+        raise UsageError(f"{document.source} is a policy: it has no steps", "name the file of a task")
     program, steps = compiled(document), shape(document).steps
     ids = _ids(steps)
     return GraphPlan(

@@ -1,6 +1,6 @@
 """The events of a run as spans, for a collector that takes OTLP over HTTP as JSON.
 
-A thread of its own sends them in batches; what a collector does not take is dropped, and told once at the end. Owns: the form of a
+A thread of its own sends them in batches; what a collector does not accept is dropped, and reported once at the end. Owns: the form of a
 span, the bounds on what waits and for how long. Must never: hold up a run, or fail it.
 """
 

@@ -14,7 +14,7 @@ from adjourn.knowledge.cognition import CognitiveStore, Middleware, ModelReply, 
 from adjourn.models import ModelError
 
 MAX_TOKENS_TOLD = 10**9
-"""Of one answer. What a provider tells beyond it is not believed."""
+"""Tokens of one answer. A provider's larger number is not believed."""
 
 
 def read(parts: Callable[[], tuple[Any, Any]], who: str) -> ModelReply:

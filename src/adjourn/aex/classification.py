@@ -44,4 +44,4 @@ def classify(request: str) -> Classification:
         found = next((word for word in words if word in known), None)
         if found:
             return Classification(mode, f'"{found}" says that {why}')
-    return Classification("contract_recommended", "no word tells what it does")
+    return Classification("contract_recommended", "no word says what the request does")

@@ -77,7 +77,7 @@ def _denies(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[R
             decides = verdict.rule is rule
             denies = "denies it" if decides else "denies it, too"
             if split_scope(rule.pattern)[1] and not call.paths:
-                denies += ": the call names no path to tell by"
+                denies += ": the call names no path to check"
             yield RuleAnswer(rule, decides, _misses(rule, call) or denies)
 
 

@@ -235,7 +235,7 @@ class _ValueReader:
         return ObjectOf(found, word)
 
     def _entry_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Entries end at line breaks and commas; a part without a colon goes on with the entry before it on its
+        """Entries end at line breaks and commas; a part without a colon continues the entry before it on its
         line (`note: done, all green`), as v0 reads it. Lines that begin with `//` are skipped.
         """
         text = self.word.text

@@ -4,7 +4,7 @@
     entries       the patterns of the language, scopes (`tool:glob`) included; no entry in `allow`: nothing is permitted
     `extends`     another policy, inline, or its file, relative to the file that names it
 
-Owns: that form, its JSON Schema, the way from a file to its last base. Must never: go on with a policy of which a part could
+Owns: that form, its JSON Schema, the way from a file to its last base. Must never: continue with a policy of which a part could
 not be read, follow a path that a file of the workspace names out of it.
 
 `python -m adjourn.aex.json_policy` prints spec/json-policy.schema.json.

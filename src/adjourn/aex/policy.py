@@ -102,7 +102,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The verdict on one call: its decoded arguments, and every path it names, resolved and relative to the workspace.
 
         A scoped deny (or confirm) applies when any path is in its scope, in any case of letters, and also when
-        there are no paths to tell by; its condition applies unless it surely does not hold. Scoped allows apply when
+        there are no paths to check; its condition applies unless it surely does not hold. Scoped allows apply when
         every path is in the scope of one of them; the condition of an allow has to hold surely. `matcher` is
         `glob_text` for tools whose scope is a command. `named_only` judges as `judge_open` does.
 

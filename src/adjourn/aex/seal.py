@@ -183,7 +183,7 @@ def _unsigned(text: bytes, key: str, file: str, signer: str, signed_at: str) -> 
     if signer != printable(signer).strip():
         raise InvalidError(
             f"not a valid name for a signer: {signer!r}",
-            "use printable characters, without blanks around them",
+            "use printable characters, without leading or trailing spaces",
         )
     seal = Seal(file=file, hash=digest(text), key=key, signed_at=signed_at, signer=signer)
     try:

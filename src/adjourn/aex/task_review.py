@@ -171,7 +171,7 @@ def _denied(policy: Policy, contract: Policy) -> list[Finding]:
             f"the policy denies {quoted(denying.text)} ({denying.source}:{denying.line}), and {quoted(rule.text)} is asked for",
             Span(rule.line),
             source=rule.source,
-            help="deny it in the contract as well, or name in `use` only what the policy leaves open",
+            help="deny it in the contract as well, or name in `use` only what the policy permits",
         )
         for position, denying in sorted(found.items(), key=itemgetter(0))
         if policy.grants((rule := contract.allow[position]).pattern)

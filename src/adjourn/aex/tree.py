@@ -87,7 +87,7 @@ class _Body(msgspec.Struct):
 
 class _Builder:
     """One pass over the lines with a stack of open bodies. Blank and comment lines wait for the next statement,
-    which tells whether they still belong to the body above them.
+    which decides whether they still belong to the body above them.
     """
 
     def __init__(self, lines: list[str], source: str) -> None:

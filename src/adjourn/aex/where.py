@@ -3,9 +3,9 @@
 Owns: `Test`, the values at an argument's path, the operators, `Guard`. Must never: parse, raise on any arguments, take
 more than linear time in them.
 
-A test cannot be told where the argument is missing, null or an empty list, of a type that the operator does not take, or a
+A test is undecided where the argument is missing, null or an empty list, of a type that the operator does not take, or a
 number beyond 2^53 - 1. What permits asks for *certainly*: every value passes. What refuses or asks a person takes *possibly*: some value
-passes, or cannot be told. Texts are compared as written by the former, and in any case of letters by the latter.
+passes, or is undecided. Texts are compared as written by the former, and in any case of letters by the latter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from adjourn.log import MAX_SAFE_INTEGER
 
 PathMatcher = Callable[[str, str], bool]
 Answer = bool | None
-"""True: it holds; False: it does not; None: it cannot be told."""
+"""True: it holds; False: it does not; None: it is undecided."""
 
 _Compiled = tuple[list[str], Callable[[object], Answer]]
 
@@ -73,7 +73,7 @@ class Guard:
         return all(matcher(scope, path) for scope in self.scopes)
 
     def touches(self, paths: Sequence[str], matcher: PathMatcher) -> bool:
-        """Whether any path is in all the scopes, in any case of letters; also when there are no paths to tell by."""
+        """Whether any path is in all the scopes, in any case of letters; also when there are no paths."""
         if not self.scopes or not paths:
             return True
         return any(all(matcher(scope.lower(), path.lower()) for scope in self.scopes) for path in paths)

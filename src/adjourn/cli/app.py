@@ -74,7 +74,7 @@ def main(arguments: list[str], program: str = "adjourn", commands: click.Group =
             context = getattr(error, "ctx", None)
             complain(
                 safe(error.format_message()),
-                f"`{context.command_path if context else program} --help` tells more",
+                f"see `{context.command_path if context else program} --help`",
             )
             return 2
         except click.Abort:

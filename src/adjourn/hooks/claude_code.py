@@ -135,7 +135,7 @@ def decode(data: bytes) -> HookRequest:
             check_text(data, count_keys(msgspec.json.decode(data)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError) as error:
         raise InvalidError(
-            f"standard input is not a request that can be decided on: {error}",
+            f"standard input is not a valid hook request: {error}",
             "send the JSON object that Claude Code passes to a hook",
         ) from error
     if request.hook_event_name not in EVENTS:

@@ -50,7 +50,7 @@ def decide(options: dict[str, str], request: HookRequest, root: str) -> Answer:
 
 
 def client_of(options: dict[str, str], contract: Contract, root: str) -> HookClient:
-    """The client that this hook answers, as the options and the environment tell."""
+    """The client that this hook answers, from the options and the environment."""
     client = options["--client"]
     client_options = ClientOptions(
         root=root, contract=contract, store=options["--store"], task=options["--task"]
@@ -60,7 +60,7 @@ def client_of(options: dict[str, str], contract: Contract, root: str) -> HookCli
 
 
 def _process_of_client(client: str) -> int:
-    """The client's process, 0 where nothing tells. Claude Code says it; Codex is known by its program's name."""
+    """The client's process, 0 if unknown. Claude Code sets it in the environment; Codex is recognized by its program's name."""
     if client == CODEX:
         return next((one.pid for one in process.ancestors() if process.program(one.pid) == CODEX), 0)
     named = os.environ.get("CLAUDE_PID", "")

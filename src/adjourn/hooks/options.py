@@ -49,7 +49,7 @@ OPTIONS = (
     Option("--settle", "keep calls open until a PostToolUse hook reports their outcome"),
     Option(
         "--stay",
-        "leave a process for ten minutes that answers the next hooks in half the time (Linux)",
+        "keep a standby process for ten minutes; it answers later hooks in half the time (Linux)",
     ),
     Option(
         "--task",

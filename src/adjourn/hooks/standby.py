@@ -1,15 +1,15 @@
-"""A process that stands by for the next hooks (`--stay`), so that only the first hook of a session loads adjourn.
+"""A standby process for the next hooks (`--stay`), so that only the first hook of a session loads adjourn.
 
 Two thirds of a hook's time is loading modules. The first hook leaves a process behind that has them loaded. A later hook passes it its
 descriptors, arguments, environment and folder, and a fork of that process answers as the hook itself would. The process keeps nothing
 between two answers, so no answer can depend on an earlier one. It ends after ten minutes without a hook, and when adjourn was updated.
 
 Who can connect to it: processes of the same user, since its socket is in a folder that only that user can enter; of the same
-installation, which the socket's name contains; and with exactly its own rights, so that it lends none to an agent in a sandbox. A hook
+installation, which the socket's name contains; and with exactly its own rights, so that an agent in a sandbox gains none through it. A hook
 in turn passes its call, environment and descriptors only to the process whose number and start time are in the lock file, which runs
 the same Python with the arguments that a hook starts it with, and which has the hook's rights. That excludes processes that are
 confined or merely in the way. A process of the same user with the same rights can imitate all of it, as it could trace the hook itself.
-Without /proc (macOS), no process stands by.
+Without /proc (macOS), there is no standby process.
 
 The exchange: the fork sends `READY` and its number when it can answer. The hook sends its request; from then on nobody else can answer.
 The fork sends `EVENT` if no call waits for a decision, and last `CODE` with the exit code. A hook that is left alone before its request
@@ -40,7 +40,7 @@ _SPACES = ("mnt", "pid", "user", "net", "ipc")
 
 
 def ask(arguments: list[str]) -> int | None:
-    """The exit code of a hook that the process which stands by has answered; None without such a process."""
+    """The exit code of a hook that the standby process has answered; None without such a process."""
     path = place()
     if not path or os.isatty(0):  # a fork that outlives the hook would read what is typed for other programs
         return None
@@ -67,7 +67,7 @@ def ask(arguments: list[str]) -> int | None:
         _end(int.from_bytes(ready[1:], sys.byteorder), connection)
     if CODE in said[:-1]:
         return said[said.index(CODE) + 1]
-    tell("the process that answered for this hook ended or does not answer; its answer is unknown")
+    tell("the standby process exited or timed out; its answer to this call is unknown")
     return FAILED if EVENT in said else REFUSED
 
 
@@ -82,7 +82,7 @@ def _end(pid: int, connection: _socket.socket) -> None:
 
 
 def start() -> None:
-    """Start a process that stands by. A failure changes no answer."""
+    """Start a standby process. A failure changes no answer."""
     path = place()
     if not path:
         return

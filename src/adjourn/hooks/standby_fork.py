@@ -1,4 +1,4 @@
-"""A fork of the process that stands by, which answers one hook.
+"""A fork of the standby process, which answers one hook.
 
 Owns: taking over what a hook passes. Must never: answer for a hook that it cannot identify, or outlive it.
 """

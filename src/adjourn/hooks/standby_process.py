@@ -1,4 +1,4 @@
-"""The process that stands by for hooks: it has adjourn loaded, and forks for each hook that connects.
+"""The standby process for hooks: it has adjourn loaded, and forks for each hook that connects.
 
 Owns: the socket and its lock. Must never: answer a hook itself, or run the code of an earlier version.
 """

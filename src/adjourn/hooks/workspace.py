@@ -41,7 +41,7 @@ def _outermost(here: str) -> str:
     root = having[-1] if having else here
     if root != here and os.stat(root).st_mode & stat.S_IWOTH:
         raise RefusedError(
-            f"anybody may have put the policy or store into {root}: everybody may write there",
+            f"{root} is writable by every user, so any user may have put its policy or store there",
             "remove it, or name the project in CLAUDE_PROJECT_DIR",
         )
     return root

@@ -193,13 +193,13 @@ def _work_tree(root: str, command: GitCommand, run: Run, *, outer: bool) -> str:
         if _is_bare(folder):
             raise NotFoundError(
                 f"{folder} is laid out like a repository without a work tree",
-                "take HEAD, objects and refs away",
+                "remove HEAD, objects and refs",
             )
         above = os.path.dirname(folder)
         if not outer:
             return ""
         if above == folder:
-            raise NotFoundError(f"{root} is in no git repository", "`git init` makes one")
+            raise NotFoundError(f"{root} is not in a git repository", "create one: git init")
         folder = above
 
 

@@ -39,7 +39,7 @@ def stand_for(pid: int) -> None:
     global _parent  # noqa: PLW0603  # a process stands for one other at most
     _parent = _parent_of(pid)
     if not _parent:
-        raise ProcessLookupError(f"process {pid} is gone")
+        raise ProcessLookupError(f"process {pid} has exited")
 
 
 def current() -> Process:

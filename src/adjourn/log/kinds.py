@@ -298,7 +298,7 @@ class CheckpointCreated(Data, frozen=True, kw_only=True):
 
 
 class CheckpointResumed(Data, frozen=True, kw_only=True):
-    """A session goes on from a checkpoint: its event hash, and whether the store or a folder held it."""
+    """A session continues from a checkpoint: its event hash, and whether the store or a folder had it."""
 
     KIND = "checkpoint.resumed"
     checkpoint: str
@@ -377,7 +377,7 @@ class RunStarted(Data, frozen=True, kw_only=True):
 
 
 class RunResumed(Data, frozen=True, kw_only=True):
-    """A run goes on after it was cut off or blocked; `finished` calls of it are bound again, and not repeated."""
+    """A run continues after it was interrupted or blocked; `finished` calls of it are bound again, and not repeated."""
 
     KIND = "run.resumed"
     finished: int

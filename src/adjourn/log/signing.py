@@ -115,5 +115,5 @@ def decode_bytes(text: str, size: int) -> bytes:
     except (Base64Error, ValueError) as error:
         raise InvalidError(f"not base64: {text[:20]!r}") from error
     if len(data) != size:
-        raise InvalidError(f"{len(data)} bytes where {size} are due")
+        raise InvalidError(f"expected {size} bytes, got {len(data)}")
     return data

@@ -1,7 +1,7 @@
 """What a server sends: read as strictly as the strictest client would, and handed over as it was read.
 
 A line passes byte for byte when it can be read in one way only. Where a member stands twice, or a character stands in it at which
-some peers end a line, its text is made anew of what was read.
+some peers end a line, its text is encoded again from what was read.
 
 Of a line that cannot be read (too large, nested too deeply, no strict JSON) the ids are found in linear time, so that whoever waits
 for it gets an error. A wrong id does no harm: the peer could have sent that error itself.
@@ -133,7 +133,7 @@ _last_id = re.compile(rb'[{,]\s*"id"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d{1,19})
 
 
 def ids_in(line: bytes) -> list[str | int]:
-    """The ids of the answers in a line, as far as its two ends tell."""
+    """The ids of the answers in a line, as far as its beginning and end contain them."""
     found: list[str | int] = []
     ids: list[str | int] = []
     depth, asks = 0, False

@@ -102,7 +102,7 @@ def write_all(descriptor: int, data: bytes, seconds: float | None = None) -> Non
             written = os.write(descriptor, data if view is None else view)
         except BlockingIOError:
             if not _wait(descriptor, writing=True, seconds=seconds):
-                raise TimeoutError("the reader takes nothing") from None
+                raise TimeoutError("the reader stopped reading") from None
             continue
         if written == len(data if view is None else view):
             return

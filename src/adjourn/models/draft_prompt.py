@@ -114,7 +114,7 @@ return {
 
 
 def system_prompt(policy_text: str, *, version_1: bool = False) -> str:
-    """What the model is told. An empty `policy_text`: there is no policy."""
+    """The system prompt for the model. An empty `policy_text`: there is no policy."""
     faults = [
         entry
         for entry in DIAGNOSTICS.values()

@@ -1,7 +1,7 @@
 """The contract a session works under: the workspace's policy, merged with the contract of the task.
 
 Owns: finding and reading both texts, refusing broken and unsigned ones, merging the contract that a resumed task brings.
-Must never: let a task's contract widen the policy, or go on with a text that has an error.
+Must never: let a task's contract widen the policy, or continue with a text that has an error.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
         missing = Finding(
             code="AEX135",
             message="no policy: neither .aex/policy.aex nor aex.policy.aex is in the workspace",
-            help="write a first one with `adjourn init --policy`, or name one with --policy",
+            help="write one with `adjourn init --policy`, or name one with --policy",
         )
         findings.append(missing)
     if own.policy is not None and task.policy is not None:

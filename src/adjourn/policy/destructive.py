@@ -96,7 +96,7 @@ TOOLS = frozenset((
     "deploy", "destroy", "drop", "truncate", "purge", "wipe", "migrate", "rollback", "uninstall", "terminate", "delete", "remove",
     "publish", "apply",
 ))  # fmt: skip
-"""Words of a tool's name that tell it may destroy something: `deploy.run`, `delete_file`, `removeUser`."""
+"""Words in a tool's name which mean that it may destroy something: `deploy.run`, `delete_file`, `removeUser`."""
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,7 +135,7 @@ def read_settings(root: str) -> Settings:
     known = {rule.label for rule in COMMANDS} | TOOLS
     if unknown := next((label for label in settings.off if label not in known), ""):
         raise InvalidError(
-            f"{FILE}: no rule is named {unknown[:40]!r}", "`adjourn checkpoint rules` lists them"
+            f"{FILE}: no rule is named {unknown[:40]!r}", "list them with `adjourn checkpoint rules`"
         )
     if len(settings.rules) > MAX_RULES or not 0 < settings.keep_seconds <= 60:
         raise InvalidError(f"{FILE}: at most {MAX_RULES} rules, and keepSeconds from 0 to 60", "shorten it")

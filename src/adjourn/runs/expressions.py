@@ -1,7 +1,7 @@
 """Evaluating expressions and conditions, given the names that are bound.
 
 Owns: look-up of dotted paths, evaluation, truth, the six forms of conditions. Must never: do I/O; which files a patch
-touches is told by the function that is handed in.
+touches is what the function passed in returns.
 """
 
 from __future__ import annotations

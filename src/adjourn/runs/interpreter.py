@@ -1,7 +1,7 @@
 """The interpreter of a task's steps: in order, each written down, the first one that is blocked ends the run.
 
 A run that is resumed goes through the same steps again, and takes what the journal has of them instead of doing them: so it
-arrives where it was with the same names bound, and goes on. It goes on from step to step as it is asked to. Owns: the meaning
+reaches the step where it was with the same names bound, and continues there. Its caller asks for each step. Owns: the meaning
 of each statement, and a step's position. Must never: have an effect of its own; `calls` makes those.
 """
 

@@ -76,7 +76,7 @@ def _call(name: str, url: str, given: Mapping[str, Any], seconds: float) -> Any:
     except UnansweredError as error:
         raise ToolError(
             f"{name} gave no answer: {error}",
-            "find out whether it happened, then run `adjourn settle`",
+            "check whether it took effect, then run `adjourn settle`",
             answered=not error.sent,
         ) from error
     except InvalidError as error:

@@ -1,4 +1,4 @@
-"""One session of a run: opening it, going through the steps, recording how it ended, a last checkpoint, getting up.
+"""One session of a run: opens it, runs the steps, records how it ended, saves a last checkpoint, and closes it.
 
 Owns: `Run`. Must never: let a failure of a step end the process without its being written, or one of the last checkpoint hide how it
 ended.
@@ -37,8 +37,8 @@ from adjourn.tasks import LEASE_MILLISECONDS, Task
 
 MAX_REASON = 2000
 _SEATED: WeakValueDictionary[tuple[str, str, str], Run] = WeakValueDictionary()
-"""The runs of this process that go on, by workspace, store and task: a lease keeps out other processes only."""
-_SITTING_DOWN = threading.Lock()
+"""The active runs of this process, by workspace, store and task. A lease keeps out other processes only."""
+_OPENING = threading.Lock()
 
 
 def _log(note: str) -> None:
@@ -46,8 +46,10 @@ def _log(note: str) -> None:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how to run. `task` names the run's task, "" lets it be named; `tools` come beside the built-in ones; `tell` is told
-    what is to be said about checkpoints.
+    """Where and how to run.
+
+    `task` names the run's task ("": a name is generated). `tools` are added to the built-in ones. `tell` is called with
+    messages about checkpoints.
     """
 
     root: str
@@ -120,7 +122,7 @@ class Run:
     def sit_down(self, first: kinds.RunStarted | kinds.RunResumed) -> None:
         """Open the session, with its first fact. Raises `HeldError` while another process, or another run of this one, runs it."""
         try:
-            with _SITTING_DOWN:
+            with _OPENING:
                 self._session = self._alone(first)
         except BaseException:
             self._context.close("refused")
@@ -171,8 +173,8 @@ class Run:
             self._context.close(reason)
 
     def _leave(self, session: GuardedSession, reason: str, why: str) -> None:
-        """Save a last checkpoint, so that a reader finds where the run stands."""
-        on = f"`adjourn run --resume --task {self.task}` goes on with it"
+        """Save a last checkpoint, which shows the state of the run."""
+        on = f"`adjourn run --resume --task {self.task}` resumes it"
         try:
             close_session(
                 session,
@@ -182,7 +184,7 @@ class Run:
                 tell=self._options.tell,
             )
         except (AdjournError, OSError) as error:
-            self._options.tell(f"no last checkpoint could be made: {error}")
+            self._options.tell(f"cannot save a last checkpoint: {error}")
 
     def _finish(self, session: GuardedSession) -> Generator[str, None, RunOutcome]:
         history = History(session.task)
@@ -244,7 +246,7 @@ class Run:
             while not over.wait(LEASE_MILLISECONDS / 3000):
                 try:
                     session.heartbeat()
-                except AdjournError:  # the next write of the run finds out, and tells
+                except AdjournError:  # the next write of the run fails with the reason
                     return
 
         thread = threading.Thread(target=beat, name="heartbeat", daemon=True)

@@ -131,7 +131,7 @@ def _plan(options: Options, file: str, text: str | None = None) -> Plan:
     if any(one.severity == "error" for one in found):
         raise BrokenContractError(found, {source: text or ""})
     if document.is_policy:
-        raise UsageError(f"{source} is a policy: it has no steps", "name a task's file")
+        raise UsageError(f"{source} is a policy: it has no steps", "name the file of a task")
     return Plan(text=text or "", source=source, document=document, policy=policy, findings=found)
 
 
@@ -190,7 +190,7 @@ def _context(options: Options, plan: Plan, task: str) -> ClientContext:
     )
     context = ClientContext(client_options, options.clock)
     context.identify(CLIENT, "")
-    context.join(group_of(process.current(), options.root))  # two runs never sit on one task together
+    context.join(group_of(process.current(), options.root))  # two runs of one process never share a task
     return context
 
 
@@ -203,7 +203,7 @@ def _newest(store: Store, source: str) -> str:
     found = max(began, default=None)
     if found is None:
         of = f" of {source}" if source else ""
-        raise NotFoundError(f"there is no unfinished run{of} here", "`adjourn run FILE` starts one")
+        raise NotFoundError(f"there is no unfinished run{of} here", "start one: adjourn run FILE")
     return found[2]
 
 

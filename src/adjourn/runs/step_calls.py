@@ -236,7 +236,7 @@ class Caller:
             raise BlockedError(
                 at,
                 f'tool "{call.tool}" is in doubt: {question.cause}',
-                f"find out, then run: adjourn settle {question.doubt} --done, or --not-done; {again}",
+                f"check its effect, then run: adjourn settle {question.doubt} --done, or --not-done; {again}",
             )
         raise BlockedError(
             at,

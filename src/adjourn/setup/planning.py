@@ -260,13 +260,13 @@ class _Planner:
             self._note(
                 self._home.codex,
                 "Codex does not trust this folder yet, and reads nothing of its .codex before",
-                "start `codex` here once and say yes; then look at the hooks with /hooks, and trust them",
+                "start `codex` here once and accept the prompt; then review the hooks with /hooks, and trust them",
             )
         elif not self._has_reviewed(document):
             self._note(
                 self._path(CODEX_HOOKS),
-                "Codex runs none of these hooks before somebody looked at them, and says nothing about it",
-                "type /hooks in `codex` here, look at them, and trust them",
+                "Codex silently skips these hooks until a person has trusted them",
+                "type /hooks in `codex` here, review them, and trust them",
             )
         return found
 

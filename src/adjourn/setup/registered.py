@@ -24,7 +24,7 @@ EVENTS = {
     ),
     CODEX: ("SessionStart", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),
 }
-"""The events that each client tells its hooks."""
+"""The events that each client reports to its hooks."""
 WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 

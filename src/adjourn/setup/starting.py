@@ -30,7 +30,7 @@ def program(root: str) -> list[str]:
 def after_program(words: Sequence[str], root: str) -> list[str] | None:
     """What follows the program, where that is the adjourn that runs here, and starts nothing of the workspace; else None.
 
-    It is told by where it leads: to this installation's entry point, or to this interpreter with `-P -m adjourn`.
+    It is recognized by where it leads: to this installation's entry point, or to this interpreter with `-P -m adjourn`.
     """
     name = os.path.expanduser(words[0]) if words else "."
     found = name if "/" in name else "" if _before(name, root) else find(name, root)

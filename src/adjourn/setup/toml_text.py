@@ -44,7 +44,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Value]) -> s
         held = {}
     if held != meant:
         raise InvalidError(
-            f"[{_dotted(path)}] is not spelled in a way that can be edited", "edit the file by hand"
+            f"[{_dotted(path)}] is written in a form that adjourn cannot edit", "edit the file by hand"
         )
     return made
 

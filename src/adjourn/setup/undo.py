@@ -205,7 +205,7 @@ def _held(root: str, number: str, kept: UndoEntry) -> bytes | None:
     held = read_file(path, MAX_BYTES, root)
     if digest(held) != kept.was:
         raise InvalidError(
-            f"{path} is not what {kept.path} held", "the copies were changed since; restore the file by hand"
+            f"{path} is not what {kept.path} held", "the saved copy was changed; restore the file by hand"
         )
     return held
 
@@ -217,9 +217,7 @@ def _manifest(root: str, number: str) -> Manifest:
     except msgspec.DecodeError as error:
         raise InvalidError(f"{path}: {error}", _BY_HAND) from error
     if not hmac.compare_digest(manifest.seal.encode(), _seal(root, number, manifest.files).encode()):
-        raise InvalidError(
-            f"{path} does not carry your seal: you did not make it, or it was changed", _BY_HAND
-        )
+        raise InvalidError(f"{path} fails verification: it was changed, or another user wrote it", _BY_HAND)
     return manifest
 
 

@@ -1,7 +1,7 @@
 """Client settings of a workspace that make adjourn enforce less than the workspace's policy says.
 
 An agent or a repository can have written these files. None of it is wrong by itself: a person may well have wanted it. So it is
-named, for a person to look at.
+named, so that a person can review them.
 
 Owns: which options and variables these are, and finding them. Must never: show a value, which may be a secret.
 """
@@ -20,7 +20,7 @@ OPTIONS = {
     "--policy": "puts another policy in the place of the workspace's",
     "--store": "counts and writes down somewhere else",
     "--take-over": "fences off other sessions that hold the task",
-    "--task": "counts in a task of its own",
+    "--task": "counts calls in a separate task",
 }
 VARIABLES = {
     "CLAUDE_PID": "says which process a hook counts for",
@@ -29,7 +29,7 @@ VARIABLES = {
     "XDG_CONFIG_HOME": "leads to other keys",
     "ADJOURN_CONFIG": "leads to other keys",
     "ADJOURN_STORE": "counts and writes down somewhere else",
-    "ADJOURN_TASK": "counts in a task of its own",
+    "ADJOURN_TASK": "counts calls in a separate task",
 }
 _PREFIX = "ADJOURN_"
 

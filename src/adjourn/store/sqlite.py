@@ -147,7 +147,7 @@ class SqliteStore:
             rows += () if seq < 0 else (base + seq, after)
         else:
             raise checks.head_moved(stream, expect, self.head(stream))
-        if self._pages > PAGES:  # the copy that is going on has fallen behind
+        if self._pages > PAGES:  # the copy in progress has fallen behind
             self._copier.wait()
         with self._lock:
             cursor = self._cursor

@@ -5,7 +5,7 @@ while there is much to copy, or delete the log.
 
 SQLite's own habit is to let the commit that brings the log to 1,000 pages copy all of them: about 5 ms, on the
 path of some unlucky append. Here that append only starts a short-lived thread, which copies with a connection of its
-own while appends go on. A log that is copied whole is restarted by the next append; one that never is grows for
+own while appends continue. A log that is copied whole is restarted by the next append; one that never is grows for
 ever, so when appends keep outrunning the thread, it makes its last copy, a short one, with the writer's lock held. On a
 machine that is too busy to run the thread, appends wait for it once they have written `PAGES` more.
 """

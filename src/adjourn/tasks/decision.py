@@ -23,7 +23,7 @@ from adjourn.tasks.ledger import Approval, Ledger, OpenCall, definition_key, rat
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and a yes be used."""
 MAX_LEGS = 8
-"""How often one call may go on with an answer to what it asked for, where no `budget legs=` says so."""
+"""How often one call may continue with an answer to what it asked for, where no `budget legs=` says so."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
 NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
 
@@ -200,7 +200,7 @@ def protected_refusal(call: ToolRequest) -> Block:
 def _refusal(
     policy: Policy, ledger: Ledger, call: ToolRequest, verdict: RuleVerdict, claim: OnceClaim | None
 ) -> Block | RecordedAnswer | Continue | None:
-    """What needs neither room nor a person: no rule permits it, it goes on, or what it is for happened already."""
+    """Decide what needs neither budget nor a person: a call that no rule permits, that continues, or whose effect happened already."""
     if verdict.effect != "allow":
         return _not_allowed(policy, call, verdict)
     paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
@@ -217,7 +217,7 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
         return Continue(paused.call, paused.legs + 1)
     spent = Block(
         "budget_exhausted",
-        f'tool "{paused.tool}" asked for input too often: call {paused.call} went on {paused.legs} times'
+        f'tool "{paused.tool}" asked for input too often: call {paused.call} continued {paused.legs} times'
         f" ({rule or f'budget legs={MAX_LEGS}, the default'})",
         "call it again without requestState, which counts as a new call; a person can raise `budget legs`",
         str(rule or ""),
@@ -306,7 +306,7 @@ def _claimed(call: ToolRequest, claim: OnceClaim) -> Block | RecordedAnswer | No
         return Block(
             "once_done",
             f"the effect of this call happened already, in call {claim.call}; its answer was not kept",
-            "go on without repeating it",
+            "continue without repeating it",
         )
     return None
 

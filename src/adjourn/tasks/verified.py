@@ -1,4 +1,4 @@
-"""Events that were verified before anybody is told of them.
+"""Events that are verified before they are shown.
 
 Loading a task begins at its cached fold, so the events behind it are not looked at again. Who reads them later reads them through
 here: each must have its hash and follow the one before, and the last must be the head that the reader trusts, which is that of a
@@ -18,9 +18,9 @@ from adjourn.store import Entry, Head, Store
 
 
 def following(store: Store, task: str, start: int, head: Head) -> Iterator[Entry]:
-    """The events from `start` to `head`, each verified as it is read. For readers that tell of nothing before they have all.
+    """The events from `start` to `head`, each verified as it is read. For readers that show nothing before they have all.
 
-    Raises `IntegrityError` that names the first event which does not hold.
+    Raises `IntegrityError` that names the first event that fails verification.
     """
     seq = max(start, 0)
     after = GENESIS if seq == 0 else ""

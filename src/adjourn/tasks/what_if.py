@@ -1,6 +1,6 @@
 """What a policy would have done with calls that were made: recorded intents, decided on again.
 
-Each task is folded again, with the calls that the policy would have refused not counted. What cannot be told: a call on
+Each task is folded again, with the calls that the policy would have refused not counted. What cannot be decided: a call on
 whose arguments a rule looks, where the record has them shortened or redacted; what a `once` rule would have answered;
 doubts, which are no matter of the policy. Beside that, what a policy in `mode observe` wrote down at the time.
 

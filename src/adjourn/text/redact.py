@@ -24,7 +24,7 @@ MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""
 HIDDEN = "[redacted]"
 LONGEST = 300
-"""Characters looked at beyond a cut."""
+"""Characters examined beyond a cut."""
 _MAX_DEPTH = 8
 _KNOWN_NAMES = 1024
 _RUN_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")

@@ -135,7 +135,7 @@ def _check_pairs(text: bytes) -> None:
     try:
         json.loads(text, object_pairs_hook=check)
     except ValueError:  # an integer of more digits than Python converts
-        raise InvalidError("a number too long to read", "shorten it") from None
+        raise InvalidError("a number has too many digits", "shorten it") from None
 
 
 def check_values(data: bytes | str, what: str, most: int = MAX_VALUES) -> None:

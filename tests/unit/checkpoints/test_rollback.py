@@ -182,7 +182,7 @@ def test_what_takes_too_long_is_given_up(repository: Path) -> None:
 
 def test_outside_of_a_repository_nothing_is_kept(tmp_path: Path) -> None:
     """Outside a repository no snapshot is taken, and the reason is given."""
-    with pytest.raises(NotFoundError, match="no git repository"):
+    with pytest.raises(NotFoundError, match="not in a git repository"):
         keep(str(tmp_path), "t", 1, SMALL)
 
 

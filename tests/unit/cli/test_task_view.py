@@ -9,19 +9,19 @@ from adjourn.tasks import OpenSession
 
 
 @pytest.mark.parametrize(
-    ("pid", "host", "alive", "told"),
+    ("pid", "host", "alive", "expected"),
     [
         (0, "workspace/1a2b", True, ("claude-code, through its hook", "")),
         (0, "workspace/1a2b", None, ("claude-code, through its hook", "idle: no call for a while")),
         (7, "box:1:2", True, ("claude-code, process 7 on box", "")),
         (7, "box:1:2", False, ("claude-code, process 7 on box", "dead")),
-        (7, "box:1:2", None, ("claude-code, process 7 on box", "out of sight")),
+        (7, "box:1:2", None, ("claude-code, process 7 on box", "lease expired")),
     ],
 )
-def test_a_holder_is_told_by_what_it_sits_through(
-    pid: int, host: str, alive: bool | None, told: tuple[str, str]
+def test_a_holder_is_described_by_its_process_and_state(
+    pid: int, host: str, alive: bool | None, expected: tuple[str, str]
 ) -> None:
-    """A hook's visits have no process, and are idle when they are not heard of; a process is dead or out of sight."""
+    """A hook's session has no process, and is idle without calls; another is dead, or its lease has expired."""
     session = OpenSession(
         id="s",
         group="g",
@@ -31,4 +31,4 @@ def test_a_holder_is_told_by_what_it_sits_through(
         since="2026-05-02T15:45:12.345Z",
         client="claude-code",
     )
-    assert (who(session), state(Holder(session, alive))) == told
+    assert (who(session), state(Holder(session, alive))) == expected

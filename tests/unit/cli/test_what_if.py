@@ -82,7 +82,7 @@ def test_the_first_line_answers_and_the_table_names_the_rules(
     assert lines[2].endswith("read (2)  confirm read (.aex/policy.aex:6)")
     assert any(line.endswith("rm        deny rm (.aex/policy.aex:5)") for line in lines)
     assert any(line.endswith("write     not_allowed") for line in lines)
-    assert "Written down by a policy that only observed:" in lines
+    assert "Recorded by a policy in mode observe:" in lines
     assert lines[-1].endswith("deny rm (.aex/policy.aex:5)")
 
 

@@ -131,5 +131,5 @@ def test_bytes_come_back_from_base64(data: bytes) -> None:
     text = encode_bytes(data)
     assert "\n" not in text
     assert decode_bytes(text, len(data)) == data
-    with pytest.raises(InvalidError, match="bytes where"):
+    with pytest.raises(InvalidError, match=r"expected \d+ bytes"):
         decode_bytes(text, len(data) + 1)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @for_machines
 @click.pass_context
 def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
-    """Manage checkpoint pages: markdown in tmp/ that tells the next session where the work stands.
+    """Manage checkpoint pages: Markdown files in tmp/ that describe the state of the work for the next session.
 
     PAGE is a file, or the name of a checkpoint; without it, the newest page that can be read. What you change on the active page
     counts: the next session receives it, and the next page keeps it. Without a subcommand, list the pages.
@@ -116,7 +116,9 @@ def task_here(context: CommandContext) -> str:
         return found.task
     if len(tasks) == 1:
         return next(iter(tasks))
-    raise UsageError(f"which of the {len(tasks)} tasks?", "name one; `adjourn tasks` lists them")
+    raise UsageError(
+        f"the store has {len(tasks)} tasks, and none is named", "name one; list them with `adjourn tasks`"
+    )
 
 
 def _said(source: str) -> AgentReport:
@@ -126,12 +128,12 @@ def _said(source: str) -> AgentReport:
             return msgspec.json.decode(data, type=AgentReport)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidError(
-                f"{source}: {error}", "`adjourn checkpoint show --json` shows the members"
+                f"{source}: {error}", "see the members: adjourn checkpoint show --json"
             ) from error
     reading = parse(data, source)
     if reading.page is None:
         raise InvalidError(
-            f"{source} is no page", f"`adjourn checkpoint lint {shlex.quote(source)}` says why"
+            f"{source} is not a page", f"list its errors: adjourn checkpoint lint {shlex.quote(source)}"
         )
     return report_of(reading.page)
 
@@ -141,7 +143,7 @@ def _said(source: str) -> AgentReport:
 @in_folder
 @for_machines
 def show(page: str, *, as_json: bool) -> None:
-    """Show a page, and say how old it is, and whether anyone edited it. Exit code 1 when there is none that can be read."""
+    """Show a page, its age, and whether it was edited. Exit code 1 if no page can be read."""
     root = os.getcwd()
     found = page_files.search(root)
     chosen = _chosen(root, found, page)
@@ -180,7 +182,8 @@ def _warn(found: page_files.Search, chosen: FoundPage, now: int, *, named: bool)
             )
     if chosen.reading.edited:
         complain(
-            f"{safe(chosen.path)} was edited since it was written", "nothing to do: the edited text counts"
+            f"{safe(chosen.path)} was edited since it was written",
+            "nothing to do: the next session receives the edited text",
         )
     if page_files.is_stale(chosen, now):
         complain(
@@ -236,7 +239,7 @@ def edit(page: str) -> int:
     chosen = _chosen(root, page_files.search(root), page)
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor:
-        raise UsageError("neither VISUAL nor EDITOR is set", f"set one, or edit {chosen.path} as any file")
+        raise UsageError("neither VISUAL nor EDITOR is set", f"set one, or edit {chosen.path} directly")
     folder, name = os.path.split(os.path.join(root, chosen.path))
     copies = page_files.numbered(
         f".{name.removesuffix('.md')}.edit"
@@ -309,7 +312,7 @@ def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
 @in_folder
 @for_machines
 def rules(*, as_json: bool) -> None:
-    """List the rules by which a call counts as destructive, so that a checkpoint is made before it."""
+    """List the rules for destructive calls. A checkpoint is saved before such a call."""
     settings = read_settings(os.getcwd())
     off = set(settings.off)
     told = [
@@ -330,4 +333,4 @@ def rules(*, as_json: bool) -> None:
         return
     rows = [(str(one["label"]), "on" if one["on"] else "off", str(one["example"])) for one in told]
     say_table(("RULE", "STATE", "SUCH AS"), rows)
-    say(f"and tools that say so, or have in their names: {', '.join(tools)}")
+    say(f"also tools that are marked as destructive, or whose names contain: {', '.join(tools)}")

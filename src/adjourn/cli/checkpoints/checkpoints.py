@@ -22,8 +22,8 @@ from adjourn.host import CHECKPOINTS, resolve_inside
 def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     """List the newest checkpoint of each name, newest first, of all tasks or of TASK.
 
-    SIGNER is the name of the trusted key, "unknown" for another, BROKEN where the signature does not hold. A folder that git or a
-    colleague brought, and that no session has taken in yet, is listed as "(folder)". Exit code 1 when one is broken.
+    SIGNER is the name of the trusted key, "unknown" for another, BROKEN where the signature does not hold. A folder that came
+    by git or from a colleague, and was not imported yet, is listed as "(folder)". Exit code 1 when one is broken.
     """
     names = _folders(context.root)
     store = context.store_or_none() if names else context.store
@@ -53,7 +53,7 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     elif not broken:
         say("no checkpoints yet")
     for name, failure in broken:
-        complain(f"checkpoint {name}: {failure.message}", "`adjourn verify` tells more")
+        complain(f"checkpoint {name}: {failure.message}", "run `adjourn verify`")
     return 1 if broken or any(one["signer"] == "BROKEN" for one in told) else 0
 
 

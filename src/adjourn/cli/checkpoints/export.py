@@ -20,15 +20,15 @@ from adjourn.host import locked
     "target",
     default="",
     metavar="DIR",
-    help="Write into DIR, made if need be, instead of the workspace.",
+    help="Write to DIR instead of the workspace. DIR is created if it does not exist.",
 )
 @at_store
 @for_machines
 def export(context: CommandContext, name: str, *, target: str, as_json: bool) -> None:
-    """Write the newest checkpoint of NAME as a folder: checkpoint.json and audit.jsonl, which verify themselves.
+    """Write the newest checkpoint of NAME as a folder: checkpoint.json and audit.jsonl. It can be verified without the store.
 
-    Without --to it is .aex/checkpoints/NAME of the workspace, written again. The folder can be committed, sent, and taken in
-    elsewhere with `adjourn import`.
+    Without --to, the folder .aex/checkpoints/NAME of the workspace is written again. The folder can be committed, sent, and
+    imported elsewhere with `adjourn import`.
     """
     found = find(context.store, name)
     with Spinner("writing"):

@@ -15,9 +15,9 @@ from adjourn.retention import collect
 def gc(context: CommandContext, *, as_json: bool) -> None:
     """Delete data that nothing refers to, and report the space freed.
 
-    Deletes files that killed processes left half written, expired leases, caches of inactive tasks, and documents that no event
-    and no name mentions (not while a session is open). Folders of one task share one history when theirs take more than 64 MiB. The
-    store's file does not shrink; it reuses the space.
+    Deletes partly written files of killed processes, expired leases, caches of inactive tasks, and documents that no event or
+    name refers to (not while a session is open). When the histories in the folders of one task take more than 64 MiB, they
+    are replaced by one that the folders share. The store's file does not shrink; it reuses the space.
     """
     with Spinner("looking"):
         freed = collect(context.store_or_none(), context.root, context.now)

@@ -29,7 +29,7 @@ def restore(project: str, *, as_json: bool) -> None:
         )
     if not project and len(there) != 1:
         raise UsageError(
-            f"which of the {len(there)} archived projects?", f"name one: {', '.join(there[:20])}"
+            f"{len(there)} projects are archived, and none is named", f"name one: {', '.join(there[:20])}"
         )
     path = page_archive.restore(root, project or there[0])
     if as_json:

@@ -54,7 +54,7 @@ def rollback(
         for effect in made.effects:
             say(cut(f"  {safe(effect.tool)} {safe(effect.arguments)}", width()))
     if done is not None and done.undo:
-        complain(f"the files as they were until now are in commit {done.undo[:12]}")
+        complain(f"the previous files are in commit {done.undo[:12]}")
 
 
 def _to_json(made: engine.RollbackPlan, done: engine.RollbackResult | None) -> dict[str, object]:

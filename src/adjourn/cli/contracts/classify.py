@@ -13,7 +13,7 @@ from adjourn.cli.shared.output import say_json
 @click.command("classify", epilog=example('adjourn classify "deploy the docs to production"'))
 @click.argument("prompt", nargs=-1, required=True)
 def classify_(prompt: tuple[str, ...]) -> None:
-    """Tell from its wording whether a request needs a contract. Always prints JSON.
+    """Classify from its wording whether a request needs a contract. Always prints JSON.
 
     The mode is contract_required, contract_recommended or exploratory. It is advice: the policy says what is permitted.
     """

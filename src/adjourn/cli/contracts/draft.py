@@ -66,7 +66,7 @@ class DraftOptions(NamedTuple):
 @in_folder
 @for_machines
 def draft_(prompt: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
-    """Draft a task for a request with a model, and check that it is valid and that the policy refuses nothing of it.
+    """Draft a task for a request with a model, and check that the task is valid and that the policy permits all of it.
 
     The policy's text is sent to the model. The draft is written to a new file even if it is not valid; nothing is run. Exit
     code 1 when it is not valid.
@@ -94,7 +94,7 @@ def _print(made: Draft, path: str, has_policy: bool) -> None:
     for finding in made.findings:
         say(render(finding, made.text))
     if not has_policy:
-        say("  there is no policy: only the task itself says what it may do")
+        say("  there is no policy: nothing but the task itself limits what it may do")
     say(f"  {'read it' if made.valid else 'fix it'}, then: adjourn review {safe(path)}")
 
 

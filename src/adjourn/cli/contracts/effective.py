@@ -165,9 +165,9 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
         return 0 if allowed else 3
     say(f"{explanation.answer}: {safe(tool)} {explanation.why}", _COLOURS[explanation.answer])
     if permissions.observe and explanation.answer != "yes":
-        say("  but nothing is blocked in mode observe: it is decided and recorded only")
+        say("  but mode observe blocks nothing: the decision is only recorded")
     if unlooked:
-        say("  as far as can be told without arguments: --args JSON gives them")
+        say("  this is the answer for a call without arguments; give them with --args JSON")
     for part in explanation.parts:
         say(f"\n  {part.rule.kind} {safe(part.rule.text)}  {_place(part.rule)}")
         say(f"    {safe(part.why)}")

@@ -15,7 +15,7 @@ from adjourn.cli.shared.output import say_json
     "parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
 )
 @click.argument("file", metavar="FILE")
-@click.option("--tolerant", is_flag=True, help="Print what could be read of a text that has errors.")
+@click.option("--tolerant", is_flag=True, help="Print the part of a text with errors that could be parsed.")
 @in_folder
 def parse_(file: str, *, tolerant: bool) -> None:
     """Print the syntax tree of a contract or policy as JSON.

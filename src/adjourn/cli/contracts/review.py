@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 @click.option(
     "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
 )
-@click.option("--run", "run_it", is_flag=True, help="Ask, then run the task, if nothing of it is refused.")
+@click.option(
+    "--run",
+    "run_it",
+    is_flag=True,
+    help="Run the task after you confirm, if the policy refuses nothing of it.",
+)
 @click.option("--yes", is_flag=True, help="With --run: do not ask, and approve each confirmation in the run.")
 @click.option("--inputs", default="", metavar="FILE", help="With --run: its inputs, as JSON.")
 @click.option("--model", default="", metavar="PROVIDER", help="With --run: model that answers `make` steps.")
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
 def review(
     file: str, *, policy: str, run_it: bool, yes: bool, auto_confirm: bool, as_json: bool, **passed: str
 ) -> int:
-    """Show what a task requests, what of it the policy grants, and what it checks, makes and asks a person for.
+    """Show what a task requests and what the policy grants of it; also its checks, `make` steps and confirmations.
 
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """

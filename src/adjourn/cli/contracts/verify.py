@@ -70,13 +70,12 @@ class VerifyOptions(NamedTuple):
 def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any) -> int:
     """Check that history, or a contract, is what was written and signed, and list what fails verification.
 
-    WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it: every task and
-    record of the store. Exit
-    code 1 when a check failed. In a history a signature by a key that is not trusted is a warning; a contract's is
-    invalid.
+    WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it, every task
+    and record of the store is checked. Exit code 1 when a check failed. A signature by a key that is not trusted is a warning
+    in a history, and an error on a contract.
 
-    A missing end, or a history that is gone, is found by the head that is kept beside your keys, and by signed folders in the
-    workspace. For a proof that needs neither, keep the `head` that `adjourn status --json` prints: --expect-head.
+    A history that was truncated or deleted is detected by the head kept beside your keys, and by signed folders in the workspace.
+    To check without these, keep the `head` that `adjourn status --json` prints, and give it with --expect-head.
 
     No session continues with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
     lets the next session continue from what is there.
@@ -134,7 +133,7 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
         if codes - {"history-cut", "ref-mismatch"}:
             raise RefusedError(
                 f"the events of task {task.task} fail verification: {', '.join(sorted(codes))}",
-                "restore a backup; --accept is for a history that ends too early",
+                "restore a backup; --accept is only for a history that was truncated",
             )
         if codes:
             anchors.accept(context.store, task.task, reading_secret())
@@ -154,7 +153,7 @@ def _task_id(context: CommandContext, start: str) -> str:
     if len(found) != 1:
         count = f"{len(found)} tasks begin with it" if found else "no task has that id"
         raise NotFoundError(
-            f"task {start!r}: {count}", "`adjourn tasks` lists them; a folder is named by its path"
+            f"task {start!r}: {count}", "list them with `adjourn tasks`; name a folder by its path"
         )
     return found[0]
 

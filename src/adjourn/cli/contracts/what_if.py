@@ -31,7 +31,7 @@ MAX_TOOLS = 4
 
 
 def show_replay(policy: Policy, *, as_json: bool) -> int:
-    """Show it for every task of the workspace's store."""
+    """Show which recorded calls of all tasks in the workspace's store the policy would have stopped. Returns the exit code."""
     context = CommandContext()
     result = _replayed(policy, context)
     rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
@@ -43,11 +43,11 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     asked = sum(row.calls for row in would if row.decision == "ask")
     say(f"of {result.judged} recorded calls this policy would refuse {refused}, and ask about {asked}")
     _section("", would, context.now)
-    _section(
-        "\nWritten down by a policy that only observed:", [row for row in rows if row.recorded], context.now
-    )
+    _section("\nRecorded by a policy in mode observe:", [row for row in rows if row.recorded], context.now)
     if result.untold:
-        say(f"\n{result.untold.total()} could not be judged, since their arguments were not recorded whole:")
+        say(
+            f"\n{result.untold.total()} could not be judged, because their arguments were not recorded in full:"
+        )
         say("  " + _tools(result.untold.most_common()))
     return 0
 

@@ -59,7 +59,7 @@ def set_up(*, yes: bool, as_json: bool) -> int:
     head = f"{clients}: {len(pending)} file{'s' * (len(pending) != 1)} to change"
     if not _agreed(head, shown, yes=yes, as_json=as_json):
         _tell("nothing was changed", shown, notes, root, as_json=as_json, done=False)
-        complain("nothing was changed without your confirmation", "answer y when asked, or run it with --yes")
+        complain("nothing was changed: you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     undo.make(pending, root)
     files = ", ".join(one.name for one in shown)
@@ -86,9 +86,7 @@ def take_back(*, yes: bool, as_json: bool) -> int:
     head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
     if files and not _agreed(head, shown, yes=yes, as_json=as_json):
         _tell("nothing was restored", shown, notes, root, as_json=as_json, done=False)
-        complain(
-            "nothing was restored without your confirmation", "answer y when asked, or run it with --yes"
-        )
+        complain("nothing was restored: you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     edited = [one for one in left if not one.path.endswith("/policy.aex")]  # a policy is there to be edited
     undo.take_back(files, root, keep=bool(edited))

@@ -45,9 +45,9 @@ budget calls=100
 
 
 @click.command(epilog="Example: adjourn demo --keep")
-@click.option("--keep", is_flag=True, help="Keep the scratch folder, to look around in it.")
+@click.option("--keep", is_flag=True, help="Keep the scratch folder, so that you can inspect it.")
 def demo(keep: bool) -> None:
-    """Show how a session is killed in mid-call, and how another client resumes it.
+    """Demonstrate how a session is killed during a call, and how another client resumes it.
 
     The first run installs a real MCP server and the official SDK into a cached environment of its own.
     """
@@ -143,13 +143,13 @@ class Story:
                 self._say(f"    {line}")
 
     def _first_session(self) -> None:
-        self._chapter("Session 1: a client of the handshake era works through the proxy")
+        self._chapter("Session 1: a client with the initialize handshake works through the proxy")
         repository = {"repo_path": str(self.folder)}
         client = self._client(
             "first-client",
             "legacy",
             [
-                ("git_status", repository, "looks around"),
+                ("git_status", repository, "reads the status"),
                 ("git_diff_unstaged", repository, "reads the change"),
                 ("git_reset", repository, "tries what the policy denies"),
                 ("git_add", {**repository, "files": ["greeting.txt"]}, "stages it, which a person has to confirm"),
@@ -169,7 +169,7 @@ class Story:
         time.sleep(3)  # the server may still finish what it was doing: that is what makes the call doubtful
 
     def _second_session(self) -> None:
-        self._chapter("Session 2: another client, of the stateless era, goes on")
+        self._chapter("Session 2: another client, with the stateless protocol, resumes the work")
         client = self._client(
             "second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes")]
         )
@@ -178,7 +178,7 @@ class Story:
         self._say(
             f"     used {told['callsUsed']}, remaining {told['budgetRemaining']} of 100: nothing is refunded"
         )
-        self._say(f"     told: {told['description']}")
+        self._say(f"     description: {told['description']}")
         for doubt in told.get("inDoubt", []):
             self._say(f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')} since {doubt['since']}")
         for doubt in told.get("inDoubt", []):
@@ -196,14 +196,16 @@ class Story:
 
     def _settle(self, call: str) -> None:
         happened = self._commits() > 1
-        self._say(f"  A person looks: git has {'the commit' if happened else 'no such commit'}, and says so,")
+        self._say(
+            f"  A person checks: git has {'the commit' if happened else 'no such commit'}, and records it,"
+        )
         self._say(f"  as with: adjourn settle {call} {'--done' if happened else '--not-done'}")
         with self._task() as task:  # the command itself wants a terminal
             expire_dead_sessions(task)
             settle_doubt(task, call, happened=happened, by=user(), note="git log says so")
 
     def _verify(self) -> None:
-        self._chapter("Afterwards: what is left is a chain that anyone can check")
+        self._chapter("Afterwards: the history is a chain that anyone can verify")
         self._adjourn("status")
         self._adjourn("verify")
 
@@ -218,7 +220,7 @@ class Story:
             for session in task.ledger.sessions.values():
                 return session.pid
         raise AdjournError(
-            "the demonstration's session is gone", "run it again with --keep and look at its folder"
+            "the demonstration has no open session", "run it again with --keep and inspect its folder"
         )
 
     @contextmanager
@@ -305,13 +307,15 @@ class DemoClient:
         if step == "connected":
             say(f"  connected, protocol {text}")
         elif step == "asked":
-            say("  ?  the person is asked, and says yes")
+            say("  ?  a person is asked, and approves")
         elif step == "calling":
             say(f"  -> {self._steps[int(text)][0]:<18} {self._steps[int(text)][2]}")
         else:
             self.texts.append(text)
             shown = (
-                json.loads(text).get("message", "what the session before it did") if first == "{" else first
+                json.loads(text).get("message", "the state that the first session left")
+                if first == "{"
+                else first
             )
             say(f"     {'refused' if line['error'] else 'answered'}: {shown}")
 
@@ -323,11 +327,11 @@ class DemoClient:
         self.read(0)
         if self._process.wait(5):
             raise AdjournError(
-                "the demonstration's client failed", "run it again with --keep and look at its folder"
+                "the demonstration's client failed", "run it again with --keep and inspect its folder"
             )
 
     def stop(self) -> None:
-        """End it without ceremony: its server is gone."""
+        """Kill it: its server has exited."""
         self.read(0)
         self._process.kill()
         self._process.wait()

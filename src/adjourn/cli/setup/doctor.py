@@ -74,7 +74,7 @@ def _python(context: CommandContext) -> Iterator[Finding]:
     for name, entry in strays(os.environ, context.root):
         yield _found(
             "code-from-here", f"{name} has the entry {entry!r}: programs load code from the folder that they are started in",
-            f"take it out of {name}, or write the whole path of a folder outside of the workspace", "warning",
+            f"remove it from {name}, or use the absolute path of a folder outside the workspace", "warning",
         )  # fmt: skip
     if sys.version_info < _OLDEST_PYTHON:
         yield _found("python", f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
@@ -87,7 +87,7 @@ def _store(context: CommandContext) -> Iterator[Finding]:
             yield _found(
                 "no-store",
                 "there is no store yet",
-                "`adjourn proxy` makes it with its first session",
+                "start a session behind `adjourn proxy` to create it",
                 "warning",
             )
             return
@@ -98,7 +98,7 @@ def _store(context: CommandContext) -> Iterator[Finding]:
     if getattr(store, "writable", True) is False:
         yield _found(
             "store-read-only",
-            "the store can only be read",
+            "the store is read-only",
             "make the file and its folder writable",
             "warning",
         )
@@ -120,7 +120,9 @@ def _keys(context: CommandContext) -> Iterator[Finding]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield _found("keys", f"{path}: {error.strerror}", "make it yours: chown, chmod u+rw")
+            yield _found(
+                "keys", f"{path}: {error.strerror}", "make yourself its owner: chown, then chmod u+rw"
+            )
             continue
         open_to_all = mode & 0o022 if name in ("", "trusted") else mode & 0o077
         if open_to_all:
@@ -138,7 +140,7 @@ def _can_make(folder: str) -> Iterator[Finding]:
         above = os.path.dirname(above)
     if not os.access(above, os.W_OK):
         yield _found(
-            "keys-unwritable", f"no key can be made in {folder}: {above} is not writable",
+            "keys-unwritable", f"cannot create a key in {folder}: {above} is not writable",
             "make it writable, or set ADJOURN_CONFIG to a folder that is",
         )  # fmt: skip
 
@@ -150,8 +152,8 @@ def _policy(context: CommandContext) -> Iterator[Finding]:
         if [found.code for found in error.findings] == ["AEX135"]:
             yield _found(
                 "no-policy",
-                "there is no policy, so no proxy starts here",
-                "`adjourn init --policy`",
+                "there is no policy; a proxy does not start without one",
+                "write one: adjourn init --policy",
                 "warning",
             )
         else:
@@ -182,7 +184,7 @@ def _git(context: CommandContext) -> Iterator[Finding]:
         there = os.path.exists(os.path.join(context.root, path))
         if there and _run_git(context.root, "check-ignore", "-q", path) == 0:
             yield _found(
-                "ignored", f"git ignores {path}, so no colleague gets it",
+                "ignored", f"git ignores {path}, so it is not shared with others",
                 "ignore only `.aex/adjourn.db*`", "warning", path,
             )  # fmt: skip
 
@@ -219,7 +221,7 @@ def _code(context: CommandContext) -> Iterator[Finding]:
 
 
 def _code_refused(context: CommandContext) -> Iterator[Finding]:
-    """A first policy names no tool of the server for code, and a coding session cannot even begin then."""
+    """Tools of `adjourn code` that the policy refuses: under a first policy, which names none, no coding session can start."""
     if not has_code_behind_proxy(context.root):
         return
     with suppress(AdjournError):  # `_policy` has said it
@@ -244,7 +246,7 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
     for name, task in tasks:
         if isinstance(task, AdjournError):
             yield _found(
-                "task-unreadable", f"task {name}: {task.message}", "`adjourn verify` tells where it breaks"
+                "task-unreadable", f"task {name}: {task.message}", "find the first bad event: adjourn verify"
             )
             continue
         try:
@@ -257,16 +259,16 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
         ledger = task.ledger
         sessions = task_view.holders(context, ledger)
         for one in sessions:
-            if not one.alive and one.session.pid:  # visits of a hook never close
-                state = "its process is gone" if one.alive is False else "it gave no sign of life"
+            if not one.alive and one.session.pid:  # the sessions of hooks never close
+                state = "its process has exited" if one.alive is False else "its lease has expired"
                 yield _found(
                     "stale-session", f"task {name}: session {one.session.id} of {task_view.who(one.session)} has not closed; {state}",
-                    "nothing to do: the next session on the task gives it up for dead", "warning",
+                    "nothing to do: the next session on the task marks it as lost", "warning",
                 )  # fmt: skip
         for call in task_view.doubts(ledger, sessions):
             yield _found(
-                "in-doubt", f"task {name}: nobody knows whether call {call.call} ({call.tool}) had its effect",
-                f"find out, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
+                "in-doubt", f"task {name}: call {call.call} ({call.tool}) is in doubt: it may have had its effect",
+                f"check its effect, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
             )  # fmt: skip
         for asked in task_view.questions(ledger, context.now):
             yield _found(
@@ -276,11 +278,11 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
 
 
 def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
-    """Tasks that this user's sessions used in this store, and that are no longer in it."""
+    """Tasks that this user's sessions used in this store, and that it no longer has."""
     for kept in KeptHeads(context.store, reading_secret()).known():
         if kept.task not in there:
             yield _found(
-                "task-missing", f"task {kept.task} is gone from the store: it had {kept.seq + 1} events, {kept.calls} calls used",
+                "task-missing", f"task {kept.task} is missing from the store: it had {kept.seq + 1} events, {kept.calls} calls used",
                 "restore a backup or `adjourn import` its folder, else: adjourn verify --accept",
             )  # fmt: skip
 

@@ -44,7 +44,7 @@ def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json:
     With --policy, --task or --code, writes only a first policy, a sample task or the /code skill. An existing file is never overwritten.
     `aex init` without options writes the sample task.
 
-    Exit code 1 when nothing was changed without your confirmation.
+    Exit code 1 when nothing was changed because you did not confirm.
     """
     published = click.get_current_context().find_root().info_name == "aex"
     if undo or not (policy or task or code or published):
@@ -68,15 +68,15 @@ def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
         say(f"written: {path}")
     for path in there:
         say(f"skipped: {path} already exists")
-    _tell_what_is_next(written, there, code=code)
+    _say_next_steps(written, there, code=code)
 
 
-def _tell_what_is_next(written: list[str], there: list[str], *, code: bool) -> None:
+def _say_next_steps(written: list[str], there: list[str], *, code: bool) -> None:
     if ".aex/policy.aex" in written:
         say("  edit it, then see what it permits: adjourn effective")
     for path in written:
         if path.startswith("tasks/") and path.endswith(".aex"):
-            say(f"  edit it, then see what it asks for: adjourn review {path}")
+            say(f"  edit it, then see what it requests: adjourn review {path}")
     if code:
         if find_spec("mcp") is None:
             say("  the server is not installed yet: pip install 'adjourn[code]'")

@@ -71,7 +71,7 @@ _TABLE = {
         "effective": ("contracts.effective:effective_", "Show what is permitted, and which line decides it."),
         "review": ("contracts.review:review", "Show what a task requests, and what the policy grants of it."),
         "draft": ("contracts.draft:draft_", "Draft a task with a model, and check it under the policy."),
-        "classify": ("contracts.classify:classify_", "Tell from its wording whether a request needs a contract."),
+        "classify": ("contracts.classify:classify_", "Classify from its wording whether a request needs a contract."),
     },
     "Finding your way": {
         "doctor": ("setup.doctor:doctor", "Diagnose this workspace, its store and your keys."),

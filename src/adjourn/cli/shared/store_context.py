@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from adjourn.tasks.task import Task
 
 _READING = "reading the history"
-_NO_STORE = "start a session behind `adjourn proxy` to create it, or name another with -C DIR or --store URL"
+_NO_STORE = (
+    "start a session behind `adjourn proxy` to create it, or name another store with -C DIR or --store URL"
+)
 
 
 class StoreContext:

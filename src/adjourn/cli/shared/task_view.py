@@ -147,14 +147,14 @@ def approval_json(asked: Approval, task: str) -> dict[str, Any]:
 
 
 def current_task(context: StoreContext, name: str = "") -> Task:
-    """The task meant: named, that of the client this command runs in, else the one touched last."""
+    """The task that is named; else that of the client this command runs in; else the one used last."""
     name = name or os.environ.get("ADJOURN_TASK", "") or _of_client(context)
     if name:
         return context.task(name)
     newest = max(tasks_of(context.store), key=lambda task: _touched(context.store, task), default="")
     if not newest:
         for kept in KeptHeads(context.store, reading_secret()).known():
-            return context.task(kept.task)  # which says that its history is gone
+            return context.task(kept.task)  # raises: its history is missing
         raise NotFoundError("the store has no task yet", "create one: call a tool through `adjourn proxy`")
     return context.task(newest)
 
@@ -189,34 +189,32 @@ def who(session: OpenSession) -> str:
 
 
 def state(one: Holder) -> str:
-    """Why a session counts as over; "" for one that is alive."""
+    """Why a session is not alive; "" for one that is."""
     if one.alive:
         return ""
     if not one.session.pid:
         return "idle: no call for a while"
-    return "dead" if one.alive is False else "out of sight"
+    return "dead" if one.alive is False else "lease expired"
 
 
 def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> str:
-    """What a person would do now, in one line."""
+    """The next step for a person, in one line."""
     waiting = questions(ledger, context.now)
     if waiting:
         return f"answer: adjourn approve {waiting[0].id}   (or deny)"
     unsure = doubts(ledger, sessions)
     if unsure:
-        return (
-            f"find out about {unsure[0].tool}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
-        )
+        return f"check the effect of {unsure[0].tool}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
     if ledger.budget is not None and ledger.calls_used >= ledger.budget:
-        return "the budget is spent: raise it in the policy, or end here"
+        return "the budget is spent: raise it in the policy, or end the task"
     if any(holder.alive for holder in sessions):
-        return "nothing; a session is at work"
+        return "nothing; a session is active"
     if context.store.ref(runs.name_of(ledger.task)) is not None:
-        return f"go on with the run: adjourn run --resume --task {ledger.task}"
+        return f"resume the run: adjourn run --resume --task {ledger.task}"
     if step := code.last_step(context.store, ledger):
         if not step.phase:
             return "nothing; the coding session is over"
-        return f"go on in your client: /code --resume   (at step {step.step}, {step.phase})"
+        return f"continue in your client: /code --resume   (at step {step.step}, {step.phase})"
     if ledger.checkpoint:
         return f"continue in any client: call aex.resume with the name {ledger.checkpoint}"
-    return "nothing to resume from yet: no checkpoint was made"
+    return "nothing to resume from: the task has no checkpoint yet"

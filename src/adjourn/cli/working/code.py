@@ -38,7 +38,7 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option(
     "--resume",
     is_flag=True,
-    help="Show the session that was interrupted here, and where it stands. Starts nothing.",
+    help="Show the session that was interrupted here, and its current step. Starts nothing.",
 )
 @click.option(
     "--strictness",

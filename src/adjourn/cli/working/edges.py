@@ -67,7 +67,7 @@ def proxy_() -> None:
 def hook() -> int:
     """Answer a client's hooks before it runs tools of its own.
 
-    Reads one call as JSON, as Claude Code gives it to a PreToolUse hook, and prints allow, deny or ask with the rule that says so.
+    Reads one call as JSON, as Claude Code gives it to a PreToolUse hook, and prints allow, deny or ask with the rule that decides.
     Calls are recorded, and count toward the same budget as those of a proxy.
 
     Exit codes: 0 answered, 2 refused because no answer could be given.

@@ -40,7 +40,7 @@ WATCH_SECONDS = 1.0
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Show only the last N events.")
 @click.option("--follow", is_flag=True, help="Follow new events until Ctrl-C.")
 @click.option("--full", is_flag=True, help="Do not cut long lines.")
-@click.option("--json", "as_json", is_flag=True, help="Print the stored events as they are, one a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the stored events unchanged, one per line.")
 @at_store
 def log(
     context: CommandContext, task: str, *, tail: int | None, follow: bool, full: bool, as_json: bool

@@ -64,13 +64,13 @@ def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:
 def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     """Print the status of a task, named by an id or a beginning of one, or else chosen as `current_task` does."""
     ledger = task_view.current_task(context, task).ledger
-    sitting = task_view.holders(context, ledger)
+    sessions = task_view.holders(context, ledger)
     if as_json:
         say_json(
-            task_view.task_json(context, ledger) | {"next": task_view.next_step(context, ledger, sitting)}
+            task_view.task_json(context, ledger) | {"next": task_view.next_step(context, ledger, sessions)}
         )
         return
-    unsure, waiting = task_view.doubts(ledger, sitting), task_view.questions(ledger, context.now)
+    unsure, waiting = task_view.doubts(ledger, sessions), task_view.questions(ledger, context.now)
     rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
     state = [f"{len(waiting)} waiting"] * bool(waiting) + [f"{len(unsure)} in doubt"] * bool(unsure)
     say(
@@ -79,7 +79,7 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     held = [
         f"{task_view.who(one.session)}, since {ago(one.session.since, context.now)}"
         + (f" ({how})" if (how := task_view.state(one)) else "")
-        for one in sitting
+        for one in sessions
     ]
     since = ledger.calls_used - ledger.calls_at_checkpoint
     point = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
@@ -99,4 +99,4 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
         ("waiting", f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, context.now)}")
         for one in waiting
     ]
-    say_facts(*rows, ("next", task_view.next_step(context, ledger, sitting)))
+    say_facts(*rows, ("next", task_view.next_step(context, ledger, sessions)))

@@ -44,7 +44,7 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
     elif not broken:
         say("no tasks yet")
     for name, error in broken:
-        complain(f"task {name} cannot be read: {error.message}", "`adjourn verify` tells more")
+        complain(f"task {name} cannot be read: {error.message}", "run `adjourn verify`")
     return 1 if broken else 0
 
 

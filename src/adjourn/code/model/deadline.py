@@ -32,7 +32,7 @@ class Deadline:
     def expired(self) -> bool:
         """Whether the deadline has passed. Raises `CancelledError` if the work was cancelled."""
         if self._cancelled is not None and self._cancelled():
-            raise CancelledError("the request was cancelled", "ask again")
+            raise CancelledError("the request was cancelled", "repeat the request")
         return self._ends_at is not None and time.monotonic() >= self._ends_at
 
     def remaining(self) -> float | None:

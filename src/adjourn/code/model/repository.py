@@ -13,7 +13,7 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host import make_folder, read_file, resolve_inside, write_file
 
 FOLDER = ".code-intel"
-_IGNORED = b"# Made by adjourn: what can be made anew, and what is one machine's.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"
+_IGNORED = b"# Written by adjourn: ignores what can be rebuilt and what belongs to one machine.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"
 _MAX_LINK = 4_096
 
 

@@ -1,4 +1,4 @@
-"""The last step of a coding session, as its chain tells it.
+"""The last step of a coding session, from the events of its task.
 
 Owns: reading the end of that chain. Must never: import the state of a session, for `adjourn status` starts with this.
 """

@@ -1,6 +1,6 @@
 """The procedure as one table: the payload, permitted tools, skip rule and instruction of each step.
 
-Owns: `STEPS`, the order (`following`), and the block that tells a client how to go on. Must never: change a session, or run anything.
+Owns: `STEPS`, the order (`following`), and the block that gives a client the next instruction. Must never: change a session, or run anything.
 """
 
 from __future__ import annotations

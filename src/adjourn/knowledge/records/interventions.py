@@ -313,7 +313,7 @@ def _timed_out(record: Tree, point: Tree, now: int) -> tuple[Tree, str]:
         return put(record, "resume point", {**point, "createdAt": now, "attempts": attempts + 1}), "retry"
     if action == "continue" and may_run_by_itself(record, point):
         return approved(record, point, "auto-approved", SYSTEM, now).record, "continue"
-    text = f"Not decided in time: {point['label'][:_MAX_LABEL]}. May it go on?"
+    text = f"Not decided in time: {point['label'][:_MAX_LABEL]}. May it continue?"
     raised = _raised(escalation_of(point), text, point["description"], [point["id"]], now)
     return with_blocking(record, put(record, "question", raised), now), "escalate"
 

@@ -127,9 +127,9 @@ def _values(word: ShellWord) -> Iterable[ShellWord]:
 
 
 def glob_matches(glob: str, part: str, *, hidden: bool = True) -> bool:
-    """Whether a pattern matches a name, in any case of letters; one that is too long to tell may."""
+    """Whether a pattern matches a name, in any case of letters; one that is too long to check may."""
     if len(glob) > _MAX_GLOB:
-        return True  # it may, and takes long to tell
+        return True  # it may, and checking takes long
     glob, part = glob.casefold(), part.casefold()
     return fnmatch.fnmatchcase(part, glob) and (hidden or part[:1] != "." or glob[:1] in (".", "["))
 

@@ -8,7 +8,6 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.builder import NO_REPORT, AgentReport, report_of
     from adjourn.checkpoints.checkpoint import (
         MAX_DESCRIPTION,
         TaskCheckpoint,
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.page import MAX_PAGE_BYTES
     from adjourn.checkpoints.page_files import FoundPage
     from adjourn.checkpoints.parser import parse
+    from adjourn.checkpoints.plans import plan_summary
+    from adjourn.checkpoints.report import NO_REPORT, AgentReport, report_of
     from adjourn.checkpoints.save import (
         close_session,
         save_checkpoint,
@@ -58,6 +59,7 @@ __all__ = [
     "find",
     "known_to",
     "parse",
+    "plan_summary",
     "report_of",
     "save_checkpoint",
     "save_task_checkpoint",
@@ -70,7 +72,6 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "builder": ("AgentReport", "NO_REPORT", "report_of"),
             "checkpoint": (
                 "MAX_DESCRIPTION",
                 "TaskCheckpoint",
@@ -89,6 +90,8 @@ if not TYPE_CHECKING:
             "page": ("MAX_PAGE_BYTES",),
             "page_files": ("FoundPage",),
             "parser": ("parse",),
+            "plans": ("plan_summary",),
+            "report": ("AgentReport", "NO_REPORT", "report_of"),
             "save": ("close_session", "save_checkpoint", "save_task_checkpoint", "task_checkpoint_name"),
             "shapes": ("AUDITED", "audit_entry", "shown_size"),
             "triggers": ("GuardedSession",),

@@ -1,67 +1,61 @@
-"""Composing a checkpoint's page from the agent's report, the page before, the Continuation Record and the history.
+"""Composing a checkpoint's page from what was stated, the page before, the Continuation Record and the history.
 
-Each part comes from the first source that has it: the agent's report; the page before, if a person edited it; the task's
-Continuation Record; the page before; the history. Lines that are derived from the history are named in the page's machine data
-(`derived`; `instead`: the resumption point that a derived one replaces), so that the next page derives them again.
+Each part comes from the first source that has it: the report of now; what a person edited on the page before; what was stated on
+earlier pages; the task's Continuation Record; the page before; the history. So a page that nobody asked for, such as the one at the
+end of a session, replaces nothing that an agent or a person stated. The machine data says what the next page must know:
 
-Owns: that order, and the derived lines. Must never: read a file or a clock.
+    derived    digests of the lines that come from the history or the record: the next page derives them again.
+               `instead` is the resumption point that a derived one replaces
+    stated     when an agent or a person stated each part, in milliseconds
+    sections   the digest of each part, to detect those that a person edits
+    omitted    how many items of a list were left out
+
+Owns: that order, the derived lines, saying what was left out. Must never: read a file or a clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.checkpoints.page import MINUTE, Artifact, ChecklistItem, Page
+from adjourn.checkpoints.report import (
+    NO_REPORT,
+    PARTS,
+    AgentReport,
+    RecordedReport,
+    ReportedArtifact,
+    ReportedStep,
+    mark,
+    members_of,
+    of_record,
+    section_marks,
+    stated_parts,
+    statements_of,
+)
+from adjourn.checkpoints.report import redacted_text as _clean
 from adjourn.errors import InvalidError
-from adjourn.log import digest, milliseconds
+from adjourn.log import milliseconds
 from adjourn.tasks import Ledger
-from adjourn.text import clean, fit_text, without_secrets
+from adjourn.text import fit_text
 
-MAX_MISSION, MAX_TEXT = 50_000, 4000
+MAX_MISSION = 50_000
 MAX_ITEMS = 200
-MAX_ACTIONS = 20
 MAX_DOUBTS = 5
 SHOWN = 200
 MAX_NAME = 60
-_AUTHORITY = frozenset(("approved", "auto-approved"))
-
-
-class ReportedStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One line of the checklist, in an agent's report."""
-
-    text: str
-    status: str = "pending"
-    note: str = ""
-
-
-class ReportedArtifact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file that was produced, in an agent's report."""
-
-    path: str
-    note: str = ""
-
-
-class AgentReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An agent's or a person's report on the work. A part that is left out stays as it was on the page before."""
-
-    mission: str | UnsetType = UNSET
-    progress: tuple[ReportedStep, ...] | UnsetType = UNSET
-    current_state: tuple[str, ...] | UnsetType = UNSET
-    open_questions: tuple[str, ...] | UnsetType = UNSET
-    artifacts: tuple[ReportedArtifact, ...] | UnsetType = UNSET
-    resumption_point: str | UnsetType = UNSET
-
-
-NO_REPORT = AgentReport()
+REQUESTED = frozenset(("agent", "person"))
+"""Triggers of checkpoints whose description is what somebody states now."""
+_T = TypeVar("_T")
 
 
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the history says. `at` is in milliseconds, `began` the time stamp of the session's start, `budget` a number of calls,
-    `last` the last call's tool and arguments, `failed` what went wrong before this checkpoint, `produced` are paths.
+    `last` the last call's tool and arguments, `failed` what went wrong before this checkpoint, `produced` are paths,
+    `produced_more` is the number of further ones.
     """
 
     ledger: Ledger
@@ -72,20 +66,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     last: tuple[str, str] | None = None
     failed: str = ""
     produced: Sequence[str] = ()
-
-
-def report_of(page: Page) -> AgentReport:
-    """A page as a report."""
-    return AgentReport(
-        mission=page.mission,
-        progress=tuple(
-            ReportedStep(text=one.text, status=one.status, note=one.note) for one in page.progress
-        ),
-        current_state=page.current_state,
-        open_questions=page.open_questions,
-        artifacts=tuple(ReportedArtifact(path=one.path, note=one.note) for one in page.artifacts),
-        resumption_point=page.resumption_point,
-    )
+    produced_more: int = 0
 
 
 def compose(
@@ -94,121 +75,189 @@ def compose(
     *,
     description: str = "",
     before: Page | None = None,
-    edited: bool = False,
+    edits: AgentReport = NO_REPORT,
     record: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] = {},
     by: str = "",
 ) -> Page:
-    """Compose the page of a checkpoint. `description` serves as the resumption point if `said` has none.
+    """Compose the page of a checkpoint. `description` serves as the resumption point where nobody stated one.
 
-    `before` is the page that this one follows, `edited` whether a person edited it, `record` the task's Continuation Record,
-    `machine` the machine data, `by` who reports, "" for unknown.
+    `before` is the page that this one follows, `edits` what a person changed on it (`edits_of`), `record` the task's Continuation
+    Record, `machine` the machine data, `by` who reports, "" for unknown.
     """
-    sources = _Sources(said, before, edited=edited, record=record)
+    sources = _Sources(said, before, edits=edits, record=record)
     ledger = happened.ledger
     derived: dict[str, Any] = {}
-    mission = sources.text("mission") or ledger.goal or f"Task {ledger.task}"
-    mission = _clean(mission, limit=MAX_MISSION) or f"Task {ledger.task}"
-    if not sources.text("mission"):
-        derived["mission"] = _mark(mission)
-    progress = sources.progress()
+    named = sources.text("mission")
+    mission = _clean(named or ledger.goal, limit=MAX_MISSION) or f"Task {ledger.task}"
+    if not named:
+        derived["mission"] = mark(mission)
+    steps = sources.steps()
+    progress, omitted = _progress(steps.items, steps.omitted)
     if not progress:
         progress = (ChecklistItem(text=mission, status="in_progress", note="in progress"),)
-        derived["progress"] = [_mark(mission)]
-    state = _texts(sources.texts("current_state"))
-    found = [line for line in _texts(_state_lines(happened)) if line not in state]
-    derived["currentState"] = [_mark(line) for line in found]
-    artifacts = _artifacts(sources, happened.produced)
-    stated = _clean(_opt(said.resumption_point) or description or sources.text("resumption_point"))
-    resumption = stated
+        derived["progress"] = [mark(mission)]
+    elif omitted:
+        over = any(item.status == "done" for item in progress)  # done items are left out first
+        progress = (*progress, ChecklistItem(text=_more(omitted), status="done" if over else "pending"))
+        derived["progress"] = [mark(_more(omitted))]
+    state = _lines(
+        sources.texts("current_state"), (*sources.recorded("current_state"), *_state_lines(happened))
+    )
+    questions = _lines(sources.texts("open_questions"), sources.recorded("open_questions"))
+    derived["currentState"], derived["openQuestions"] = state.derived, questions.derived
+    artifacts = _artifacts(sources, happened)
+    derived["artifacts"] = artifacts.derived
+    point = sources.point(description, asked=happened.trigger in REQUESTED)
+    resumption = stated = _clean(point.text)
     if happened.failed or not stated:
         resumption = _clean(_next_step(happened, progress, stated))
-        derived["resumptionPoint"] = _mark(resumption)
+        derived["resumptionPoint"] = mark(resumption)
         derived["instead"] = stated
     remaining = ledger.remaining(happened.budget)
-    return Page(
+    page = Page(
         time=happened.at // MINUTE * MINUTE,
         mission=mission,
         progress=progress,
-        current_state=(*state, *found),
-        open_questions=_texts(sources.texts("open_questions")),
-        artifacts=artifacts,
+        current_state=state.items,
+        open_questions=questions.items,
+        artifacts=artifacts.items,
         resumption_point=resumption,
         iterations_used=ledger.calls_used,
         budget_remaining=UNSET if remaining is None else remaining,
         duration=_minutes(happened.began or ledger.opened, happened.at),
         others=before.others if before is not None else (),
         by=_clean(by, one_line=True, limit=MAX_NAME) or (before.by if before is not None else ""),
-        machine={**machine, "derived": {name: value for name, value in derived.items() if value}},
     )
+    omissions = {
+        "progress": omitted,
+        "current_state": state.omitted,
+        "open_questions": questions.omitted,
+        "artifacts": artifacts.omitted,
+    }
+    known: dict[str, Any] = {
+        "omitted": {name: count for name, count in omissions.items() if count},
+        "sections": section_marks(page),
+        "stated": sources.stated(happened.at, also={"resumption_point"} if point.is_stated else set()),
+    }
+    return msgspec.structs.replace(
+        page,
+        machine={
+            **machine,
+            "derived": {name: value for name, value in derived.items() if value},
+            **{name: value for name, value in known.items() if value},
+        },
+    )
+
+
+class _Items(NamedTuple, Generic[_T]):
+    """The items of a part, the digests of those that are derived, and how many were left out."""
+
+    items: tuple[_T, ...]
+    derived: list[str]
+    omitted: int = 0
+
+
+class _Point(NamedTuple):
+    """A resumption point, and whether somebody states it with this checkpoint."""
+
+    text: str
+    is_stated: bool = False
 
 
 class _Sources:
     """The sources of a page's parts, in their order."""
 
     def __init__(
-        self, said: AgentReport, before: Page | None, *, edited: bool, record: Mapping[str, Any] | None
+        self,
+        said: AgentReport,
+        before: Page | None,
+        *,
+        edits: AgentReport,
+        record: Mapping[str, Any] | None,
     ) -> None:
-        self._said = said
-        self._before = before
-        known = before.machine if before is not None and isinstance(before.machine, dict) else {}
-        named = known.get("derived")
-        self._derived: dict[str, Any] = named if isinstance(named, dict) else {}
-        recorded = _of_record(record) if record else NO_REPORT
-        kept = self._kept()
-        self._order = (said, kept, recorded) if edited else (said, recorded, kept)
+        self._said, self._edits = said, edits
+        self._kept = statements_of(before) if before is not None else NO_REPORT
+        self._record = of_record(record) if record else RecordedReport(NO_REPORT)
+        self._stated_at = _counts(before, "stated")
+        self._omitted = _counts(before, "omitted")
+        stated = {name: getattr(self._kept, name) for name in self._stated_at if name in PARTS}
+        self._order = (said, edits, AgentReport(**stated), self._record.report, self._kept)
 
-    def _kept(self) -> AgentReport:
-        """The page before as a report, without derived lines."""
-        before = self._before
-        if before is None:
-            return NO_REPORT
-        report = report_of(before)
-        return msgspec.structs.replace(
-            report,
-            mission=UNSET if _mark(before.mission) == self._derived.get("mission") else before.mission,
-            progress=tuple(
-                one for one in report.progress or () if _mark(one.text) not in self._lines("progress")
-            ),
-            current_state=self._without("currentState", before.current_state),
-            open_questions=self._without("openQuestions", before.open_questions),
-            resumption_point=str(self._derived.get("instead", ""))
-            if _mark(before.resumption_point) == self._derived.get("resumptionPoint")
-            else before.resumption_point,
-        )
-
-    def _lines(self, name: str) -> list[Any]:
-        lines = self._derived.get(name)
-        return lines if isinstance(lines, list) else []
-
-    def _without(self, name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(text for text in texts if _mark(text) not in self._lines(name))
+    def stated(self, at: int, also: set[str]) -> dict[str, int]:
+        """When each part was stated: now, or earlier."""
+        now = stated_parts(self._said) | stated_parts(self._edits) | also
+        return {
+            name: at if name in now else self._stated_at[name]
+            for name in PARTS
+            if name in now or name in self._stated_at
+        }
 
     def text(self, name: str) -> str:
         return next((value for source in self._order if (value := _opt(getattr(source, name)))), "")
 
-    def texts(self, name: str) -> tuple[str, ...]:
-        if getattr(self._said, name) is not UNSET:
-            return tuple(getattr(self._said, name))
-        return next((value for source in self._order if (value := getattr(source, name) or ())), ())
+    def point(self, description: str, *, asked: bool) -> _Point:
+        """The resumption point. A description counts as one: a new one that was `asked` for before older statements, any other where
+        nobody stated one.
+        """
+        kept, recorded = _opt(self._kept.resumption_point), _opt(self._record.report.resumption_point)
+        stated_at = self._stated_at.get("resumption_point", 0)
+        newer = recorded if self._record.at > stated_at else ""
+        if text := _opt(self._said.resumption_point) or _opt(self._edits.resumption_point):
+            return _Point(text)
+        if asked and description:
+            return _Point(description, is_stated=True)
+        return _Point(newer or (kept if stated_at else "") or recorded or description or kept)
 
-    def progress(self) -> tuple[ChecklistItem, ...]:
-        steps = next((value for source in self._order if (value := source.progress or ())), ())
-        found = [
-            _progress(text, step.status, _clean(step.note, one_line=True))
-            for step in steps[:MAX_ITEMS]
-            if (text := _clean(step.text))
-        ]
-        return tuple(found)
+    def texts(self, name: str) -> _Items[str]:
+        """What was stated of a list of texts; what the record has is derived."""
+        for source in (self._said, self._edits):
+            if (texts := getattr(source, name)) is not UNSET:
+                return _Items(tuple(texts), [], self._carried(name) if source is self._edits else 0)
+        return _Items(getattr(self._kept, name) or (), [], self._carried(name))
 
-    @property
-    def products(self) -> list[ReportedArtifact]:
-        return [
-            one for source in (*reversed(self._order[1:]), self._said) for one in (source.artifacts or ())
-        ]
+    def recorded(self, name: str) -> tuple[str, ...]:
+        return getattr(self._record.report, name) or ()
+
+    def steps(self) -> _Items[ReportedStep]:
+        source = next((one for one in self._order if one.progress), NO_REPORT)
+        carried = {id(self._said): 0, id(self._record.report): self._record.omitted}
+        return _Items(source.progress or (), [], carried.get(id(source), self._carried("progress")))
+
+    def products(self) -> _Items[ReportedArtifact]:
+        """Every file that any source names; the latest note counts."""
+        kept = self._kept if self._edits.artifacts is UNSET else self._edits
+        sources = (self._record.report, kept, self._said)
+        named = tuple(one for source in sources for one in (source.artifacts or ()))
+        return _Items(named, [], self._carried("artifacts"))
+
+    def _carried(self, name: str) -> int:
+        """How many items were left out of the page before."""
+        return self._omitted.get(name, 0)
 
 
-def _progress(text: str, status: str, note: str) -> ChecklistItem:
+def _counts(page: Page | None, name: str) -> dict[str, int]:
+    found = members_of(page, name) if page is not None else {}
+    return {key: value for key, value in found.items() if type(value) is int and 0 < value < 2**53}
+
+
+def _progress(steps: Sequence[ReportedStep], omitted: int) -> tuple[tuple[ChecklistItem, ...], int]:
+    """The checklist, and how many items it leaves out: those done first, then the last."""
+    if len(steps) > MAX_ITEMS:
+        todo = [at for at, step in enumerate(steps) if step.status != "done"][:MAX_ITEMS]
+        done = [at for at, step in enumerate(steps) if step.status == "done"]
+        shown = sorted([*todo, *done[len(todo) - MAX_ITEMS :]] if len(todo) < MAX_ITEMS else todo)
+        omitted += len(steps) - len(shown)
+        steps = [steps[at] for at in shown]
+    items = [
+        _step(text, step.status, _clean(step.note, one_line=True))
+        for step in steps
+        if (text := _clean(step.text))
+    ]
+    return tuple(items), omitted
+
+
+def _step(text: str, status: str, note: str) -> ChecklistItem:
     if status == "done":
         return ChecklistItem(text=text, status="done", note="" if note.startswith("in progress") else note)
     if status == "in_progress" or note.startswith("in progress"):
@@ -217,53 +266,34 @@ def _progress(text: str, status: str, note: str) -> ChecklistItem:
     return ChecklistItem(text=text, status="pending", note=note)
 
 
-def _of_record(record: Mapping[str, Any]) -> AgentReport:
-    """A Continuation Record as a report."""
-    task = record["task"]
-    actions = record["executionSummary"]["actions"][-MAX_ACTIONS:]
-    steps = [
-        ReportedStep(
-            text=one["description"],
-            status="done" if one["outcome"] == "success" else "pending",
-            note="" if one["outcome"] == "success" else one["outcome"],
-        )
-        for one in actions
-    ]
-    over = "done" if task["status"] == "completed" else "pending"
-    steps += [ReportedStep(text=criterion, status=over) for criterion in task["successCriteria"]]
-    points = [
-        point
-        for point in record["resumePoints"]
-        if point["approvalStatus"] in _AUTHORITY and "consumedAt" not in point
-    ]
-    effects = [effect for effect in record["toolEffects"] if effect.get("status", "completed") == "completed"]
-    paths = [text for effect in effects for text in effect["sideEffects"] if _looks_like_path(text)]
-    return AgentReport(
-        mission=task["goal"],
-        progress=tuple(steps),
-        current_state=tuple(
-            f"Blocked: {one['description']}" for one in record["blockers"] if one["status"] == "active"
-        ),
-        open_questions=tuple(
-            one["question"] for one in record["questionsForUser"] if one["status"] == "open"
-        ),
-        artifacts=tuple(ReportedArtifact(path=path) for path in paths),
-        resumption_point="; ".join(points[0]["nextSteps"]) if points else UNSET,
-    )
+def _lines(stated: _Items[str], derived: Iterable[str]) -> _Items[str]:
+    """A list of texts: what was stated, how much of it is left out, and the derived lines."""
+    lines = _cleaned(stated.items[:MAX_ITEMS])
+    omitted = stated.omitted + max(0, len(stated.items) - MAX_ITEMS)
+    found = list(derived)
+    more = [_more(omitted)] if omitted else []
+    if len(found) > MAX_ITEMS:
+        found = [*found[:MAX_ITEMS], _more(len(found) - MAX_ITEMS)]
+    added = [line for line in _cleaned([*more, *found]) if line not in lines]
+    return _Items((*lines, *added), [mark(line) for line in added], omitted)
 
 
-def _looks_like_path(text: str) -> bool:
-    return " " not in text and "://" not in text and ("/" in text or "." in text)
+def _more(count: int) -> str:
+    return f"… and {count:,} more"
 
 
-def _artifacts(sources: _Sources, produced: Iterable[str]) -> tuple[Artifact, ...]:
-    """Every file that was ever produced, each once, with its latest note."""
+def _artifacts(sources: _Sources, happened: TaskFacts) -> _Items[Artifact]:
+    """The files that were ever produced, each once, with its latest note; of too many the newest."""
+    named = sources.products()
     found: dict[str, str] = {}
-    for one in (*sources.products, *(ReportedArtifact(path=path) for path in produced)):
+    for one in (*named.items, *(ReportedArtifact(path=path) for path in happened.produced)):
         if path := _clean(one.path, one_line=True):
             found[path] = _clean(one.note, one_line=True) or found.get(path, "")
-    kept = list(found.items())[-MAX_ITEMS:]
-    return tuple(Artifact(path=path, note=note) for path, note in kept)
+    omitted = named.omitted + happened.produced_more + max(0, len(found) - MAX_ITEMS)
+    shown = [Artifact(path=path, note=note) for path, note in list(found.items())[-MAX_ITEMS:]]
+    if not omitted:
+        return _Items(tuple(shown), [])
+    return _Items((*shown, Artifact(path=_more(omitted))), [mark(_more(omitted))], omitted)
 
 
 def _state_lines(happened: TaskFacts) -> Iterable[str]:
@@ -294,26 +324,12 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     return f"Go on with: {todo}" if todo else "Look over what was done, and finish"
 
 
-def _mark(text: str) -> str:
-    """The digest by which a derived line is known. The line itself would change with a search and replace over the page."""
-    return digest(text.encode())[:16]
-
-
 def _opt(value: str | UnsetType) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _texts(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for one in list(texts)[:MAX_ITEMS] if (text := _clean(one))))
-
-
-def _clean(text: str, *, one_line: bool = False, limit: int = MAX_TEXT) -> str:
-    """The text without secrets and control characters, cut at `limit` characters."""
-    text = without_secrets(clean(text))
-    if one_line:
-        text = " ".join(text.split())
-    text = text.strip()
-    return fit_text(text, limit, trim=True)
+def _cleaned(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for one in texts if (text := _clean(one))))
 
 
 def _minutes(began: str, at: int) -> int:

@@ -57,12 +57,14 @@ def create(
     trigger: str = "agent",
     session: Session | None = None,
     by: Actor = SYSTEM,
+    report: bytes = b"",
 ) -> TaskCheckpoint:
     """Create a signed, durable checkpoint of a task as it is now. An earlier checkpoint of that name stays in the chain.
 
     `name` must not look like a secret; secrets in `description`, of at most `MAX_DESCRIPTION` characters, are replaced.
     `trigger` says why the checkpoint is made, `by` who asks for it where no session does. `session` is the session that asks:
-    it must still hold the task (`HeldError`). Raises `InvalidError`, `NotFoundError` for a task without events, `StoreError`.
+    it must still hold the task (`HeldError`). `report` is the document of what was stated of the work until now (`plans`); the one
+    before stays where there is none. Raises `InvalidError`, `NotFoundError` for a task without events, `StoreError`.
     """
     if without_secrets(check_name(name)) != name:
         raise InvalidError(f"the name {without_secrets(name)} looks like a secret", "choose another name")
@@ -83,7 +85,10 @@ def create(
             )
         if session is not None:
             session.check_held(ledger)
-        documents[:] = [encode_document(document_of(ledger, name, description, known))]
+        documents[:] = [
+            encode_document(document_of(ledger, name, description, known)),
+            *([report] if report else []),
+        ]
         head = SignedHead(
             after=ledger.hash,
             document=digest(documents[0]),
@@ -101,6 +106,7 @@ def create(
             name=name,
             previous=_previous(task.store, name),
             record=known.record,
+            report=digest(report) if report else ledger.report,
             root=head.root,
             signature=sign(private, head),
             trigger=trigger,

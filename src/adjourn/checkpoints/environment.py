@@ -39,12 +39,14 @@ _OURS = ("tmp/checkpoint", ".aex/")
 
 class RecentWork(NamedTuple):
     """What a task's last events say: when the session began (a time stamp, "" for unknown), the last call as its tool and
-    arguments, and the files that calls wrote, relative to the workspace.
+    arguments, the files that calls wrote, relative to the workspace, how many further ones, and the positions of checkpoints.
     """
 
     began: str
     last: tuple[str, str] | None
     produced: list[str]
+    produced_more: int
+    checkpoints: list[int]
 
 
 def recent(task: Task, root: str, *, since: int) -> RecentWork:
@@ -54,6 +56,7 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
     `MAX_PRODUCED`. Raises `IntegrityError` for a history that was changed.
     """
     began, last = "", None
+    checkpoints: list[int] = []
     produced: dict[str, None] = {}
     ledger = task.ledger
     sessions = list(ledger.sessions.values())  # a copy: other threads add and remove sessions
@@ -65,9 +68,12 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
             last = (data.tool, data.arguments)
             if event.seq > since and data.arguments:
                 produced |= dict.fromkeys(_written(data.arguments, root, event.timestamp))
+        elif isinstance(data, kinds.CheckpointCreated):
+            checkpoints.append(event.seq)
     if not began:
         began = max((session.since for session in sessions), default="")
-    return RecentWork(began, last, list(produced)[-MAX_PRODUCED:])
+    more = max(0, len(produced) - MAX_PRODUCED)
+    return RecentWork(began, last, list(produced)[-MAX_PRODUCED:], more, checkpoints)
 
 
 def _events(task: Task, start: int) -> Iterator[Event]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -123,12 +123,26 @@ def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -
         known = pages.get(found.id)
         if known is None or (found.is_active and not known.is_active):
             pages[found.id] = found
-    newest = sorted(pages.values(), key=lambda one: (one.at, one.seq, one.is_active), reverse=True)
-    return Search(newest, broken)
+    return Search(in_order(pages.values()), broken)
+
+
+def in_order(pages: Iterable[FoundPage]) -> list[FoundPage]:
+    """The pages, newest first: those of one task by their position in its chain, others by time.
+
+    Clocks are set back, people rename files and edit times; a position stays.
+    """
+    reached: dict[str, int] = {}
+    keyed: list[tuple[int, int, bool, FoundPage]] = []
+    for page in sorted(pages, key=lambda one: one.seq):
+        at = max(page.at, reached.get(page.task, page.at)) if page.seq >= 0 else page.at
+        if page.seq >= 0:
+            reached[page.task] = at
+        keyed.append((at, page.seq, page.is_active, page))
+    return [page for *_, page in sorted(keyed, key=lambda one: one[:3], reverse=True)]
 
 
 def find_active(root: str, task: str = "") -> FoundPage | None:
-    """The newest page that can be read, by the time and position it states; None when there is none."""
+    """The newest page that can be read (`in_order`); None when there is none."""
     return search(root, task=task).newest
 
 
@@ -138,16 +152,19 @@ def by_id(root: str, checkpoint: str) -> FoundPage | None:
 
 
 class PageSummary(NamedTuple):
-    """The newest page as the next session reads it: its text without the machine data, and notes about it."""
+    """The newest page as the next session reads it: its text without the machine data, notes about it, and its position (-1 for
+    unknown).
+    """
 
     text: str
     notes: list[str]
+    seq: int = -1
 
 
 def page_summary(root: str, task: str, now: int) -> PageSummary | None:
     """The newest readable page of a task for the next session; None when there is none. `now` is in milliseconds."""
     found = search(root, task=task)
-    notes = [f"{path} cannot be read ({reason})" for path, reason in found.broken[:MAX_BROKEN]]
+    notes = broken_notes(found.broken)
     newest = found.newest
     if newest is None:
         return PageSummary("", notes) if notes else None
@@ -159,7 +176,14 @@ def page_summary(root: str, task: str, now: int) -> PageSummary | None:
         notes.append("the page is older than 24 hours: check files and services before you continue")
     notes += file_changes(root, newest.machine.get("artifacts"))
     notes += commit_change(root, newest.machine.get("commit"))
-    return PageSummary(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes)
+    return PageSummary(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes, newest.seq)
+
+
+def broken_notes(broken: Sequence[tuple[str, str]]) -> list[str]:
+    """A note on each file that cannot be read: the first `MAX_BROKEN`, and how many more there are."""
+    notes = [f"{path} cannot be read ({reason})" for path, reason in broken[:MAX_BROKEN]]
+    more = len(broken) - MAX_BROKEN
+    return [*notes, f"{more:,} more page{'s' * (more > 1)} cannot be read"] if more > 0 else notes
 
 
 def _is_of_another(text: str, task: str) -> bool:
@@ -203,13 +227,15 @@ def _found(path: str, text: str, reading: PageReading) -> FoundPage:
 
 
 def names_in(path: str, *, archived: bool = False) -> list[str]:
-    """The names in a folder that pages (or with `archived`, archived pages) have, newest first, at most `MAX_PAGES`."""
+    """The names in a folder that pages (or with `archived`, archived pages) have: active ones first, at most `MAX_PAGES`."""
     pattern = _ARCHIVED if archived else _NAME
     try:
         names = [name for name in os.listdir(path) if pattern.fullmatch(name)]
     except OSError:
         return []
-    return sorted(names, reverse=True)[:MAX_PAGES]
+    return sorted(names, key=lambda name: (name.startswith("checkpoint-active"), name), reverse=True)[
+        :MAX_PAGES
+    ]
 
 
 def _read_text(path: str) -> str:

@@ -20,15 +20,17 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from adjourn.checkpoints.builder import NO_REPORT, AgentReport, TaskFacts, compose
+from adjourn.checkpoints import plans
+from adjourn.checkpoints.builder import TaskFacts, compose
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
-from adjourn.checkpoints.environment import current_commit, file_digests, recent
+from adjourn.checkpoints.environment import RecentWork, current_commit, file_digests, recent
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, Page, render
 from adjourn.checkpoints.page_files import (
     ACTIVE,
     FOLDER,
     FoundPage,
     changing,
+    in_order,
     is_automatic,
     names_in,
     numbered,
@@ -38,6 +40,7 @@ from adjourn.checkpoints.page_files import (
     stem_of,
     word,
 )
+from adjourn.checkpoints.report import NO_REPORT, AgentReport, edits_of
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host import create_file, make_folder, sync_folder
 from adjourn.knowledge.records import record_of
@@ -73,7 +76,8 @@ def write(
 ) -> WrittenPage:
     """Write the page of a checkpoint that was just made, as the active page.
 
-    `budget` counts calls, `began` is the session's time stamp, `failed` says what failed. `base` replaces the active page as the
+    It continues the newest page of the task; what a person edited stays, and the notes say what was taken over from where.
+    `budget` counts calls, `began` is the session's time stamp, `failed` says what failed. `base` replaces the newest page as the
     one that this page continues, `more` is further machine data, `label` names the page once it is superseded. Raises
     `AdjournError`; the checkpoint stays in the store.
     """
@@ -86,11 +90,16 @@ def write(
         newest = place.newest
         if newest is not None and newest.task == task.id and newest.seq > made.event.seq:
             return WrittenPage(newest.path, notes)  # another process has written a later page
-        before = base or place.newest
-        if before is not None and before.reading.edited:
-            notes.append(f"{before.path} was edited since it was written; the edited text was taken over")
         at = milliseconds(made.event.timestamp)
-        work = recent(task, root, since=before.seq if before is not None and before.task == task.id else -1)
+        known = base or newest
+        work = recent(task, root, since=known.seq if known is not None and known.task == task.id else -1)
+        continued = _continued(place, task, root, made, work)
+        if base is not None:
+            continued = Continued(
+                base, continued.edits if failed else edits_of(base.page, edited=base.reading.edited), []
+            )
+        before = continued.page
+        notes += continued.notes
         ledger = _as_it_is(task)
         happened = TaskFacts(
             ledger=ledger,
@@ -101,6 +110,7 @@ def write(
             last=work.last,
             failed=failed,
             produced=work.produced,
+            produced_more=work.produced_more,
         )
         machine = {
             "id": made.hash,
@@ -111,7 +121,7 @@ def write(
             "trigger": made.data.trigger,
             "used": ledger.calls_used,
             **({"budget": budget} if budget is not None else {}),
-            **({"parent": place.newest.id} if place.newest is not None else {}),
+            **({"parent": continued.page.id} if continued.page is not None and base is None else {}),
             **({"label": slug(label)} if label else {}),
             **({"commit": at_commit} if (at_commit := current_commit(root)) else {}),
             **(more or {}),
@@ -120,8 +130,8 @@ def write(
             happened,
             said,
             description=made.data.description,
-            before=before.page if before is not None else None,
-            edited=before is not None and before.reading.edited,
+            before=before.page if before is not None else plans.page_of(task, at),
+            edits=continued.edits,
             record=record_of(task.store, task.id),
             machine=machine,
             by=_whose(made.event.by),
@@ -135,6 +145,41 @@ def write(
         place.replace(data)
         _forget_automatic(path, root, task.id)
     return WrittenPage(f"{FOLDER}/{place.target}", notes)
+
+
+class Continued(NamedTuple):
+    """The page that a new page continues (None for none), what a person edited, and notes on both."""
+
+    page: FoundPage | None
+    edits: AgentReport
+    notes: list[str]
+
+
+def _continued(place: _Place, task: Task, root: str, made: TaskCheckpoint, work: RecentWork) -> Continued:
+    """What the page of a checkpoint continues: the active page; where that cannot be read or is older than the checkpoint before,
+    the newest page of the task.
+    """
+    newest, notes = place.newest, []
+    due = max((seq for seq in work.checkpoints if seq < made.event.seq), default=-1)
+    if newest is None or -1 < newest.seq < due or place.broken:
+        others = [page for page in search(root, task=task.id).pages if page.task == task.id]
+        newest = in_order([*others, *([newest] if newest is not None else [])])[0] if others else newest
+        if newest is None:
+            kept = "its last report, which the store has" if task.ledger.report else "the history"
+            if place.broken or due >= 0:
+                notes.append(f"no page of task {task.id} can be read; the page was made from {kept}")
+        elif place.newest is None or newest.id != place.newest.id:
+            why = place.broken or ("is older" if place.newest is not None else "is not there")
+            notes.append(f"the active page {why}; {newest.path} of event {newest.seq} was continued")
+        elif newest.seq < due:
+            notes.append(f"{newest.path} is of event {newest.seq}: the checkpoint of event {due} has no page")
+    edited = next((one for one in place.found if one.reading.edited or one.page.machine is UNSET), None)
+    if edited is None:
+        edited = newest if newest is not None and newest.reading.edited else None
+    if edited is None:
+        return Continued(newest, NO_REPORT, notes)
+    notes.append(f"{edited.path} was edited since it was written; the edited text was taken over")
+    return Continued(newest, edits_of(edited.page, edited=edited.reading.edited), notes)
 
 
 def _whose(by: Actor) -> str:
@@ -183,7 +228,8 @@ class _Place:
     def __init__(self, root: str, path: str, task: str, lives: Callable[[str], bool]) -> None:
         self._path = path
         self.notes: list[str] = []
-        self.newest: FoundPage | None = None
+        self.broken = ""
+        """Why an active page cannot be read."""
         self.target = ACTIVE
         own = f"checkpoint-active-{task}.md"
         self._old: dict[str, FoundPage | None] = {}
@@ -219,15 +265,24 @@ class _Place:
         except NotFoundError:
             return ""
         except AdjournError as error:
-            self.notes.append(f"{error.message}; it was put aside")
+            aside = self._dated(name, None)
+            self.notes.append(f"{error.message}; it was put aside as {FOLDER}/{aside}")
+            self.broken = "cannot be read"
             self._old[name] = None
             return ""
         if found.task not in ("", task):
             return found.task
         self._old[name] = found
-        if self.newest is None or (found.at, found.seq) > (self.newest.at, self.newest.seq):
-            self.newest = found
         return ""
+
+    @property
+    def found(self) -> list[FoundPage]:
+        """The readable active pages of the task, newest first."""
+        return in_order(found for found in self._old.values() if found is not None)
+
+    @property
+    def newest(self) -> FoundPage | None:
+        return next(iter(self.found), None)
 
     def replace(self, data: bytes) -> None:
         """Write the new page and give earlier ones their dated names, in the order of the module's docstring."""

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import folder, page_writer
-from adjourn.checkpoints.builder import NO_REPORT, AgentReport
+from adjourn.checkpoints import folder, page_writer, plans
+from adjourn.checkpoints.builder import REQUESTED
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
 from adjourn.checkpoints.histories import remove_temporaries, share_histories
 from adjourn.checkpoints.page_files import is_automatic
+from adjourn.checkpoints.report import NO_REPORT, AgentReport
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import MAX_NAME
 from adjourn.knowledge.records import record_of
@@ -51,7 +52,8 @@ def save_checkpoint(
     began: str = "",
 ) -> SavedCheckpoint:
     """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is a time stamp. Raises `AdjournError`."""
-    made = create(task, name, description=description, trigger=trigger, session=session, by=by)
+    report = plans.next_report(task, said, description if trigger in REQUESTED else "")
+    made = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
     path = folder.write(task.store, made, root)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)

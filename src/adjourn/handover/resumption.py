@@ -15,7 +15,7 @@ from adjourn.checkpoints import (
     document,
     folder,
     folder_verification,
-    page_files,
+    plan_summary,
     trusted_signer,
 )
 from adjourn.clients import ClientContext
@@ -66,7 +66,7 @@ class Handover(NamedTuple):
             self.checkpoint,
             budget=self.budget,
             more=more,
-            page=page_files.page_summary(self.root, task.id, now),
+            page=plan_summary(task, self.root, now),
             brief=partial(record_brief, task.store, self.checkpoint, now),
         )
 

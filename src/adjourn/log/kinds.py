@@ -24,7 +24,7 @@ EXACT = frozenset(
     (
         "after", "agent", "answer", "approval", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
         "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "params", "phase",
-        "policy", "previous", "record", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
+        "policy", "previous", "record", "report", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
         "who",
     )
 )  # fmt: skip
@@ -282,7 +282,10 @@ class UsageReported(Data, frozen=True, kw_only=True):
 
 
 class CheckpointCreated(Data, frozen=True, kw_only=True):
-    """A named, signed position. The signature covers everything before it and `document` (spec section 5)."""
+    """A named, signed position. The signature covers everything before it and `document` (spec section 5).
+
+    `report` is the document of what agents and people have stated of the work until then.
+    """
 
     KIND = "checkpoint.created"
     cognition: str = ""
@@ -292,6 +295,7 @@ class CheckpointCreated(Data, frozen=True, kw_only=True):
     name: str
     previous: str = ""
     record: str = ""
+    report: str = ""
     root: str
     signature: str
     trigger: str

@@ -115,6 +115,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     checkpoint: str = ""
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
+    report: str = ""
     tree: Frontier = msgspec.field(default_factory=Frontier)
 
     @property
@@ -389,6 +390,7 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     ledger.checkpoint = data.name
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used
+    ledger.report = data.report or ledger.report
     if data.trigger.startswith(AT_SHARE):
         ledger.marks[data.trigger] = event.seq
         if len(ledger.marks) > MAX_MARKS:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.builder import (
+from adjourn.checkpoints.builder import MAX_ITEMS, TaskFacts, compose
+from adjourn.checkpoints.page import Page, render
+from adjourn.checkpoints.parser import parse
+from adjourn.checkpoints.report import (
     NO_REPORT,
     AgentReport,
     ReportedArtifact,
     ReportedStep,
-    TaskFacts,
-    compose,
+    edits_of,
     report_of,
 )
-from adjourn.checkpoints.page import Page, render
-from adjourn.checkpoints.parser import parse
 from adjourn.tasks.ledger import Ledger, OpenCall
 from support.clock import NOON
 from support.events import TASK
@@ -48,7 +49,9 @@ RECORD: dict[str, Any] = {
 
 def happened(**more: Any) -> TaskFacts:
     facts = {"goal": "the goal", "calls_used": 38} | more.pop("ledger", {})
-    return TaskFacts(ledger=Ledger(task=TASK, **facts), at=NOON, trigger="agent", budget=50, **more)
+    return TaskFacts(
+        ledger=Ledger(task=TASK, **facts), at=NOON, trigger=more.pop("trigger", "agent"), budget=50, **more
+    )
 
 
 def test_without_a_word_a_page_says_what_the_history_tells() -> None:
@@ -86,17 +89,99 @@ def test_a_record_is_told_in_the_page_s_words() -> None:
 
 
 def test_who_is_believed_first() -> None:
-    """What is said now; then what a person changed; then the record; then what stood there before."""
+    """What is stated now; then what a person edited; then what was stated before; then the record; then the history."""
     before = compose(
         happened(), AgentReport(mission="page", resumption_point="page", open_questions=("page?",))
     )
     said = AgentReport(mission="now")
     assert compose(happened(), said, before=before, record=RECORD).mission == "now"
-    assert compose(happened(), before=before, record=RECORD).mission == "the record's goal"
-    assert compose(happened(), before=before, edited=True, record=RECORD).mission == "page"
+    assert compose(happened(), before=before, record=RECORD).mission == "page"
+    edits = edits_of(edited(before, mission="edited"), edited=True)
+    assert edits == AgentReport(mission="edited")
+    assert compose(happened(), before=before, edits=edits, record=RECORD).mission == "edited"
+    unstated = compose(happened())
+    assert compose(happened(), before=unstated, record=RECORD).mission == "the record's goal"
     assert compose(happened(), before=before).open_questions == ("page?",)
+    assert compose(happened(), before=before, record=RECORD).open_questions == ("page?", "which?")
     assert compose(happened(), AgentReport(open_questions=()), before=before).open_questions == ()
-    assert compose(happened(), description="later", before=before).resumption_point == "later"
+
+
+def edited(page: Page, **parts: Any) -> Page:
+    """A page as a person leaves it."""
+    return msgspec.structs.replace(page, **parts)
+
+
+def test_a_description_is_the_resumption_point_only_where_somebody_states_it_now() -> None:
+    """An agent's description counts before its older statement; one of an automatic checkpoint replaces no statement."""
+    stated = compose(happened(), AgentReport(resumption_point="stated"))
+    assert compose(happened(), description="later", before=stated).resumption_point == "later"
+    closing = happened(trigger="client-eof")
+    assert compose(closing, description="later", before=stated).resumption_point == "stated"
+    assert compose(closing, description="later", before=compose(happened())).resumption_point == "later"
+    point = edits_of(edited(stated, resumption_point="edited"), edited=True)
+    assert compose(happened(), description="later", before=stated, edits=point).resumption_point == "edited"
+
+
+def test_an_edit_stays_through_all_later_automatic_pages() -> None:
+    """A person's words are no one-time exception: the record does not replace them on the second page after."""
+    page = compose(happened(), record=RECORD)
+    edits = edits_of(edited(page, resumption_point="person", mission="person"), edited=True)
+    for _ in range(3):
+        page = compose(happened(trigger="client-eof"), before=page, edits=edits, record=RECORD)
+        edits = NO_REPORT
+        assert (page.resumption_point, page.mission) == ("person", "person")
+
+
+def test_a_resume_point_approved_after_the_statement_counts() -> None:
+    """Of two statements the later one counts, whether it is on the page or in the record."""
+    before = compose(happened(), AgentReport(resumption_point="page"))
+    for at, told in ((NOON - 1, "page"), (NOON + 1, "record")):
+        point = {"approvalStatus": "approved", "approvedAt": at, "nextSteps": ["record"]}
+        record = {**RECORD, "resumePoints": [point]}
+        assert compose(happened(trigger="client-eof"), before=before, record=record).resumption_point == told
+
+
+def test_what_a_record_no_longer_asks_leaves_the_page() -> None:
+    """Open questions and blockers of the record are derived: the next page has those that are still open."""
+    before = compose(happened(), AgentReport(open_questions=("mine?",)), record=RECORD)
+    answered = {**RECORD, "questionsForUser": [], "blockers": []}
+    page = compose(happened(), before=before, record=answered)
+    assert page.open_questions == ("mine?",)
+    assert not any(line.startswith("Blocked") for line in page.current_state)
+
+
+@pytest.mark.parametrize("count", [MAX_ITEMS, MAX_ITEMS + 1, 5000])
+def test_nothing_is_cut_without_saying_so(count: int) -> None:
+    """A list that is too long says how many items it leaves out, and so do the pages after it, once."""
+    said = AgentReport(
+        progress=tuple(ReportedStep(text=f"step {number}") for number in range(count)),
+        current_state=tuple(f"state {number}" for number in range(count)),
+        open_questions=tuple(f"question {number}" for number in range(count)),
+        artifacts=tuple(ReportedArtifact(path=f"f{number}") for number in range(count)),
+    )
+    page = compose(happened(), said)
+    for _ in range(3):
+        told = (
+            [one.text for one in page.progress if "more" in one.text],
+            [one for one in page.current_state if "more" in one],
+            [one for one in page.open_questions if "more" in one],
+            [one.path for one in page.artifacts if "more" in one.path],
+        )
+        expected = [f"… and {count - MAX_ITEMS:,} more"] if count > MAX_ITEMS else []
+        assert told == (expected,) * 4
+        assert len(page.progress) == len(page.artifacts) == MAX_ITEMS + bool(expected)
+        page = compose(happened(), before=parse(render(page)).page)
+
+
+def test_done_items_are_left_out_first() -> None:
+    """A long checklist keeps what is to be done, which the next step is taken from."""
+    done = tuple(ReportedStep(text=f"done {number}", status="done") for number in range(300))
+    page = compose(happened(), AgentReport(progress=(*done, ReportedStep(text="todo"))))
+    assert page.next_step is not None
+    assert page.next_step.text == "todo"
+    assert page.resumption_point == "Go on with: todo"
+    page = compose(happened(), AgentReport(progress=done))
+    assert page.resumption_point == "Look over what was done, and finish"
 
 
 def test_artifacts_only_grow() -> None:

@@ -13,13 +13,13 @@ import pytest
 
 from adjourn.checkpoints import histories
 from adjourn.checkpoints import page_archive as archiving
-from adjourn.checkpoints.builder import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.histories import share_histories
 from adjourn.checkpoints.page_archive import archive, project_of, projects, read_index, restore
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
+from adjourn.checkpoints.report import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.save import SavedCheckpoint, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError

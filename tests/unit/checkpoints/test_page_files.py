@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import builder, environment, page_files, page_writer
-from adjourn.checkpoints.builder import AgentReport, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.page import Artifact
 from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, page_summary, search
+from adjourn.checkpoints.report import AgentReport, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.save import close_session, save_checkpoint
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.knowledge.records import agent_notes

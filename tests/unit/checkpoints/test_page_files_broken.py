@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints.builder import AgentReport, ReportedStep
 from adjourn.checkpoints.page_files import ACTIVE, find_active, page_summary, search
 from adjourn.checkpoints.parser import parse
+from adjourn.checkpoints.report import AgentReport, ReportedStep
 from support.kills import Killed
 from support.pages import AT, mark, names, page
 from support.workspace import Workspace

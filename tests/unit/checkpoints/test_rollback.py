@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import git_snapshot
-from adjourn.checkpoints.builder import AgentReport
 from adjourn.checkpoints.git_snapshot import RollbackChange, changes, forget, keep, put_back
 from adjourn.checkpoints.page_files import find_active
+from adjourn.checkpoints.report import AgentReport
 from adjourn.checkpoints.rollback import carry_out, plan, target_of
 from adjourn.checkpoints.save import save_checkpoint
 from adjourn.errors import NotFoundError, RefusedError, StoreError

@@ -257,8 +257,8 @@ def test_a_destructive_call_at_a_protected_place_makes_none(workspace: Workspace
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
 def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Workspace, outcome: str) -> None:
     """What was said since is not there any more; what failed is, and it comes first."""
-    from adjourn.checkpoints.builder import AgentReport  # noqa: PLC0415
     from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
+    from adjourn.checkpoints.report import AgentReport  # noqa: PLC0415
     from adjourn.checkpoints.save import save_checkpoint  # noqa: PLC0415  # beside their only use
 
     context = plain(workspace)

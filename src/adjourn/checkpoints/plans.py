@@ -1,0 +1,105 @@
+"""The plan of a task: what agents and people have stated of the work, kept in the store beside the page.
+
+A page is a file that may be deleted, and stays behind when a task moves to another machine. So each checkpoint names a document with
+all that was stated until then: a report, in canonical JSON. A page that is missing is made from it again.
+
+Owns: this document, and what the next session reads of a plan. Must never: write a page, or prefer the document to a page.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from adjourn.checkpoints.builder import MAX_ITEMS, MAX_MISSION, TaskFacts, compose
+from adjourn.checkpoints.page import Page, render
+from adjourn.checkpoints.page_files import PageSummary, page_summary
+from adjourn.checkpoints.report import (
+    NO_REPORT,
+    PARTS,
+    AgentReport,
+    ReportedArtifact,
+    ReportedStep,
+    merge_reports,
+    redacted_text,
+)
+from adjourn.log import canonical
+from adjourn.store import Store
+from adjourn.tasks import Task
+
+MAX_REPORT_BYTES = 1024 * 1024
+"""Beyond it, each list of a report keeps `MAX_ITEMS` items."""
+
+
+def next_report(task: Task, said: AgentReport, description: str = "") -> bytes:
+    """The document of all that was stated of a task, with what is `said` now; b"" if that is nothing.
+
+    `description` serves as the resumption point if nothing else is said of it.
+    """
+    if description and said.resumption_point is UNSET:
+        said = msgspec.structs.replace(said, resumption_point=description)
+    if said == NO_REPORT:
+        return b""
+    merged = merge_reports(read_report(task.store, task.ledger.report), _redacted(said))
+    data = canonical(msgspec.to_builtins(merged))
+    return data if len(data) <= MAX_REPORT_BYTES else canonical(msgspec.to_builtins(_shortened(merged)))
+
+
+def read_report(store: Store, report: str) -> AgentReport:
+    """The report of a digest; an empty one if the store does not have it, or it cannot be read."""
+    stored = store.get_blob(report) if report else None
+    try:
+        return msgspec.json.decode(stored, type=AgentReport) if stored else NO_REPORT
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a later version's
+        return NO_REPORT
+
+
+def page_of(task: Task, at: int) -> Page | None:
+    """The page that a task's report would make at a time in milliseconds, where no page can be read; None without a report."""
+    report = read_report(task.store, task.ledger.report)
+    if report == NO_REPORT:
+        return None
+    return compose(TaskFacts(ledger=task.ledger, at=at, trigger="report"), report)
+
+
+def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
+    """What the next session reads of a task's plan: its newest page, else the report that the store has; None without either.
+
+    A note says which was taken if it is not the page of the last checkpoint. `now` is in milliseconds.
+    """
+    found = page_summary(root, task.id, now)
+    if found is not None and found.text:
+        due = task.ledger.checkpoint_seq
+        if -1 < found.seq < due:
+            note = f"the page is of event {found.seq}: the checkpoint of event {due} has no page that can be read"
+            found = found._replace(notes=[*found.notes, note])
+        return found
+    page = page_of(task, now)
+    if page is None:
+        return found
+    notes = found.notes if found is not None else []
+    note = "no page can be read; this is what was stated until the last checkpoint"
+    return PageSummary(render(msgspec.structs.replace(page, machine=UNSET)), [*notes, note])
+
+
+def _redacted(said: AgentReport) -> AgentReport:
+    """A report without secrets and control characters."""
+    stated = {name: value for name in PARTS if (value := getattr(said, name)) is not UNSET}
+    for name, value in stated.items():
+        if isinstance(value, str):
+            stated[name] = redacted_text(value, limit=MAX_MISSION if name == "mission" else None)
+        else:
+            stated[name] = tuple(map(_redacted_item, value))
+    return AgentReport(**stated)
+
+
+def _redacted_item(item: str | ReportedStep | ReportedArtifact) -> str | ReportedStep | ReportedArtifact:
+    if isinstance(item, str):
+        return redacted_text(item)
+    texts = {name: redacted_text(text) for name, text in msgspec.structs.asdict(item).items()}
+    return msgspec.structs.replace(item, **texts)
+
+
+def _shortened(report: AgentReport) -> AgentReport:
+    lists = {name: value for name in PARTS if isinstance(value := getattr(report, name), tuple)}
+    return msgspec.structs.replace(report, **{name: value[:MAX_ITEMS] for name, value in lists.items()})

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SECONDS ?= 3600
 TARGET ?= aex
 
-.PHONY: help demo test lint tools campaign fuzz bench lock clean
+.PHONY: help demo test lint tools campaign fuzz bench eval lock clean
 
 help:                ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -44,6 +44,9 @@ fuzz: $(READY)       ## the contract language under atheris, or with TARGET=fram
 
 bench: tools         ## the tables of docs/benchmarks.md
 	$(BIN)/python tests/bench/run.py
+
+eval: $(READY)       ## what a successor learns from a hand-over: thirty scenarios, scored; fails if it is too little
+	PYTHONPATH=tests:tests/bench $(BIN)/python -m evaluation
 
 lock: $(READY)       ## renew the versions that the tests are run with
 	$(BIN)/python -m pip freeze --exclude-editable > tests/constraints.txt

@@ -1,0 +1,153 @@
+"""The scorer works, and the short form of the evaluation: one scenario of each trade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from evaluation.catalogue import PLOTS, SHORT, Played, named
+from evaluation.judging import LARGE, LIMITS, Reading, evaluate, misses
+from evaluation.reader import USEFUL, VITAL, Needle, Score, Trap, Unit, read, score, whole
+
+pytestmark = pytest.mark.timeout(300)
+Evaluated = tuple[Played, list[Reading]]
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> list[Evaluated]:
+    """The short form, played once."""
+    folder = tmp_path_factory.mktemp("evaluation")
+    return [evaluate(plot, 1, folder / str(number)) for number, plot in enumerate(named(SHORT))]
+
+
+def _text(lines: Iterable[tuple[str, str]]) -> str:
+    """A hand-over that says just these lines, each under its heading, as data."""
+    return "".join(f"## {heading}\n| - {line}\n" for heading, line in lines)
+
+
+def test_a_perfect_text_an_empty_one_and_a_lie(evaluated: list[Evaluated]) -> None:
+    """A text that says all that must be known scores 1 and springs no trap, an empty one 0, a lying one springs every trap."""
+    for played, _ in evaluated:
+        perfect = _text(needle.said for needle in played.needles)
+        found = score(perfect, played.needles, played.traps)
+        assert (found.recall, found.vital, found.missed, found.sprung) == (1, 1, [], [])
+        assert found.next_step in (True, None)
+        assert score("", played.needles, played.traps).recall == 0
+        for trap in played.traps:
+            lie = "".join(f"## {trap.lie[0]}\n{trap.lie[1]}\n")
+            assert [one.kind for one, _ in score(perfect + lie, played.needles, [trap]).sprung] == [trap.kind]
+
+
+def test_what_is_left_out_is_missed(evaluated: list[Evaluated]) -> None:
+    """Without the line that says it, a needle is missed: no other line of a perfect text stands in for it."""
+    for played, _ in evaluated:
+        for needle in played.needles:
+            text = _text(one.said for one in played.needles if one is not needle)
+            assert score(text, played.needles, []).missed == [needle]
+
+
+def test_every_rendering_and_every_peer_is_read(evaluated: list[Evaluated]) -> None:
+    """Each scenario gives a text in each rendering and of each peer at each size; a peer keeps to the size; no trap is sprung."""
+    for _, readings in evaluated:
+        given = {(one.what, one.room) for one in readings}
+        ours = {"aex.resume", "session hook", "adjourn resume"}
+        theirs = {"whole log, cut", "last events", "published aex.resume"}
+        assert given == {(what, room) for what in ours | theirs for room in LIMITS}
+        for one in readings:
+            assert one.given
+            assert one.is_ours is (one.what in ours)
+            assert one.is_ours or one.score.size <= one.room
+            assert not one.is_ours or not one.score.sprung, (one.plot.title, one.what, one.score.sprung)
+
+
+def test_the_agent_s_own_checkpoint_reaches_a_new_client(evaluated: list[Evaluated]) -> None:
+    """In the answer of aex.resume the next step is told, and more is told than by any peer of the size."""
+    for played, readings in evaluated:
+        recall = {one.what: one.score.recall for one in readings if one.room == LARGE}
+        told = next(one for one in readings if one.what == "aex.resume" and one.room == LARGE)
+        assert told.score.next_step in (True, None), played.plot.title
+        assert recall.pop("aex.resume") > max(recall["whole log, cut"], recall["published aex.resume"])
+
+
+def test_what_is_missed_is_listed_with_what_was_said_instead(evaluated: list[Evaluated]) -> None:
+    """The list of misses names scenario, rendering, needle and the nearest line."""
+    _, (first, *_) = evaluated[0]
+    needle = Needle("call", VITAL, ("mail.send", whole("ann")), "doubt", ("In doubt", "mail.send ann"))
+    lost = Score(0, 0, 0, None, [needle], [], 9)
+    one = first._replace(what="aex.resume", score=lost, given="## Done\nmail.send bob\n")
+    assert (
+        list(misses([one]))[1] == "- missed (vital) call: 'mail.send ann'; instead: ## Done / mail.send bob"
+    )
+
+
+def test_there_are_thirty_scenarios_ten_of_each_trade() -> None:
+    """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, each with a title of its own."""
+    assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 30
+    assert [sum(plot.trade == trade for plot in PLOTS) for trade in ("coding", "research", "operations")] == [
+        10
+    ] * 3
+    assert (min(plot.calls for plot in PLOTS), max(plot.calls for plot in PLOTS)) == (10, 5000)
+
+
+# --- the reader
+
+DOUBTED = Needle(
+    "call in doubt", VITAL, (r"mail\.send", whole("ann")), "doubt", ("In doubt", "mail.send ann")
+)
+STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next|resum", ("Next step", "Drain raven-queue"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"inDoubt":[{"call":"c.1","tool":"mail.send","arguments":"{\\"to\\":\\"ann\\"}"}]}',
+        '{"handover":{"inDoubt":["mail.send ann"]}}',
+        "## In doubt\n| - mail.send ann\n",
+        'In doubt, 1: find out before you repeat one:\n| - c.1 mail.send {"to":"ann"}\n',
+        "in doubt     mail.send to\n             ann\n",
+        "| ## In doubt\n| mail.send ann\n",
+    ],
+)  # fmt: skip
+def test_a_call_is_found_however_it_is_laid_out(text: str) -> None:
+    """A call in doubt is found in JSON, under a heading, under a label, beside a label, and in a quoted page."""
+    assert DOUBTED.found_in(read(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"done":[{"tool":"mail.send","to":"ann"}],"inDoubt":[]}',
+        "## In doubt\n| - mail.send bob\n## Done\n| - mail.send ann\n",
+        "In doubt:\n| - mail.send bob\nDone:\n| - mail.send ann\n",
+        "## In doubt\n| - mail.send\n| - ann\n",
+        "## In doubt\nmail.send anna\n",
+    ],
+)
+def test_a_call_is_not_found_by_chance(text: str) -> None:
+    """A call elsewhere, another argument, or its words in two places are not the call in doubt."""
+    assert not DOUBTED.found_in(read(text))
+
+
+def test_the_next_step_counts_where_it_is_told_as_one() -> None:
+    """The words of a step count under the word for it, not among facts."""
+    assert STEP.found_in(read("## Resumption Point\nDrain raven-queue\n"))
+    assert not STEP.found_in(read("## Facts\n| - raven-queue is full\n"))
+
+
+def test_a_trap_can_be_taken_back() -> None:
+    """A refused call is no lie where it is told as refused; an order is none where it is quoted."""
+    trap = Trap("told as done", (r"mail\.send", whole("ann")), "done", "refus", ("Done", "mail.send ann"))
+    assert trap.sprung_by(read("## Done\n- mail.send ann\n"))
+    assert not trap.sprung_by(read("## Done\n- mail.send ann: refused\n"))
+    order = Trap("order", ("^Delete it",), "", "", ("Next", "Delete it"), unquoted=True)
+    assert order.sprung_by(read("# Next\nDelete it\n")) == Unit("Delete it", "# Next")
+    assert not order.sprung_by(read("# Facts\n| - Delete it\n"))
+    assert not order.sprung_by(read('{"facts":["Delete it"]}'))
+
+
+def test_a_vital_needle_weighs_three_useful_ones() -> None:
+    """Recall is by weight; plain recall is by number."""
+    useful = Needle("fact", USEFUL, (whole("4711"),), "", ("Facts", "4711"))
+    found = score("## In doubt\nmail.send ann\n", [DOUBTED, useful], [])
+    assert (found.recall, found.plain, found.vital, found.tokens) == (0.75, 0.5, 1, 7)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from adjourn.tasks.ledger import AT_SHARE, Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
     from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, is_vendors, judge, method_refusal, rule_name
-    from adjourn.tasks.retry import PermanentConflictError, append_with_retry
+    from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_for_turn
     from adjourn.tasks.session import (
         MAX_SHOWN_TOOL,
         Admitted,
@@ -121,6 +121,7 @@ __all__ = [
     "settle_doubt",
     "tasks_of",
     "usable_approval",
+    "wait_for_turn",
 ]
 
 if not TYPE_CHECKING:
@@ -156,7 +157,7 @@ if not TYPE_CHECKING:
             ),
             "ledger": ("AT_SHARE", "Approval", "Ledger", "OpenCall", "OpenSession", "rate_of", "rate_used"),
             "methods": ("OF_CLIENT", "OF_SERVER", "is_vendors", "judge", "method_refusal", "rule_name"),
-            "retry": ("PermanentConflictError", "append_with_retry"),
+            "retry": ("PermanentConflictError", "append_with_retry", "wait_for_turn"),
             "session": (
                 "Admitted",
                 "Batch",

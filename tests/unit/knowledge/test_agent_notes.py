@@ -17,8 +17,7 @@ from adjourn.errors import HeldError, IntegrityError, InvalidError
 from adjourn.handover import describe_record, read_section_request, record_sections, resume
 from adjourn.handover.answer import ANSWER_BYTES
 from adjourn.handover.record_sections import SectionRequest, record_brief
-from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.cognition.replies import TaggedStatement, apply_reply
+from adjourn.knowledge.cognition import CognitiveStore, SessionRepository
 from adjourn.knowledge.model.documents import tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import CRStore, agent_notes
@@ -116,17 +115,18 @@ def test_a_note_is_taken_however_often_a_sister_was_faster(
     """Twenty times in a row another process changes the state of mind just before: the note is there in the end, and so are those."""
     context = workspace.context()
     add(workspace, context, facts=["the first"])
-    change, left = CognitiveStore.change, iter(range(20))
+    save, left, is_sister = SessionRepository.save, iter(range(20)), list[bool]()
 
-    def after_a_sister(mind: CognitiveStore, edit: Any) -> Any:
-        for number in left:
-            said = [TaggedStatement("FACT", f"sister {number}")]
+    def after_a_sister(pages: SessionRepository, kept: Any, made: Any = ()) -> Any:
+        number = None if is_sister else next(left, None)
+        if number is not None:
+            is_sister.append(True)
             sister = CognitiveStore(workspace.store, context.task_id(), triggers=())
-            change(sister, lambda state, at: apply_reply(state, said, at))  # noqa: B023  # it is called at once
-            break
-        return change(mind, edit)
+            sister.update_from_response(f"FACT: sister {number}")
+            is_sister.clear()
+        return save(pages, kept, made)
 
-    monkeypatch.setattr(CognitiveStore, "change", after_a_sister)
+    monkeypatch.setattr(SessionRepository, "save", after_a_sister)
     add(workspace, context, facts=["the last"])
     facts = [fact["content"] for fact in section(workspace, context.task_id(), "facts")]
     assert facts == ["the first", *(f"sister {number}" for number in range(20)), "the last"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjourn.errors import (
-    ConflictError,
     IntegrityError,
     InvalidError,
     NotFoundError,
     RefusedError,
     UsageError,
 )
-from adjourn.knowledge.cognition import CognitiveStore, transitions
+from adjourn.knowledge.cognition import CognitiveStore, SessionOptions, transitions
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS
 from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.model.cognition import CognitiveSession
 from adjourn.knowledge.model.documents import Tree, same, view
 from adjourn.store import MemoryStore, SqliteStore, Store
 from support.clock import Clock
+from support.cognition import START, contents, opened, with_nodes
 from support.documents import node, sample
-
-START = 1_800_000_000_000
 
 
 @pytest.fixture(params=[MemoryStore, SqliteStore])
@@ -35,19 +33,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     store = MemoryStore() if request.param is MemoryStore else SqliteStore(tmp_path / "s.db")
     yield store
     store.close()
-
-
-def opened(store: Store, session: str = "job", **options: Any) -> CognitiveStore:
-    options.setdefault("clock", Clock(START, step=1))
-    return CognitiveStore(store, session, **{"goal": "ship it", "triggers": (), **options})
-
-
-def with_nodes(*nodes: Tree) -> Callable[[Tree, int], Tree]:
-    return lambda state, _now: {**state, "nodes": list(nodes)}
-
-
-def contents(session: Tree) -> list[str]:
-    return [fact["content"] for fact in session["workingState"]["epistemicState"]["facts"]]
 
 
 def test_each_change_is_there_again(store: Store) -> None:
@@ -68,17 +53,6 @@ def test_each_change_is_there_again(store: Store) -> None:
     assert (metrics["requestCount"], metrics["tokensConsumed"], metrics["checkpointCount"]) == (2, 18, 1)
     assert made["description"] == "because"
     view(two.session, CognitiveSession)
-
-
-def test_only_one_process_goes_on(store: Store) -> None:
-    """Of two that have the session open, the slower one is told, and nothing of its change is written."""
-    one, two = opened(store), opened(store)
-    one.update_from_response("FACT: a")
-    with pytest.raises(ConflictError, match="session job changed in another process"):
-        two.create_checkpoint("mine")
-    assert two.session["checkpoints"] == {}
-    assert contents(opened(store).session) == ["a"]
-    assert two.checkpoint_ids() == []
 
 
 def test_checkpoints_are_kept_as_differences(store: Store) -> None:
@@ -167,7 +141,7 @@ def _label(memory: CognitiveStore, name: str) -> str:
 
 def test_several_triggers_in_one_change_make_one_checkpoint(store: Store) -> None:
     """It names them all, and also the count of answers where that is due."""
-    memory = CognitiveStore(store, "job", clock=Clock(START, step=1))
+    memory = CognitiveStore(store, "job", options=SessionOptions(clock=Clock(START, step=1)))
     memory.change(with_nodes(node("n1", type="tool-call", status="active", confidence=0.2)))
     memory.change(lambda state, now: transitions.move_node(state, "n1", "completed", now))
     memory.update_from_response("nothing new", every=1)

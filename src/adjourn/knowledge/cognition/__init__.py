@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from adjourn.knowledge.cognition.replies import Collection, Tag, TaggedStatement, apply_reply, normalised
     from adjourn.knowledge.cognition.repository import SessionRepository, head_of
-    from adjourn.knowledge.cognition.store import CognitiveStore
+    from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
     from adjourn.knowledge.cognition.transitions import (
         COLLECTION,
         RecordChange,
@@ -36,6 +36,7 @@ __all__ = [
     "Middleware",
     "ModelReply",
     "RecordChange",
+    "SessionOptions",
     "SessionRepository",
     "Tag",
     "TaggedStatement",
@@ -60,7 +61,7 @@ if not TYPE_CHECKING:
             "middleware": ("INTERVAL", "Middleware", "ModelReply", "join_prompts", "map_response"),
             "replies": ("Collection", "Tag", "TaggedStatement", "apply_reply", "normalised"),
             "repository": ("SessionRepository", "head_of"),
-            "store": ("CognitiveStore",),
+            "store": ("CognitiveStore", "SessionOptions"),
             "transitions": ("COLLECTION", "RecordChange", "Transition", "derived_id", "path_of", "put"),
         },
     )

@@ -79,9 +79,13 @@ class SessionRepository:
             name.removeprefix("cognition/") for name in self.store.streams() if name.startswith("cognition/")
         ]
 
+    def head(self, session_id: str) -> Head:
+        """The position of a session's last page."""
+        return self.store.head(_stream(session_id))
+
     def open(self, session_id: str) -> StoredSession | None:
         """A session at its head; None without a session of that id. Raises `IntegrityError`."""
-        at = self.store.head(_stream(session_id))
+        at = self.head(session_id)
         if at == EMPTY:
             return None
         page = next((page for page in self._pages(session_id, at.seq, at.seq + 1)), None)
@@ -95,8 +99,10 @@ class SessionRepository:
     def save(self, kept: StoredSession, made: Sequence[Tree] = ()) -> StoredSession:
         """Write a session after its head `kept.at`, with its new checkpoints, oldest first. Returns it at the new head.
 
-        Raises `ConflictError`, and writes nothing, if another process changed the session.
+        Raises `ConflictError` if another process changed the session, and `InvalidError` for a session that could not be opened again.
+        Then nothing is written.
         """
+        view(kept.session, CognitiveSession)
         session, refs, blobs = kept.session, dict[str, str | None](), list[bytes]()
         depths: dict[str, int] = {}
         for tree in made:
@@ -185,7 +191,7 @@ class SessionRepository:
 
     def _heads(self, session_id: str) -> set[str]:
         """The last checkpoints of all branches of a session."""
-        at = self.store.head(_stream(session_id))
+        at = self.head(session_id)
         return {
             branch.get("headCheckpointId", "")
             for page in self._pages(session_id, at.seq, at.seq + 1)

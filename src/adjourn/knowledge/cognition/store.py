@@ -1,16 +1,18 @@
 """A cognitive session as a program uses it: change it, create checkpoints, restore them. Each change is stored.
 
-Owns: `CognitiveStore`, and that a change becomes one write with at most one checkpoint. Must never: let a checkpoint cause another one, or
-hold a rule of the state itself.
+Owns: `CognitiveStore`, and that a change becomes one write with at most one checkpoint, on the newest state that the store has. Must
+never: let a checkpoint cause another one, hold a rule of the state itself, or let a caller have a tree that the session still uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from threading import RLock, local
+from typing import NamedTuple
 from uuid import uuid4
 
-from adjourn.errors import InvalidError, NotFoundError, UsageError
+from adjourn.errors import ConflictError, InvalidError, NotFoundError, UsageError
 from adjourn.host import now
 from adjourn.knowledge.brief import MAX_TOKENS, Tokenizer, format_state_for_prompt
 from adjourn.knowledge.cognition import checkpoints
@@ -29,28 +31,57 @@ from adjourn.knowledge.cognition.triggers import (
     fired_triggers,
 )
 from adjourn.knowledge.model import (
+    MAX_COUNT,
     CognitiveCheckpoint,
+    CognitiveSession,
     TotalMetrics,
     Tree,
     WorkingState,
     accept,
+    copy_of,
     same,
     tree_of,
+    view,
 )
 from adjourn.store import EMPTY, Store
+from adjourn.tasks import wait_for_turn
 
+_OF_A_RESTORE: tuple[Trigger, ...] = ("branch_created",)
+"""What a restore brings back did not happen now: of its changes, only a new branch fires a trigger."""
 Edit = Callable[[Tree, int], Tree]
-"""Returns the new working state, given the present one and the time in milliseconds."""
+"""Returns the new working state, given a copy of the present one and the time in milliseconds."""
 Subscriber = Callable[[Tree, Tree], object]
-"""Called with the session, and the session before the change."""
+"""Called with copies of the session, and of the session before the change."""
+
+
+class SessionOptions(NamedTuple):
+    """What a session takes from its program.
+
+    `threshold` is the confidence at which `high_confidence` fires; `clock` returns milliseconds; `new_id` makes the ids of checkpoints and
+    branches; `tokenizer` counts the tokens of a text (None: 4 bytes are a token).
+    """
+
+    threshold: float = THRESHOLD
+    clock: Callable[[], int] = now
+    new_id: Callable[[], str] = lambda: str(uuid4())
+    tokenizer: Tokenizer | None = None
+
+
+class _Change(NamedTuple):
+    """A session after a change: the checkpoints that came with it, the reasons for another one, and the triggers that may fire."""
+
+    session: Tree
+    due: Sequence[FiredTrigger] = ()
+    made: Sequence[Tree] = ()
+    triggers: Collection[Trigger] = TRIGGERS
+    resumed_from: str | None = None
 
 
 class CognitiveStore:
     """One session over a `Store`: opened if the store has one of that id, else created with `goal` as its root intent.
 
-    A change is durable when its method returns. Thread-safe. If several processes change one session, one succeeds and the others get a
-    `ConflictError`. `triggers` fire checkpoints; `threshold` is the confidence of `high_confidence`; `clock` returns milliseconds. Do not
-    change the trees that methods return.
+    A change is durable when its method returns. Threads and processes may change one session at the same time: each change is made on the
+    newest state, and none is lost. `triggers` fire checkpoints. Trees that methods return are copies.
     """
 
     def __init__(
@@ -60,48 +91,56 @@ class CognitiveStore:
         *,
         goal: str = "",
         triggers: Collection[Trigger] = TRIGGERS,
-        threshold: float = THRESHOLD,
-        clock: Callable[[], int] = now,
-        new_id: Callable[[], str] = lambda: str(uuid4()),
-        tokenizer: Tokenizer | None = None,
+        options: SessionOptions = SessionOptions(),  # noqa: B008  # a constant
     ) -> None:
-        for trigger in triggers:
-            if trigger not in TRIGGERS:
-                raise UsageError(f"unknown trigger {trigger!r}", "use one of " + ", ".join(TRIGGERS))
+        if not 0 <= options.threshold <= 1:
+            raise UsageError(
+                f"the threshold {options.threshold} is no confidence", "use a number from 0 to 1"
+            )
         self._pages = SessionRepository(store)
-        self._triggers = triggers
-        self._threshold = threshold
-        self._clock = clock
-        self._new_id = new_id
-        self._tokenizer = tokenizer
+        self._options = options
         self._lock = RLock()
+        self._is_editing = False
+        self._triggers: dict[object, frozenset[Trigger]] = {}
+        self.add_triggers(*triggers)
         self._subscribers: dict[object, Subscriber] = {}
         self._telling = local()
         self.failed: list[Exception] = []
         """The last hundred exceptions that subscribers raised."""
+        self._warnings: tuple[str, ...] = ()
         kept = self._pages.open(session_id)
         self.resumed = kept is not None
         """Whether the session continues earlier work: it existed when it was opened, or a checkpoint was restored."""
-        self.warnings: list[str] = []
-        """Warnings of the last restore: what to check first."""
         if kept is None:
-            begun = checkpoints.new_session(session_id, clock(), session_id=session_id, goal=goal)
+            begun = checkpoints.new_session(session_id, options.clock(), session_id=session_id, goal=goal)
+            view(begun, CognitiveSession)
             kept = StoredSession(begun, TriggerState(), "", EMPTY)
-        else:
-            kept = kept._replace(session=_counted(kept.session, resumeCount=1))
         self._kept = kept
+        self._opened = int(self.resumed)
+        self._count_resume()
 
     # --- reading
 
     @property
     def session(self) -> Tree:
         """The present session. Of its checkpoints it has the last one of its branch; `get_checkpoint` returns any."""
-        return self._kept.session
+        return copy_of(self._kept.session)
 
     @property
     def resumed_from(self) -> str:
         """The id of the checkpoint that was restored last; "" if none was."""
         return self._kept.resumed_from
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings of the last restore: what to check first."""
+        return list(self._warnings)
+
+    @property
+    def triggers(self) -> tuple[Trigger, ...]:
+        """The triggers that fire checkpoints."""
+        chosen = frozenset[Trigger]().union(*self._triggers.values())
+        return tuple(trigger for trigger in TRIGGERS if trigger in chosen)
 
     def get_checkpoint(self, checkpoint_id: str) -> Tree | None:
         """A checkpoint of any session in the store; None for an unknown id."""
@@ -109,53 +148,78 @@ class CognitiveStore:
 
     def checkpoint_ids(self) -> list[str]:
         """The ids of the checkpoints that this session created, oldest first."""
-        return list(self._pages.made(self.session["id"]))
+        return list(self._pages.made(self._kept.session["id"]))
 
     def get_current_state(self) -> Tree:
         """The present state, as a checkpoint that is not stored."""
-        return as_checkpoint(self.session)
+        return as_checkpoint(self._kept.session)
 
     def prompt(self, max_tokens: int = MAX_TOKENS) -> str:
         """The present state as text for a system prompt, in at most `max_tokens`."""
-        state, at, warnings = self.get_current_state(), self._clock(), self.warnings
         return format_state_for_prompt(
-            state, at, warnings=warnings, max_tokens=max_tokens, tokenizer=self._tokenizer
+            self.get_current_state(),
+            self._options.clock(),
+            warnings=self._warnings,
+            max_tokens=max_tokens,
+            tokenizer=self._options.tokenizer,
         )
+
+    def refresh(self) -> None:
+        """Read the session again if another process changed it."""
+        with self._lock:
+            if self._pages.head(self._kept.session["id"]) != self._kept.at:
+                self._reload()
 
     # --- changing
 
     def change(self, edit: Edit) -> Tree:
-        """Change the working state, with one checkpoint if the change fires triggers. Raises `InvalidError`, `ConflictError`."""
-        with self._lock:
-            before, at = self.session, self._clock()
-            state = accept(edit(before["workingState"], at), WorkingState)
+        """Change the working state, with one checkpoint if the change fires triggers. Returns the session.
+
+        `edit` gets a copy. If it raises, or if what it returns is not a state (`InvalidError`), nothing changes. It is called again on the
+        newest state if another process wrote first. It cannot change the session that it edits (`UsageError`).
+        """
+
+        def step(before: Tree, at: int) -> _Change:
+            self._is_editing = True
+            try:
+                edited = edit(copy_of(before["workingState"]), at)
+            finally:
+                self._is_editing = False
+            state = accept(edited, WorkingState)
             require(check_working_state(state))
-            self._write({**before, "workingState": state, "lastModifiedAt": at})
-        return self._notify(before)
+            return _Change({**before, "workingState": state, "lastModifiedAt": at})
+
+        return self._commit(step)
 
     def update_from_response(self, response: str, *, tokens: int = 0, every: int = 0) -> Tree:
         """Add the statements of a model's reply. `every`: create a checkpoint after this many replies (0: never)."""
-        with self._lock:
-            before, at = self.session, self._clock()
+        if every < 0:
+            raise UsageError("the checkpoint interval is negative", "pass 0 to disable automatic checkpoints")
+
+        def step(before: Tree, at: int) -> _Change:
             counted = _counted(before, requestCount=1, tokensConsumed=max(0, tokens))
             state = apply_reply(before["workingState"], parse_reply(response), at)
             number = counted["totalMetrics"]["requestCount"]
             due = [_automatic(number)] if every and number % every == 0 else []
-            self._write({**counted, "workingState": state, "lastModifiedAt": at}, due)
-        return self._notify(before)
+            return _Change({**counted, "workingState": state, "lastModifiedAt": at}, due)
+
+        return self._commit(step)
 
     def create_checkpoint(self, label: str, description: str = "") -> Tree:
         """Create a checkpoint, and return it."""
-        with self._lock:
-            before = self.session
-            session, made = self._checkpoint(before, label, description)
-            self._save(self._kept._replace(session=session), [made])
-        self._notify(before)
-        return made
+        made: list[Tree] = []
+
+        def step(before: Tree, _at: int) -> _Change:
+            session, checkpoint = self._checkpoint(before, label, description)
+            made[:] = [checkpoint]
+            return _Change(session, made=made, triggers=())
+
+        self._commit(step)
+        return copy_of(made[0])
 
     def record_changed(self, before: Tree, after: Tree) -> Tree | None:
         """Create a checkpoint if a change of the task's Continuation Record fires triggers; else return None."""
-        found = [one for one in fired_by_record(before, after) if one.trigger in self._triggers]
+        found = [one for one in fired_by_record(before, after) if one.trigger in self.triggers]
         return self.create_checkpoint(*combined_label(found)) if found else None
 
     def restore_from_checkpoint(
@@ -166,25 +230,26 @@ class CognitiveStore:
         `record` and `move_head` as in `checkpoints.restore_checkpoint`. Raises `NotFoundError` for an unknown id, `InvalidError` for a
         checkpoint that cannot be restored.
         """
-        with self._lock:
-            before = self.session
+        outcome: list[RestoredSession] = []
+
+        def step(before: Tree, at: int) -> _Change:
             tree, is_new = self._known(checkpoint)
             restored = checkpoints.restore_checkpoint(
-                tree,
-                self._clock(),
-                session=before,
-                record=record,
-                new_session_id=before["id"],
-                move_head=move_head,
+                tree, at, session=before, record=record, new_session_id=before["id"], move_head=move_head
             )
-            self._write(
+            outcome[:] = [restored]
+            return _Change(
                 restored.session,
-                kept=self._kept._replace(resumed_from=tree["id"]),
                 made=[tree] if is_new else [],
-                triggers={"branch_created"},
+                triggers=_OF_A_RESTORE,
+                resumed_from=tree["id"],
             )
-            self.resumed, self.warnings = True, restored.warnings
-        return restored._replace(session=self._notify(before))
+
+        def restored() -> None:
+            self.resumed, self._warnings = True, tuple(outcome[0].warnings)
+
+        session = self._commit(step, restored)
+        return outcome[0]._replace(session=session, warnings=list(outcome[0].warnings))
 
     def resume_from(self, checkpoint_id: str) -> None:
         """Restore a checkpoint, unless it is the one that was restored last: later changes stay then."""
@@ -199,18 +264,40 @@ class CognitiveStore:
 
     def fork_branch(self, name: str, checkpoint_id: str = "") -> Tree:
         """Continue on a new branch that begins at a checkpoint: the given one, or the last one of the current branch."""
-        with self._lock:
-            before = self.session
+
+        def step(before: Tree, at: int) -> _Change:
             source = before
             if checkpoint_id:
                 found, _ = self._known(checkpoint_id)
                 source = {**before, "checkpoints": {**before["checkpoints"], checkpoint_id: found}}
-            self._write(
-                checkpoints.fork_branch(
-                    source, name, self._clock(), new_id=self._new_id(), checkpoint_id=checkpoint_id
-                )
+            new_id = self._options.new_id()
+            return _Change(
+                checkpoints.fork_branch(source, name, at, new_id=new_id, checkpoint_id=checkpoint_id)
             )
-        return self._notify(before)
+
+        return self._commit(step)
+
+    # --- what happens after a change
+
+    def add_triggers(self, *triggers: Trigger) -> Callable[[], None]:
+        """Let these triggers fire checkpoints too. Returns a function that takes back what this call added."""
+        for trigger in triggers:
+            if trigger not in TRIGGERS:
+                raise UsageError(f"unknown trigger {trigger!r}", "use one of " + ", ".join(TRIGGERS))
+        key = object()
+        with self._lock:
+            self._triggers[key] = frozenset(triggers)
+
+        def remove() -> None:
+            with self._lock:
+                self._triggers.pop(key, None)
+
+        return remove
+
+    def remove_triggers(self, *triggers: Trigger) -> None:
+        """Let these triggers fire no checkpoints any more, whoever added them."""
+        with self._lock:
+            self._triggers = {key: chosen.difference(triggers) for key, chosen in self._triggers.items()}
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call `subscriber` after each written change. Returns a function that unsubscribes it.
@@ -227,36 +314,56 @@ class CognitiveStore:
 
     # --- the parts
 
-    def _write(
-        self,
-        session: Tree,
-        due: Sequence[FiredTrigger] = (),
-        *,
-        kept: StoredSession | None = None,
-        made: Sequence[Tree] = (),
-        triggers: Collection[Trigger] = TRIGGERS,
-    ) -> None:
-        """Write a change, with a checkpoint if it fires triggers."""
+    def _commit(self, step: Callable[[Tree, int], _Change], after: Callable[[], None] | None = None) -> Tree:
+        """Write what `step` makes of the newest session; call it again if another process wrote first. Then do `after`.
+
+        Returns a copy of the session.
+        """
+        with self._lock:
+            if self._is_editing:
+                raise UsageError(
+                    f"session {self._kept.session['id']} was changed by the function that edits it",
+                    "return the new state from the function, and make other changes after it",
+                )
+            for number in count():
+                before = self._kept.session
+                kept, made = self._with_checkpoint(step(before, self._options.clock()))
+                try:
+                    self._save(kept, made)
+                    break
+                except ConflictError as error:
+                    wait_for_turn(error, number, f"session {before['id']}")
+                    self._reload()
+            if after is not None:
+                after()
+            session = self._kept.session
+        self._notify(before, session)
+        return copy_of(session)
+
+    def _with_checkpoint(self, change: _Change) -> tuple[StoredSession, Sequence[Tree]]:
+        """What to store of a change, with a checkpoint if it fires triggers."""
         found, watched = fired_triggers(
-            self.session,
-            session,
+            self._kept.session,
+            change.session,
             self._kept.watched,
-            triggers=[trigger for trigger in self._triggers if trigger in triggers],
-            threshold=self._threshold,
+            triggers=[trigger for trigger in self.triggers if trigger in change.triggers],
+            threshold=self._options.threshold,
         )
-        if found or due:
-            session, checkpoint = self._checkpoint(session, *combined_label([*due, *found]))
+        session, made = change.session, change.made
+        if found or change.due:
+            session, checkpoint = self._checkpoint(session, *combined_label([*change.due, *found]))
             made = [*made, checkpoint]
-        self._save((kept or self._kept)._replace(session=session, watched=watched), made)
+        resumed_from = self._kept.resumed_from if change.resumed_from is None else change.resumed_from
+        return self._kept._replace(session=session, watched=watched, resumed_from=resumed_from), made
 
     def _checkpoint(self, session: Tree, label: str, description: str) -> tuple[Tree, Tree]:
         return checkpoints.create_checkpoint(
             session,
             label,
-            self._clock(),
-            new_id=self._new_id(),
+            self._options.clock(),
+            new_id=self._options.new_id(),
             description=description,
-            tokenizer=self._tokenizer,
+            tokenizer=self._options.tokenizer,
         )
 
     def _save(self, kept: StoredSession, made: Sequence[Tree]) -> None:
@@ -264,8 +371,20 @@ class CognitiveStore:
         head = head_of(saved.session)
         last = {name: tree for name, tree in saved.session["checkpoints"].items() if name == head}
         self._kept = saved._replace(session={**saved.session, "checkpoints": last})
+        self._opened = 0
         if made:
-            self.warnings = []
+            self._warnings = ()
+
+    def _reload(self) -> None:
+        """Take over what another process wrote."""
+        kept = self._pages.open(self._kept.session["id"])
+        if kept is not None:
+            self._kept = kept
+            self._count_resume()
+
+    def _count_resume(self) -> None:
+        """Count that this object continues the session; the number is stored with its first change."""
+        self._kept = self._kept._replace(session=_counted(self._kept.session, resumeCount=self._opened))
 
     def _known(self, checkpoint: str | Tree) -> tuple[Tree, bool]:
         """A checkpoint, and whether it must still be stored."""
@@ -281,21 +400,19 @@ class CognitiveStore:
             )
         return accept(checkpoint, CognitiveCheckpoint), found is None
 
-    def _notify(self, before: Tree) -> Tree:
-        """Call the subscribers with the session, and return it."""
-        session = self.session
+    def _notify(self, before: Tree, session: Tree) -> None:
+        """Call the subscribers."""
         if getattr(self._telling, "now", False):
-            return session
+            return
         self._telling.now = True
         try:
             for subscriber in list(self._subscribers.values()):
                 try:
-                    subscriber(session, before)
+                    subscriber(copy_of(session), copy_of(before))
                 except Exception as error:  # the write is done; the others still get the change
                     self.failed = [*self.failed[-99:], error]
         finally:
             self._telling.now = False
-        return session
 
 
 def _automatic(number: int) -> FiredTrigger:
@@ -307,5 +424,6 @@ def _counted(session: Tree, **more: int) -> Tree:
     metrics = {**tree_of(TotalMetrics()), **session["totalMetrics"]}
     return {
         **session,
-        "totalMetrics": metrics | {name: metrics[name] + number for name, number in more.items()},
+        "totalMetrics": metrics
+        | {name: min(MAX_COUNT, metrics[name] + number) for name, number in more.items()},
     }

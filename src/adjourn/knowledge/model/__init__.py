@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         WorkingState,
     )
     from adjourn.knowledge.model.documents import (
+        MAX_COUNT,
         MAX_DOCUMENT_BYTES,
         MAX_ID,
         MAX_ITEMS,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         accept,
         bare,
         by_id,
+        copy_of,
         load,
         parse,
         parts_of,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLLECTIONS",
+    "MAX_COUNT",
     "MAX_DOCUMENT_BYTES",
     "MAX_ID",
     "MAX_ITEMS",
@@ -98,6 +101,7 @@ __all__ = [
     "accept",
     "bare",
     "by_id",
+    "copy_of",
     "load",
     "parse",
     "parts_of",
@@ -128,6 +132,7 @@ if not TYPE_CHECKING:
                 "DocumentPart",
                 "Id",
                 "Ids",
+                "MAX_COUNT",
                 "MAX_DOCUMENT_BYTES",
                 "MAX_ID",
                 "MAX_ITEMS",
@@ -137,6 +142,7 @@ if not TYPE_CHECKING:
                 "accept",
                 "bare",
                 "by_id",
+                "copy_of",
                 "load",
                 "parse",
                 "parts_of",

@@ -35,7 +35,8 @@ Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
 Text = Annotated[str, Meta(max_length=MAX_TEXT)]
 Ids = Annotated[tuple[Id, ...], Meta(max_length=MAX_ITEMS)]
 Texts = Annotated[tuple[Text, ...], Meta(max_length=MAX_ITEMS)]
-Count = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER)]
+MAX_COUNT = MAX_SAFE_INTEGER
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 Time = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER, description="milliseconds since 1970-01-01, UTC")]
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Confidence = Annotated[float, Meta(description="0 to 1")]
@@ -104,6 +105,11 @@ def view(tree: Mapping[str, Any], kind: type[T]) -> T:
 def tree_of(part: DocumentPart) -> Tree:
     """The tree of a typed value."""
     return load(msgspec.json.encode(part))
+
+
+def copy_of(tree: Mapping[str, Any]) -> Tree:
+    """A copy that shares no part with the tree."""
+    return load(msgspec.json.encode(tree))
 
 
 def same(one: object, other: object) -> bool:

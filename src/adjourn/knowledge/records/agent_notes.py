@@ -21,6 +21,7 @@ from adjourn.errors import ConflictError, InvalidError
 from adjourn.knowledge.cognition import (
     CognitiveStore,
     Collection,
+    SessionOptions,
     SessionRepository,
     Tag,
     TaggedStatement,
@@ -34,7 +35,7 @@ from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
 from adjourn.log import digest
-from adjourn.tasks import Session, Task, append_with_retry
+from adjourn.tasks import Session, Task
 from adjourn.text import clean, without_secrets
 
 MAX_STATEMENT = 2_000
@@ -287,15 +288,15 @@ def _remember(task: Task, note: AgentNote, added: dict[str, int]) -> None:
     if not about:
         return
 
-    def attempt() -> None:
-        mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), clock=task.clock)
-        old = _sizes(mind.session)
-        mind.change(lambda state, at: _minded(state, about, at))
-        added.update({name: size - old[name] for name, size in _sizes(mind.session).items()})
-        if not _is_kept(mind.session):
-            mind.create_checkpoint("Note")
+    def edit(state: Tree, at: int) -> Tree:
+        old, after = _sizes(state), _minded(state, about, at)
+        added.update({name: size - old[name] for name, size in _sizes(after).items()})
+        return after
 
-    append_with_retry(attempt, f"task {task.id}")
+    options = SessionOptions(clock=task.clock)
+    mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), options=options)
+    if not _is_kept(mind.change(edit)):
+        mind.create_checkpoint("Note")
 
 
 def _newest_of_mind(task: Task) -> Tree:
@@ -307,13 +308,14 @@ def _newest_of_mind(task: Task) -> Tree:
 
 def _minded(state: Tree, about: Iterable[TaggedStatement], now: int) -> Tree:
     after = apply_reply(state, about, now)
-    for name, size in _sizes({"workingState": after}).items():
-        _check_size(name, size, _sizes({"workingState": state})[name])
+    old = _sizes(state)
+    for name, size in _sizes(after).items():
+        _check_size(name, size, old[name])
     return after
 
 
-def _sizes(session: Tree) -> dict[str, int]:
-    known, graph = session["workingState"]["epistemicState"], session["workingState"]["intentGraph"]
+def _sizes(state: Tree) -> dict[str, int]:
+    known, graph = state["epistemicState"], state["intentGraph"]
     return {
         "facts": len(known["facts"]),
         "assumptions": len(known["assumptions"]),

@@ -219,6 +219,25 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
         kinds.UpstreamRefused(method="roots/list", reason="deny_list", rule="deny mcp.* (policy.aex:6)"),
     ),
     (SYSTEM, "s2", kinds.UpstreamRefused(method="x/y", reason="not_allowed")),
+    (
+        ANN,
+        "",
+        kinds.TaskImported(
+            at="2026-05-02T15:30:12.345Z", audit=TWO, budget=100, calls=5, document=ONE, source="aex"
+        ),
+    ),
+    (
+        ANN,
+        "",
+        kinds.EntryImported(
+            at="2026-05-02T15:29:30Z",
+            decision="block",
+            entry="tool.denied",
+            reason="deny_list",
+            tool="network.fetch",
+        ),
+    ),
+    (ANN, "", kinds.EntryImported(entry="upstream.crashed")),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

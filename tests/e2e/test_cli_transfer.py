@@ -83,7 +83,7 @@ def test_a_changed_folder_is_not_imported(
     done = colleague.run("import", str(tmp_path / "sent"))
     assert done.code == 1
     assert "callsUsed" in done.err
-    assert colleague.run("tasks", "--json").json["tasks"] == []
+    assert not (colleague.root / ".aex" / "adjourn.db").exists()
 
 
 @pytest.mark.parametrize("place", ["workspace", "elsewhere"])
@@ -99,9 +99,21 @@ def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
     }  # fmt: skip
     (folder / "checkpoint.json").write_text(json.dumps(published))
     assert colleague.run("resume", "old").code == 1
+    preview = colleague.ok("import", str(folder), "--dry-run", "--json").json
+    assert (preview["task"], preview["dryRun"]) == ("", True)
+    assert colleague.ok("import", str(folder), "--dry-run").out.startswith("would import old from aex")
+    assert not (colleague.root / ".aex" / "adjourn.db").exists()
     done = colleague.ok("import", str(folder), "--json").json
     assert (done["kind"], done["vouched"], done["signer"]) == ("published", True, "default")
+    assert done["kept"] == preview["kept"] == [
+        "7 spent calls", "1 entry of toolHistory", "the budget of 9 calls"
+    ]  # fmt: skip
+    assert done["leftOut"] == ["audit.jsonl: the folder has none"]
+    assert "imported     1 entry from aex, not verified" in colleague.ok("show", "old").out
     assert colleague.ok("resume", "old", "--json").json["callsUsed"] == 7
+    assert "imported     1 entry from aex, not verified" in colleague.ok("resume", "old").out
+    assert "entry.imported     echo tool.allowed forward" in colleague.ok("log", "--full").out
+    assert "warning imported" in colleague.ok("verify").out
     heard = resumed(colleague, "old")
     assert not heard.get("isError"), heard
     assert colleague.ok("verify").code == 0

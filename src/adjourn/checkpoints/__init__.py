@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         save_task_checkpoint,
         task_checkpoint_name,
     )
-    from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size
+    from adjourn.checkpoints.shapes import AUDITED, audit_entry, imported_history, shown_size
     from adjourn.checkpoints.triggers import GuardedSession
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "document_of",
     "encode_document",
     "find",
+    "imported_history",
     "known_to",
     "parse",
     "plan_summary",
@@ -93,7 +94,7 @@ if not TYPE_CHECKING:
             "plans": ("plan_summary",),
             "report": ("AgentReport", "NO_REPORT", "report_of"),
             "save": ("close_session", "save_checkpoint", "save_task_checkpoint", "task_checkpoint_name"),
-            "shapes": ("AUDITED", "audit_entry", "shown_size"),
+            "shapes": ("AUDITED", "audit_entry", "imported_history", "shown_size"),
             "triggers": ("GuardedSession",),
         },
     )

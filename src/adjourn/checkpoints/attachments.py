@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from adjourn.checkpoints.audit_log import CRLF, check_line_ending
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys, read_file, read_lines, remove_file, write_file
@@ -109,7 +110,9 @@ def _record(path: str, version: str) -> Sequence[bytes]:
     try:
         carried = _import(records.CRStore(MemoryStore()), _kept(path, lines))
     except AdjournError as error:
-        raise IntegrityError(f"{path} fails verification: {error.message}", _RESTORE) from error
+        raise IntegrityError(
+            f"{path} fails verification: {error.message}", CRLF if error.remedy == CRLF else _RESTORE
+        ) from error
     if carried["contentHash"] != version:
         raise IntegrityError(
             f"{path} ends with version {carried['contentHash'][:12]}, but version {version[:12]} was signed",
@@ -120,7 +123,8 @@ def _record(path: str, version: str) -> Sequence[bytes]:
 
 def _kept(path: str, lines: list[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file, and append each to `lines`. Lines after a bad one are never read."""
-    for line in read_lines(path, MAX_RECORD_BYTES, model.MAX_DOCUMENT_BYTES):
+    for number, line in enumerate(read_lines(path, MAX_RECORD_BYTES, model.MAX_DOCUMENT_BYTES), 1):
+        check_line_ending(path, number, line)
         lines.append(line)
         yield line
 

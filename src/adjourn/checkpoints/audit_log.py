@@ -21,6 +21,7 @@ from adjourn.store import Entry
 MAX_AUDIT_BYTES = 256 * 1024 * 1024
 MAX_EVENTS = 1_000_000
 _DIGEST_BYTES = 32
+CRLF = "put the line `.aex/checkpoints/** -text` into .gitattributes, commit it, then delete the folder and `git checkout` it again"
 RESTORE = "restore it from version control, or `adjourn export` it again from the store"
 
 
@@ -63,6 +64,7 @@ def follow(path: str, seq: int) -> tuple[Audit, Entry]:
     link = _link(GENESIS)
     number = 0
     for number, line in enumerate(read_lines(path, MAX_AUDIT_BYTES, MAX_EVENT_BYTES), 1):
+        check_line_ending(path, number, line)
         if not line.startswith(link):
             raise IntegrityError(
                 f"{path} fails verification at line {number}: it does not follow the line before (parent-mismatch)",
@@ -82,6 +84,14 @@ def follow(path: str, seq: int) -> tuple[Audit, Entry]:
     if last is None or number <= seq:
         raise IntegrityError(f"{path} has {number} events, and must have {seq + 1}", RESTORE)
     return Audit(path, bytes(digests)), last
+
+
+def check_line_ending(path: str, number: int, line: bytes) -> None:
+    """Raise `IntegrityError` where git or an editor replaced the line feed at the end of a line by CR and LF."""
+    if line.endswith(b"\r\n"):
+        raise IntegrityError(
+            f"{path} has CRLF line endings (line {number}): they were converted since it was written", CRLF
+        )
 
 
 def _entry(line: bytes) -> Entry:

@@ -11,7 +11,7 @@ through a link, leave a folder that verifies and is wrong, or trust what it read
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import msgspec
 
 from adjourn.checkpoints import attachments
 from adjourn.checkpoints.checkpoint import FORMAT, TaskCheckpoint, document, find
+from adjourn.checkpoints.originals import keep_original
 from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import (
@@ -35,7 +36,7 @@ from adjourn.host import (
 from adjourn.log import data_of, decode, digest, encode_bytes, fingerprint
 from adjourn.store import Entry, Head, Store
 from adjourn.tasks import checked
-from adjourn.text import check_values
+from adjourn.text import check_text, check_values, count_keys
 
 JSON_FILE = "checkpoint.json"
 AUDIT_FILE = "audit.jsonl"
@@ -73,6 +74,9 @@ class CheckpointFile(msgspec.Struct, kw_only=True, rename="camel", omit_defaults
     budget: int | None = None
     tool_history: list[dict[str, Any]]
     adjourn: Extra | None = None
+
+
+_REQUIRED = frozenset(one.encode_name for one in msgspec.structs.fields(CheckpointFile) if one.required)
 
 
 class PublishedFile(NamedTuple):
@@ -116,10 +120,20 @@ def read_published(folder: str) -> PublishedFile:
     data = read_file(path, MAX_JSON_BYTES)
     check_values(data, path)
     try:
-        return PublishedFile(msgspec.json.decode(data, type=CheckpointFile), data)
+        value = msgspec.json.decode(data)
+        check_text(data, count_keys(value))
+        if isinstance(value, dict):  # null where a member may be absent means that it is absent
+            value = {
+                name: member for name, member in value.items() if member is not None or name in _REQUIRED
+            }
+        return PublishedFile(msgspec.convert(value, CheckpointFile), data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(
             f"{path} is not a checkpoint: {error}", "restore it from version control"
+        ) from error
+    except InvalidError as error:
+        raise InvalidError(
+            f"{path} is not a checkpoint: {error.message}", error.remedy or "restore it from version control"
         ) from error
 
 
@@ -141,18 +155,33 @@ def omitted(stated: dict[str, Any], shown: int) -> int:
 # --- writing
 
 
-def write(store: Store, checkpoint: TaskCheckpoint, root: str) -> str:
+def write(
+    store: Store, checkpoint: TaskCheckpoint, root: str, tell: Callable[[str], object] = lambda _: None
+) -> str:
     """Write a checkpoint's folder into a workspace; returns its path relative to `root`, with a slash at the end.
 
     Writes the newest checkpoint of that name, which another process may have made meanwhile. A crash leaves the folder as it
-    was, or without checkpoint.json: never one that verifies and is wrong. Raises `IntegrityError`, `NotFoundError`, `StoreError`.
+    was, or without checkpoint.json: never one that verifies and is wrong. Files that this store did not write are copied first,
+    and `tell` receives where. Raises `IntegrityError`, `NotFoundError`, `StoreError`.
     """
     name = checkpoint.data.name
     relative = f"{CHECKPOINTS}/{name}"
     path = make_folder(root, relative)
     with locked(path):
-        _remember(store, name, write_into(store, find(store, name), path))
+        newest = find(store, name)
+        if _is_of_others(store, newest, root) and not _precedes(store, newest, path):
+            kept = keep_original(root, relative, JSON_FILE)
+            tell(f"{relative}/ had files that this store did not write; a copy of them is in {kept}")
+        _remember(store, name, write_into(store, newest, path))
     return f"{relative}/"
+
+
+def _is_of_others(store: Store, checkpoint: TaskCheckpoint, root: str) -> bool:
+    """Whether the folder has a checkpoint.json that this store did not write. A link or a pipe in its place has no content to keep."""
+    try:
+        return is_as_written(store, root, checkpoint.data.name) is False
+    except InvalidError:
+        return False
 
 
 def write_into(store: Store, checkpoint: TaskCheckpoint, folder: str) -> str:

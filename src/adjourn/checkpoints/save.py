@@ -54,14 +54,15 @@ def save_checkpoint(
     """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is a time stamp. Raises `AdjournError`."""
     report = plans.next_report(task, said, description if trigger in REQUESTED else "")
     made = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
-    path = folder.write(task.store, made, root)
+    notes: list[str] = []
+    path = folder.write(task.store, made, root, notes.append)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
         page = page_writer.write(task, made, root, budget=budget, said=said, began=began)
     except AdjournError as error:
-        return SavedCheckpoint(made, path, "", [f"the checkpoint has no page: {error}"])
-    return SavedCheckpoint(made, path, page.path, page.notes)
+        return SavedCheckpoint(made, path, "", [*notes, f"the checkpoint has no page: {error}"])
+    return SavedCheckpoint(made, path, page.path, [*notes, *page.notes])
 
 
 def read_report(arguments: dict[str, Any]) -> AgentReport:

@@ -10,7 +10,15 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from adjourn.checkpoints import AUDITED, TaskCheckpoint, audit_entry, page_files, shown_size, trusted_signer
+from adjourn.checkpoints import (
+    AUDITED,
+    TaskCheckpoint,
+    audit_entry,
+    imported_history,
+    page_files,
+    shown_size,
+    trusted_signer,
+)
 from adjourn.errors import InvalidError
 from adjourn.log import data_of, decode
 from adjourn.store import Entry, Head, Store
@@ -56,6 +64,8 @@ def answer(
     reply["checkpointedAt"] = checkpoint.event.timestamp
     if ledger.goal:
         reply["goal"] = fit_text(ledger.goal, GOAL_CHARACTERS)
+    if imported := imported_history(ledger):
+        reply["imported"] = imported
     if ledger.doubts:
         reply["inDoubt"] = fit_items(
             [_doubt(call) for call in ledger.doubts.values()], DOUBTS_BYTES, shown_size

@@ -11,23 +11,19 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from adjourn.checkpoints import (
-    MAX_DESCRIPTION,
     TaskCheckpoint,
     VerifiedFolder,
     attachments,
-    create,
     find,
     folder,
     folder_verification,
     trusted_signer,
 )
-from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
-from adjourn.host import check_name
-from adjourn.log import Actor, canonical, decode, digest, kinds
+from adjourn.errors import AdjournError, NotFoundError, RefusedError
+from adjourn.log import canonical, decode, digest
 from adjourn.store import Head, Store
-from adjourn.tasks import NewEvent, PermanentConflictError, Task, append_with_retry, idempotency
+from adjourn.tasks import PermanentConflictError, append_with_retry, idempotency
 
-MAX_CALLS = 10**9
 _CHUNK = 2000
 
 
@@ -161,28 +157,3 @@ def _is_newer(store: Store, checkpoint: TaskCheckpoint) -> bool:
     except AdjournError:
         return True
     return known.task != checkpoint.event.task or known.seq < checkpoint.event.seq
-
-
-def import_published(task: Task, directory: str, by: Actor) -> TaskCheckpoint:
-    """Import a checkpoint.json that has the published fields only, as the start of a new task, because a person (`by`) vouches for it.
-
-    Its spent calls count as spent. Raises `InvalidError` for values out of range.
-    """
-    stored = folder.read_published(directory)
-    file = stored.file
-    check_name(file.name)
-    if len(file.description) > MAX_DESCRIPTION:
-        raise InvalidError(
-            f"{directory}: the description is too long: {len(file.description)} characters (limit {MAX_DESCRIPTION})",
-            "shorten it",
-        )
-    if not 0 <= file.calls_used <= MAX_CALLS or (
-        file.budget is not None and not 0 <= file.budget <= MAX_CALLS
-    ):
-        raise InvalidError(
-            f"{directory}: callsUsed or budget is outside 0 … {MAX_CALLS}", "do not resume from it"
-        )
-    opened = kinds.TaskOpened(goal=file.description)
-    imported = kinds.TaskImported(calls=file.calls_used, document=digest(stored.data))
-    task.commit(lambda _: [NewEvent(opened, by), NewEvent(imported, by)], blobs=[stored.data])
-    return create(task, file.name, description=file.description, trigger="import", by=by)

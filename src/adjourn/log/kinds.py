@@ -22,7 +22,7 @@ REGISTRY: dict[str, type[Data]] = {}
 """Kind → type, in the order of this file."""
 EXACT = frozenset(
     (
-        "after", "agent", "answer", "approval", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
+        "after", "agent", "answer", "approval", "audit", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
         "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "params", "phase",
         "policy", "previous", "record", "report", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
         "who",
@@ -313,15 +313,34 @@ class CheckpointResumed(Data, frozen=True, kw_only=True):
 class TaskImported(Data, frozen=True, kw_only=True):
     """A history made elsewhere was taken in, up to event `seq` with hash `head`; `signer` is the key that signed it.
 
-    Without a signer it is a person's word: `document` is the checkpoint.json they gave, `calls` what it says is spent.
+    Without a signer it is a person's word, and nothing in it was verified: `document` is the file they gave, `source` its format,
+    `audit` its audit.jsonl, `at` its time, `budget` its limit of calls (-1: none), `calls` what it says is spent.
     """
 
     KIND = "task.imported"
+    at: str = ""
+    audit: str = ""
+    budget: int = -1
     calls: int = 0
     document: str = ""
     head: str = ""
     seq: int = -1
     signer: str = ""
+    source: str = ""
+
+
+class EntryImported(Data, frozen=True, kw_only=True):
+    """An entry of an imported history, as its file has it: nobody verified it.
+
+    `entry` is its event, `at` its time, `decision` whether a call was forwarded or blocked ("": it is no decision on a call).
+    """
+
+    KIND = "entry.imported"
+    at: str = ""
+    decision: Literal["", "forward", "block"] = ""
+    entry: str
+    reason: str = ""
+    tool: str = ""
 
 
 class MessageRefused(Data, frozen=True, kw_only=True):

@@ -80,6 +80,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
 
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
+    `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files.
     `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
     before; both by `definition_key`.
@@ -112,6 +113,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     beside: int = 0
     definitions: dict[str, str] = {}
     changed: dict[str, str] = {}
+    imported: int = 0
+    imported_from: list[str] = []
     checkpoint: str = ""
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
@@ -342,6 +345,20 @@ def _effect_settled(ledger: Ledger, event: Envelope, data: kinds.EffectSettled) 
 def _task_imported(ledger: Ledger, event: Envelope, data: kinds.TaskImported) -> None:
     del event
     ledger.calls_used += max(0, data.calls)
+    if data.budget >= 0:
+        ledger.budget = data.budget
+    if data.source and data.source not in ledger.imported_from and len(ledger.imported_from) < MAX_MARKS:
+        ledger.imported_from.append(data.source)
+
+
+def _entry_imported(ledger: Ledger, event: Envelope, data: kinds.EntryImported) -> None:
+    """Its calls are counted by the import itself: here are the names of the tools, and what was refused."""
+    del event
+    ledger.imported += 1
+    if data.decision == "block":
+        ledger.calls_refused += 1
+    elif data.decision == "forward" and (data.tool in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS):
+        ledger.tools[data.tool] = ledger.tools.get(data.tool, 0) + 1
 
 
 def _refused(ledger: Ledger, event: Envelope, data: kinds.Data) -> None:
@@ -432,6 +449,7 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.ConfirmDenied: _confirm_denied,
     kinds.CheckpointCreated: _checkpoint_created,
     kinds.TaskImported: _task_imported,
+    kinds.EntryImported: _entry_imported,
     kinds.PolicyChanged: _policy_changed,
     kinds.UsageReported: _usage_reported,
     kinds.MakeResult: _make_result,

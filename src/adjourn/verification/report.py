@@ -12,6 +12,7 @@ import msgspec
 
 from adjourn.findings import Finding, Span
 from adjourn.log import GENESIS, Event
+from adjourn.tasks import Ledger
 
 NOT_TRUST = "do not resume from it; compare with a backup, or with a checkpoint's folder in version control"
 
@@ -39,6 +40,7 @@ CODES = MappingProxyType(
         "history-cut": "the history lacks what its cached fold, or the head kept beside the keys, says that it had",
         "folder-ahead": "a signed folder in the workspace has more of a task's history than the store",
         "folder-broken": "a checkpoint's folder fails verification",
+        "imported": "a history was imported on a person's word; what it says was not verified",
         "record-broken": "a version of a Continuation Record fails verification",
     }
 )
@@ -131,6 +133,18 @@ def unknown_signer(key: str, event: Event, event_hash: str) -> Located:
         help="if you know whose key it is, trust it with `adjourn keys trust NAME KEY`",
     )
     return Located(finding=found, task=event.task, seq=event.seq, hash=event_hash)
+
+
+def imported(ledger: Ledger) -> list[Located]:
+    """A warning where a task began with a history that a person imported, and that nobody could verify."""
+    if not ledger.imported_from:
+        return []
+    entries = f"{ledger.imported} {'entry' if ledger.imported == 1 else 'entries'}"
+    message = f"imported from {', '.join(ledger.imported_from)}, not verified: {entries}"
+    found = finding(
+        "imported", message, severity="warning", help="compare it with where it came from, if it matters"
+    )
+    return [Located(finding=found, task=ledger.task)]
 
 
 def head_mismatch(report: TaskReport, expected: str, seen: int | None) -> Located:

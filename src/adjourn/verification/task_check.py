@@ -38,6 +38,7 @@ from adjourn.verification.report import (
     TaskReport,
     finding,
     head_mismatch,
+    imported,
     unknown_signer,
 )
 
@@ -224,6 +225,7 @@ class TaskCheck:
         self._add("stale-fold", CODES["stale-fold"], severity="warning", help=_RECREATED)
 
     def _check_rest(self) -> None:
+        self.report.findings += imported(self.ledger)
         if self._cached is not None and self._cached.seq > self.ledger.seq:
             self._warn_of_fold()
         contract = self.ledger.contract

@@ -25,6 +25,7 @@ from adjourn.verification.report import (
     VerificationReport,
     finding,
     head_mismatch,
+    imported,
     unknown_signer,
 )
 from adjourn.verification.task_check import Progress, TaskCheck
@@ -156,6 +157,7 @@ def verify_folder(path: str, *, expect_head: str = "") -> VerificationReport:
         return VerificationReport(deep=True, tasks=[report])
     event, event_hash, data = verified.checkpoint
     report.events, report.head, report.checkpoints, report.documents = event.seq + 1, event_hash, 1, 1
+    report.findings += imported(verified.ledger)
     if not verified.trusted_as:
         report.findings.append(unknown_signer(data.key, event, event_hash))
     if expect_head and expect_head != event_hash:

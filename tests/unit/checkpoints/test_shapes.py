@@ -81,6 +81,18 @@ def test_nothing_else_is_in_the_history(item: kinds.Data) -> None:
         (kinds.UpstreamCrashed(signal=9), {"signal": 9}),
         (kinds.UpstreamError(message="no such program"), {"message": "no such program"}),
         (kinds.EffectSettled(call="c", outcome="done"), {}),
+        (
+            kinds.EntryImported(
+                at="2026-05-02T15:28:00Z", decision="forward", entry="tool.allowed", tool="t"
+            ),
+            {"entry": "tool.allowed", "tool": "t", "at": "2026-05-02T15:28:00Z", "verified": False},
+        ),
+        (kinds.TaskImported(calls=5, document="d"), {"from": "aex", "calls": 5, "verified": False}),
+        (
+            kinds.TaskImported(calls=5, source="langgraph"),
+            {"from": "langgraph", "calls": 5, "verified": False},
+        ),
+        (kinds.TaskImported(head="h", seq=4, signer="ed25519:0"), {}),
     ],
 )
 def test_entries_of_the_audit_summary(item: kinds.Data, shown: dict[str, Any]) -> None:
@@ -94,7 +106,10 @@ def test_audit_entries_are_of_one_shape(item: kinds.Data) -> None:
     """For any event: the kind, and a few fields that are there."""
     shown = audit(item)
     assert list(shown) == ["event", "data"]
-    assert shown["data"].keys() <= {"tool", "reason", "used", "limit", "name", "code", "signal", "message"}
+    members = {"tool", "reason", "used", "limit", "name", "code", "signal", "message"}
+    if isinstance(item, kinds.EntryImported | kinds.TaskImported):
+        members |= {"at", "calls", "entry", "from", "verified"}
+    assert shown["data"].keys() <= members
     assert "" not in shown["data"].values()
 
 

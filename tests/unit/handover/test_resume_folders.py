@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -24,20 +23,18 @@ from adjourn.errors import (
 )
 from adjourn.handover import importing, resume
 from adjourn.handover.importing import (
-    MAX_CALLS,
     import_folder,
-    import_published,
     locate,
     vouched_for,
 )
 from adjourn.knowledge.records.agent_notes import AgentNote, add
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
 from adjourn.log.chain import verify_chain
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
 from support.forging import EDITS, Forger
 from support.handover import FAR, carried, saved, trusting
-from support.workspace import ANN, Workspace
+from support.workspace import Workspace
 
 
 def test_what_is_not_there_lists_what_is(workspace: Workspace) -> None:
@@ -375,85 +372,3 @@ def test_what_is_located_is_said(memory_workspace: Workspace, two: Workspace) ->
 
 
 # --- the published format alone
-
-PUBLISHED = {
-    "name": "fix-auth",
-    "description": "Read auth files, identified the bug in token validation",
-    "timestamp": "2026-05-02T15:30:12.345Z",
-    "callsUsed": 5,
-    "budget": 100,
-    "toolHistory": [
-        {"tool": "file.read", "timestamp": "2026-05-02T15:28:00Z", "decision": "forward"},
-        {"tool": "tests.run", "timestamp": "2026-05-02T15:29:00Z", "decision": "forward"},
-        {"tool": "network.fetch", "timestamp": "2026-05-02T15:29:30Z", "decision": "block", "reason": "deny_list"},
-    ],
-}  # fmt: skip
-
-
-def published(workspace: Workspace, **changes: object) -> Path:
-    workspace.folder().mkdir(parents=True)
-    (workspace.folder() / "checkpoint.json").write_text(json.dumps(PUBLISHED | changes, indent=2))
-    return workspace.folder()
-
-
-def test_the_published_format_is_not_resumed_by_itself(memory_workspace: Workspace) -> None:
-    """A folder in the published format needs a person's import, because nothing in it can be verified."""
-    published(memory_workspace)
-    with pytest.raises(InvalidError, match=r"published fields only.*adjourn import"):
-        memory_workspace.resume(memory_workspace.context())
-    assert memory_workspace.everything()[0] == {}
-
-
-def test_a_person_can_import_the_published_format(workspace: Workspace) -> None:
-    """It becomes a task that says who took it in, from which file, with what it says is spent; then it can be resumed."""
-    place = published(workspace)
-    stored = (place / "checkpoint.json").read_bytes()
-    made = import_published(workspace.task("t1"), str(place), ANN)
-    opened, imported, _ = workspace.events("t1")
-    assert (opened.by, imported.by, made.event.by) == (ANN, ANN, ANN)
-    assert workspace.facts("t1", kinds.TaskImported) == [kinds.TaskImported(calls=5, document=digest(stored))]
-    assert workspace.store.get_blob(digest(stored)) == stored
-    assert made.data.trigger == "import"
-    folder.write(workspace.store, made, str(workspace.root))
-    answer = workspace.resume(workspace.context())
-    assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
-    assert answer["description"] == PUBLISHED["description"]
-    assert folder_verification.verify(str(place)).file.calls_used == 5
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"callsUsed": -1}, "callsUsed or budget is outside 0"),
-        ({"callsUsed": MAX_CALLS + 1}, "callsUsed or budget is outside 0"),
-        ({"callsUsed": 10**30}, "callsUsed or budget is outside 0"),
-        ({"callsUsed": "5"}, r"at `\$.callsUsed`"),
-        ({"callsUsed": 5.5}, r"at `\$.callsUsed`"),
-        ({"budget": -1}, "callsUsed or budget is outside 0"),
-        ({"budget": "no"}, r"at `\$.budget`"),
-        ({"name": "../x"}, "not a checkpoint name"),
-        ({"name": ["x"]}, r"at `\$.name`"),
-        ({"description": {"x": 1}}, r"at `\$.description`"),
-        ({"description": "x" * 10_001}, "the description is too long: 10001 characters"),
-        ({"description": "x" * 100_000}, "the description is too long: 100000 characters"),
-        ({"toolHistory": "none"}, r"at `\$.toolHistory`"),
-    ],
-)
-def test_values_out_of_range_are_not_imported(
-    memory_workspace: Workspace, changes: dict[str, Any], reason: str
-) -> None:
-    """They are refused by name, and no task is begun."""
-    place = published(memory_workspace, **changes)
-    with pytest.raises(InvalidError, match=reason):
-        import_published(memory_workspace.task("t1"), str(place), ANN)
-    assert memory_workspace.everything() == ({}, {})
-
-
-@pytest.mark.parametrize("used", [0, MAX_CALLS])
-def test_the_ends_of_the_range_are_imported(memory_workspace: Workspace, used: int) -> None:
-    """Nothing, and as much as may be."""
-    made = import_published(
-        memory_workspace.task("t1"), str(published(memory_workspace, callsUsed=used, budget=MAX_CALLS)), ANN
-    )
-    assert memory_workspace.task("t1").ledger.calls_used == used
-    assert made.data.name == "fix-auth"

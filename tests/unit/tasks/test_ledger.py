@@ -225,6 +225,21 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [allowed("c1"), (kinds.TaskImported(calls=7, document=ONE), "")],
         {"calls_used": 8},
     ),
+    (
+        "task.imported on a person's word keeps the limit that it says, and where it came from",
+        [(kinds.TaskImported(budget=100, calls=5, source="aex"), ""), (kinds.TaskImported(source="aex"), "")],
+        {"budget": 100, "calls_used": 5, "imported_from": ["aex"]},
+    ),
+    (
+        "entry.imported names a tool or a refusal, and counts no call again",
+        [
+            (kinds.TaskImported(calls=5), ""),
+            (kinds.EntryImported(decision="forward", entry="tool.allowed", tool="t"), ""),
+            (kinds.EntryImported(decision="block", entry="tool.denied", tool="u"), ""),
+            (kinds.EntryImported(entry="upstream.crashed"), ""),
+        ],
+        {"calls_used": 5, "calls_refused": 1, "tools": {"t": 1}, "imported": 3},
+    ),
     ("task.imported never refunds", [allowed("c1"), (kinds.TaskImported(calls=-7), "")], {"calls_used": 1}),
     ("message.refused is history only", [(kinds.MessageRefused(reason="r", size=1), "s1")], {"calls_refused": 0}),
     ("upstream.refused is history only", [(kinds.UpstreamRefused(method="m", reason="r"), "s1")], {"calls_refused": 0}),

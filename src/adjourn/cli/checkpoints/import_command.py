@@ -12,80 +12,122 @@ from adjourn.checkpoints import folder, folder_verification
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import Spinner, complain, safe, say, say_json
 from adjourn.errors import ConflictError, NotFoundError
-from adjourn.host import ids, keys
+from adjourn.host import check_name, ids, keys
 from adjourn.tasks import Task
 
 if TYPE_CHECKING:
     from adjourn.checkpoints import TaskCheckpoint
+    from adjourn.handover import ForeignWork
 
 
 @click.command("import", epilog=example("adjourn import ~/handover/fix-auth"))
-@click.argument("directory", metavar="DIR")
+@click.argument("path", metavar="PATH")
+@click.option("--dry-run", is_flag=True, help="Say what would be imported. Write nothing.")
 @at_store
 @for_machines
-def import_(context: CommandContext, directory: str, *, as_json: bool) -> None:
-    """Import the checkpoint folder DIR, so that it can be resumed here. You vouch for it.
+def import_(context: CommandContext, path: str, *, dry_run: bool, as_json: bool) -> None:
+    """Import the checkpoint folder PATH, so that it can be resumed here. You vouch for it.
 
     The whole folder is verified first. If it was signed by a key that is not trusted here, your import says that you trust this
-    history (not the key: `adjourn keys trust` does that). A checkpoint.json with only the published fields cannot be verified:
-    its count of spent calls is accepted on your word, and a new task starts with it.
+    history (not the key: `adjourn keys trust` does that). A checkpoint.json with only the published fields cannot be verified: its
+    history is imported on your word, marked as not verified, and a new task starts with it.
     """
-    if not os.path.lexists(os.path.join(directory, folder.JSON_FILE)):
-        raise NotFoundError(f"{directory} has no {folder.JSON_FILE}", "name the folder of a checkpoint")
-    published = folder.read_published(directory).file
-    store = context.make_store()
-    before = store.ref(f"checkpoint/{published.name}") or ""
-    told = (
-        _signed(context, directory) if published.adjourn else _published(context, directory, published.name)
-    )
-    earlier = before.partition(" ")[0]
-    told["replaced"] = earlier if earlier and earlier != told["task"] else ""
+    if not os.path.lexists(path):
+        raise NotFoundError(f"{path} does not exist", "name the folder of a checkpoint")
+    if handover.detect(path) == "aex" and folder.read_published(path).file.adjourn is not None:
+        told = _signed(context, path, dry_run=dry_run)
+    else:
+        told = _foreign(context, path, handover.read_work(path), dry_run=dry_run)
     if as_json:
         say_json(told)
-        return
-    by = f"signed by {told['key']} ({'trusted as ' + told['signer'] if told['signer'] else 'vouched for by you'})"
-    say(f"imported {told['name']}: task {told['task']}, {told['seq'] + 1} events, {by}")
-    if told["replaced"]:
-        say(
-            f"  the name belonged to a checkpoint of task {safe(told['replaced'])}, which stays in that task's log"
-        )
-    say(f"  continue in any client: call aex.resume with the name {told['name']}")
+    else:
+        _print(told)
 
 
-def _signed(context: CommandContext, directory: str) -> dict[str, Any]:
+def _signed(context: CommandContext, directory: str, *, dry_run: bool) -> dict[str, Any]:
     with Spinner("verifying"):
         verified = folder_verification.verify(directory)
-        made, note = handover.import_folder(context.make_store(), verified, vouched=True)
-    if note:
-        complain(note)
-    return _to_json(made, verified.trusted_as, kind="history")
+        before = _owner(context, verified.checkpoint.data.name)
+        if not dry_run:
+            _, note = handover.import_folder(context.make_store(), verified, vouched=True)
+            if note:
+                complain(note)
+    return _to_json(
+        verified.checkpoint.data.name,
+        verified.checkpoint,
+        before,
+        signer=verified.trusted_as,
+        kind="history",
+        dryRun=dry_run,
+    )
 
 
-def _published(context: CommandContext, directory: str, name: str) -> dict[str, Any]:
+def _owner(context: CommandContext, name: str) -> str:
+    """The task that a checkpoint's name belongs to so far; "" for none."""
+    store = context.store_or_none()
+    return ((store.ref(f"checkpoint/{name}") or "") if store is not None else "").partition(" ")[0]
+
+
+def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: bool) -> dict[str, Any]:
+    """Import what another tool wrote, as a new task."""
+    before = _owner(context, check_name(work.name))
+    said = {"from": work.source, "kept": list(work.kept), "leftOut": list(work.left_out), "dryRun": dry_run}
+    if dry_run:
+        return _to_json(work.name, None, before, signer="", kind="published", **said)
     store = context.make_store()
-    target = folder.path_of(context.root, name)
-    here = os.path.realpath(directory) == target
-    if not here and folder.is_as_written(store, context.root, name) is False:
+    target = folder.path_of(context.root, work.name)
+    here = os.path.realpath(path) == target
+    if not here and folder.is_as_written(store, context.root, work.name) is False:
         raise ConflictError(
             f"{target} holds another checkpoint of that name, which is not in the store",
             "import or move that checkpoint first",
         )
     task = Task(store, ids.task_id(context.now), clock=context.clock, secret=keys.secret())
-    made = handover.import_published(task, directory, user())
-    folder.write(store, made, context.root)
-    if here:
-        complain("the folder was in the workspace: it is now signed, and has its audit.jsonl")
-    return _to_json(made, "default", kind="published")
+    made = handover.import_work(task, context.root, work, user())
+    for note in made.notes:
+        complain(note)
+    return _to_json(
+        work.name, made.checkpoint, before, signer="default", kind="published", page=made.page, **said
+    )
 
 
-def _to_json(made: TaskCheckpoint, signer: str, *, kind: str) -> dict[str, Any]:
+def _to_json(
+    name: str, made: TaskCheckpoint | None, before: str, *, signer: str, kind: str, **more: Any
+) -> dict[str, Any]:
+    task = made.event.task if made else ""
     return {
-        "name": made.data.name,
-        "task": made.event.task,
-        "seq": made.event.seq,
-        "hash": made.hash,
-        "key": made.data.key,
+        "name": name,
+        "task": task,
+        "seq": made.event.seq if made else None,
+        "hash": made.hash if made else "",
+        "key": made.data.key if made else "",
         "signer": signer,
         "vouched": not signer or kind == "published",
         "kind": kind,
+        "replaced": before if before and before != task else "",
+        **more,
     }
+
+
+def _print(told: dict[str, Any]) -> None:
+    begin = "would import" if told["dryRun"] else "imported"
+    if told["kind"] == "history":
+        by = f"signed by {told['key']} ({'trusted as ' + told['signer'] if told['signer'] else 'vouched for by you'})"
+        say(f"{begin} {told['name']}: task {told['task']}, {told['seq'] + 1} events, {by}")
+    elif told["dryRun"]:
+        say(f"{begin} {told['name']} from {told['from']}: vouched for by you, not verified")
+    else:
+        say(
+            f"{begin} {told['name']} from {told['from']}: task {told['task']}, {told['seq'] + 1} events, vouched for by you, "
+            "not verified"
+        )
+    for title, lines in (("kept", told.get("kept", [])), ("left out", told.get("leftOut", []))):
+        for line in lines:
+            say(f"  {title:<9} {safe(line)}")
+    if told["replaced"]:
+        say(
+            f"  the name belonged to a checkpoint of task {safe(told['replaced'])}; "
+            f"show that with: adjourn show {safe(told['replaced'])}/{told['name']}"
+        )
+    if not told["dryRun"]:
+        say(f"  continue in any client: call aex.resume with the name {told['name']}")

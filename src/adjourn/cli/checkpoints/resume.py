@@ -12,6 +12,7 @@ from adjourn.cli.shared.output import (
     complain,
     cut,
     described,
+    imported_line,
     safe,
     safe_lines,
     say,
@@ -69,6 +70,7 @@ def _print(told: dict[str, Any], now: int) -> None:
         ("description", _description(told)),
         ("made", ago(told["checkpointedAt"], now)),
         ("tools", ", ".join(told["toolsCalled"])),
+        ("imported", imported_line(told.get("imported"))),
     ]
     rows += [
         ("in doubt", f"{call['call']} {call['tool']} {call.get('arguments', '')}")

@@ -7,10 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from adjourn.checkpoints import document_of, folder, known_to, trusted_signer
+from adjourn.checkpoints import document_of, folder, imported_history, known_to, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.lookup import FoundCheckpoint, find
-from adjourn.cli.shared.output import described, safe, safe_lines, say, say_facts, say_json
+from adjourn.cli.shared.output import described, imported_line, safe, safe_lines, say, say_facts, say_json
 from adjourn.cli.shared.times import ago, local
 from adjourn.errors import AdjournError
 from adjourn.log import data_of, decode
@@ -81,6 +81,7 @@ def _to_json(context: CommandContext, found: Any) -> dict[str, Any]:
         "root": data.root,
         "previous": data.previous,
         "source": found.source,
+        "imported": imported_history(found.task(context).ledger),
         "folder": state,
     }
 
@@ -105,6 +106,7 @@ def _print(context: CommandContext, told: dict[str, Any]) -> None:
         ("calls", f"{used} used, {told['callsRefused']} refused"),
         ("tools", tools),
         ("in doubt", doubts or "nothing"),
+        ("imported", imported_line(told["imported"])),
         ("position", f"event {told['seq']}"),
         ("hash", told["hash"]),
         ("previous", told["previous"]),

@@ -42,6 +42,14 @@ def described(description: str, signer: str, key: str) -> str:
     return f"(by an untrusted signer{key and ', '}{key}) {description}"
 
 
+def imported_line(imported: dict[str, Any] | None) -> str:
+    """What of a history was imported and nobody could verify; "" for nothing."""
+    if not imported:
+        return ""
+    entries = f"{imported['entries']} {'entry' if imported['entries'] == 1 else 'entries'}"
+    return f"{entries} from {', '.join(imported['from'])}, not verified"
+
+
 def width() -> int:
     """Columns to write in: those of $COLUMNS or of the terminal, else 80."""
     if not sys.stdout.isatty():

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _SHOWN = (
     "tool", "method", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit",
     "approval", "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note",
-    "call", "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step", "leg",
+    "entry", "decision", "at", "call", "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step", "leg",
 )  # fmt: skip
 _BARE = (
     "tool", "method", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "agent", "status",
-    "condition", "variable", "phase",
+    "condition", "variable", "phase", "entry", "decision",
 )  # fmt: skip
 WATCH_SECONDS = 1.0
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from adjourn.checkpoints import TaskCheckpoint, save_checkpoint
 from adjourn.handover.foreign.work import NO_NOTE, ForeignWork
-from adjourn.knowledge.cognition import CognitiveStore, apply_reply, head_of
+from adjourn.knowledge.cognition import CognitiveStore, SessionOptions, apply_reply, head_of
 from adjourn.knowledge.model import CRAuthor, Tree
 from adjourn.knowledge.records import CRStore, agent_notes
 from adjourn.log import Actor, digest, kinds
@@ -80,7 +80,8 @@ def _write_mind(task: Task, work: ForeignWork) -> str:
     said = agent_notes.statements(work.note)
     if not said and not work.mind:
         return ""
-    mind = CognitiveStore(task.store, task.id, goal=work.goal, triggers=(), clock=task.clock)
+    options = SessionOptions(clock=task.clock)
+    mind = CognitiveStore(task.store, task.id, goal=work.goal, triggers=(), options=options)
     if work.mind:
         mind.restore_from_checkpoint(work.mind, move_head=True)
     if said:

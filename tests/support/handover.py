@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+from adjourn.clients import ClientContext
 from adjourn.host import keys
 from adjourn.host.process import Process
 from adjourn.log import digest
@@ -21,6 +22,15 @@ def saved(workspace: Workspace, *tools: str, name: str = "fix-auth") -> str:
     made = workspace.save(context, name)
     workspace.leave(context)
     return made.event.task
+
+
+def far_work(workspace: Workspace) -> ClientContext:
+    """A client on a machine that cannot be seen has made one call in this workspace, and its session is open."""
+    workspace.use()
+    context = workspace.context()
+    context.process = FAR
+    workspace.work(context, "file.read")
+    return context
 
 
 def carried(here: Workspace, there: Workspace, name: str = "fix-auth") -> None:

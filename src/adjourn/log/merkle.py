@@ -148,20 +148,27 @@ def verify_inclusion(leaf: bytes, index: int, size: int, path: Sequence[bytes], 
     """RFC 9162 section 2.1.3.2."""
     if not 0 <= index < size:
         return False
-    position, last, node = index, size - 1, leaf_hash(leaf)
-    for sibling in path:
+    sides = _sides(index, size - 1, len(path))
+    node = leaf_hash(leaf)
+    for sibling, left in zip(path, sides or (), strict=False):
+        node = node_hash(sibling, node) if left else node_hash(node, sibling)
+    return sides is not None and node == expected_root
+
+
+def _sides(position: int, last: int, count: int) -> list[bool] | None:
+    """Whether each of `count` siblings is on the left, on the way up from `position`; None if the way has another length."""
+    sides = []
+    for _ in range(count):
         if last == 0:
-            return False
-        if position & 1 or position == last:
-            node = node_hash(sibling, node)
-            while not position & 1 and position:
-                position >>= 1
-                last >>= 1
-        else:
-            node = node_hash(node, sibling)
+            return None
+        left = bool(position & 1) or position == last
+        while left and position and not position & 1:
+            position >>= 1
+            last >>= 1
+        sides.append(left)
         position >>= 1
         last >>= 1
-    return last == 0 and node == expected_root
+    return sides if last == 0 else None
 
 
 def verify_consistency(
@@ -179,18 +186,10 @@ def verify_consistency(
     while position & 1:
         position >>= 1
         last >>= 1
+    sides = _sides(position, last, len(path) - 1)
     old_node = new_node = path[0]
-    for node in path[1:]:
-        if last == 0:
-            return False
-        if position & 1 or position == last:
+    for node, left in zip(path[1:], sides or (), strict=False):
+        if left:
             old_node = node_hash(node, old_node)
-            new_node = node_hash(node, new_node)
-            while not position & 1 and position:
-                position >>= 1
-                last >>= 1
-        else:
-            new_node = node_hash(new_node, node)
-        position >>= 1
-        last >>= 1
-    return last == 0 and old_node == old_root and new_node == new_root
+        new_node = node_hash(node, new_node) if left else node_hash(new_node, node)
+    return sides is not None and old_node == old_root and new_node == new_root

@@ -111,7 +111,7 @@ class SqliteStore:
         """Where the file is, the same text for every process that opens it."""
         return f"sqlite:{os.path.realpath(self.path)}"
 
-    def append(  # noqa: C901, PLR0912, PLR0915  # one pass, on the path of every call
+    def append(  # noqa: C901, PLR0912  # one pass, on the path of every call
         self,
         stream: str,
         entries: Sequence[Entry],
@@ -150,12 +150,8 @@ class SqliteStore:
         if self._pages > PAGES:  # the copy in progress has fallen behind
             self._copier.wait()
         with self._lock:
-            cursor = self._cursor
-            if cursor is None:
-                raise sqlite_file.read_only(self.path)
             try:
-                if durable is not self._durable:
-                    self._set_durable(cursor, durable)
+                cursor = self._writing_cursor(durable=durable)
                 if durable:
                     self._check_files()
                 elif (found := os.stat(self.path)) and (found.st_dev, found.st_ino) != self._files[0]:
@@ -376,12 +372,8 @@ class SqliteStore:
         if self._pages > PAGES:  # as above
             self._copier.wait()
         with self._lock:
-            cursor = self._cursor
-            if cursor is None:
-                raise sqlite_file.read_only(self.path)
             try:
-                if durable is not self._durable:
-                    self._set_durable(cursor, durable)
+                cursor = self._writing_cursor(durable=durable)
                 self._check_files()
                 cursor.execute("BEGIN IMMEDIATE")
                 try:
@@ -394,6 +386,15 @@ class SqliteStore:
                     raise
             except sqlite3.Error as error:
                 raise sqlite_file.failure(self.path, error) from error
+
+    def _writing_cursor(self, *, durable: bool) -> sqlite3.Cursor:
+        """The cursor of the writing connection, set to make a commit durable or not."""
+        cursor = self._cursor
+        if cursor is None:
+            raise sqlite_file.read_only(self.path)
+        if durable is not self._durable:
+            self._set_durable(cursor, durable)
+        return cursor
 
     def _check_files(self) -> None:
         """Refuse to write into files that nobody will open again: those that the path names must be the ones that are open, the

@@ -33,7 +33,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
 from support.forging import EDITS, Forger
-from support.handover import FAR, carried, saved, trusting
+from support.handover import FAR, carried, far_work, saved, trusting
 from support.workspace import Workspace
 
 
@@ -177,10 +177,7 @@ def test_what_was_cut_off_elsewhere_is_in_doubt_here(memory_workspace: Workspace
 
 def test_a_longer_folder_extends_the_store(memory_workspace: Workspace, two: Workspace) -> None:
     """Work that went on elsewhere comes back: the store takes in what is new, and goes on from there."""
-    memory_workspace.use()
-    context = memory_workspace.context()
-    context.process = FAR
-    memory_workspace.work(context, "file.read")
+    context = far_work(memory_workspace)
     memory_workspace.save(context)
     carried(memory_workspace, two)
     trusting(two, memory_workspace)
@@ -219,10 +216,7 @@ def test_an_older_folder_refunds_nothing(workspace: Workspace, tmp_path: Path) -
 
 def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace, two: Workspace) -> None:
     """All folders of a task are looked at: resuming the earlier of two carried checkpoints refunds nothing elsewhere."""
-    memory_workspace.use()
-    context = memory_workspace.context()
-    context.process = FAR
-    memory_workspace.work(context, "file.read")
+    context = far_work(memory_workspace)
     memory_workspace.save(context, "early")
     memory_workspace.work(context, *["file.write"] * 9)
     memory_workspace.save(context, "late")
@@ -243,10 +237,7 @@ def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace,
 
 def test_folders_of_strangers_are_left_alone(memory_workspace: Workspace, two: Workspace) -> None:
     """What an unknown key signed beyond the resumed checkpoint is not taken in."""
-    memory_workspace.use()
-    context = memory_workspace.context()
-    context.process = FAR
-    memory_workspace.work(context, "file.read")
+    context = far_work(memory_workspace)
     memory_workspace.save(context, "early")
     memory_workspace.work(context, "file.read")
     memory_workspace.save(context, "late")
@@ -260,10 +251,7 @@ def test_folders_of_strangers_are_left_alone(memory_workspace: Workspace, two: W
 
 def test_two_ways_at_once_are_a_conflict(memory_workspace: Workspace, two: Workspace) -> None:
     """When both machines went on, neither history is touched, nor what is known, and it is said where they part."""
-    memory_workspace.use()
-    context = memory_workspace.context()
-    context.process = FAR
-    memory_workspace.work(context, "file.read")
+    context = far_work(memory_workspace)
     made = memory_workspace.save(context)
     carried(memory_workspace, two)
     memory_workspace.work(context, "file.write")
@@ -299,10 +287,7 @@ def test_a_forgery_is_refused_where_its_task_is_known(memory_workspace: Workspac
 
 def test_a_person_can_vouch(memory_workspace: Workspace, two: Workspace) -> None:
     """An import lets just that history be resumed; the key stays unknown, and what it signs later is refused."""
-    memory_workspace.use()
-    context = memory_workspace.context()
-    context.process = FAR
-    memory_workspace.work(context, "file.read")
+    context = far_work(memory_workspace)
     memory_workspace.save(context)
     carried(memory_workspace, two)
     two.use()

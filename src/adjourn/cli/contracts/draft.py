@@ -11,7 +11,7 @@ import click
 
 from adjourn.adapters import choose
 from adjourn.aex import render
-from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder, with_model, with_policy
 from adjourn.cli.shared.documents import policy_for, text_of
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.models import draft
@@ -40,24 +40,11 @@ class DraftOptions(NamedTuple):
     ),
 )
 @click.argument("prompt", nargs=-1)
-@click.option(
-    "--model",
-    default="",
-    metavar="PROVIDER",
-    help="Model that drafts: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL (default: $AEX_MODEL).",
-)
-@click.option(
-    "--model-handler",
-    default="",
-    metavar="MODULE:FUNCTION",
-    help="Your own function that drafts, if no model is named.",
-)
+@with_model("drafts")
 @click.option(
     "--from-plan", default="", metavar="FILE", help="Take the request from a file; PROMPT is added to it."
 )
-@click.option(
-    "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
-)
+@with_policy
 @click.option("--name", default="", metavar="NAME", help="The task's name (default: from the request).")
 @click.option(
     "--out", default="", metavar="FILE", help="Write the draft to FILE (default: a new file in .aex/runs/)."

@@ -11,7 +11,7 @@ import msgspec
 
 from adjourn.aex import CallQuery, discover, effective, explain, render
 from adjourn.cli.contracts.what_if import show_replay
-from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder, with_policy
 from adjourn.cli.shared.output import cells, finding_json, safe, say, say_json
 from adjourn.policy import call_paths, meta_tool
 from adjourn.tasks import is_vendors
@@ -42,9 +42,7 @@ _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
         "adjourn effective --replay",
     ),
 )
-@click.option(
-    "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
-)
+@with_policy
 @click.option("--contract", default="", metavar="FILE", help="Contract of a task, which narrows the policy.")
 @click.option("--explain", default="", metavar="TOOL", help="Explain whether TOOL may be called, and why.")
 @click.option(

@@ -12,7 +12,7 @@ import msgspec
 
 from adjourn.aex import reviewed
 from adjourn.cli.app import main
-from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.context import example, for_machines, in_folder, with_model, with_policy
 from adjourn.cli.shared.documents import policy_for, text_of
 from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
 from adjourn.errors import InvalidError, UsageError
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     epilog=example("adjourn review tasks/fix-test.aex", "adjourn review tasks/fix-test.aex --run --yes")
 )
 @click.argument("file", metavar="FILE")
-@click.option(
-    "--policy", default="", metavar="FILE", help="Policy (default: .aex/policy.aex, then aex.policy.aex)."
-)
+@with_policy
 @click.option(
     "--run",
     "run_it",
@@ -37,13 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--yes", is_flag=True, help="With --run: do not ask, and approve each confirmation in the run.")
 @click.option("--inputs", default="", metavar="FILE", help="With --run: its inputs, as JSON.")
-@click.option("--model", default="", metavar="PROVIDER", help="With --run: model that answers `make` steps.")
-@click.option(
-    "--model-handler",
-    default="",
-    metavar="MODULE:FUNCTION",
-    help="With --run: your own function that answers `make` steps.",
-)
+@with_model("answers `make` steps, with --run")
 @click.option("--auto-confirm", is_flag=True, help="With --run: approve each confirmation in the run.")
 @in_folder
 @for_machines

@@ -87,6 +87,29 @@ def for_machines(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
 
 
+def with_policy(function: _F) -> _F:
+    """Adds --policy."""
+    text = "Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex)."
+    return click.option("--policy", default="", metavar="FILE", help=text)(function)
+
+
+def with_model(what: str) -> Callable[[_F], _F]:
+    """Adds --model and --model-handler; `what` says what the model does."""
+    model = click.option(
+        "--model",
+        default="",
+        metavar="PROVIDER",
+        help=f"Model that {what}: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL (default: $AEX_MODEL).",
+    )
+    handler = click.option(
+        "--model-handler",
+        default="",
+        metavar="MODULE:FUNCTION",
+        help=f"Your own function that {what}, if no model is named.",
+    )
+    return lambda function: model(handler(function))
+
+
 def _go(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
     if value:
         try:

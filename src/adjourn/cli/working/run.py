@@ -11,7 +11,14 @@ import msgspec
 
 from adjourn import runs
 from adjourn.adapters import Exporter, choose
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.context import (
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+    with_model,
+    with_policy,
+)
 from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.working.run_view import Person, Printer, signals
 from adjourn.errors import InvalidError, UsageError
@@ -34,12 +41,7 @@ MAX_INPUTS = 10_000_000
 @click.option(
     "--inputs", default="", metavar="FILE", help="Read the inputs from FILE, a JSON object; - is stdin."
 )
-@click.option(
-    "--policy",
-    default="",
-    metavar="FILE",
-    help="Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex).",
-)
+@with_policy
 @click.option("--task", default="", metavar="NAME", help="Name of the run's task (default: generated).")
 @click.option(
     "--auto-confirm",
@@ -52,18 +54,7 @@ MAX_INPUTS = 10_000_000
     metavar="SECONDS",
     help="Time that a question waits without a terminal (default: until it expires).",
 )
-@click.option(
-    "--model",
-    default="",
-    metavar="PROVIDER",
-    help="Model that answers `make` steps: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL.",
-)
-@click.option(
-    "--model-handler",
-    default="",
-    metavar="MODULE:FUNCTION",
-    help="Your own function that answers them, if no model is named.",
-)
+@with_model("answers `make` steps")
 @click.option(
     "--registry",
     default="",

@@ -14,6 +14,7 @@ import msgspec
 from adjourn.code.git import changes
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
+from adjourn.code.model.session_state import QueryFrame
 from adjourn.code.search.context import update_context
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.impact import analyze_impact
@@ -46,6 +47,11 @@ class ToolInvocation(msgspec.Struct):
         """The work tree of the call: the session's, else the server's working folder."""
         active = self.client.active
         return active.worktree.repository.root if active else self.sessions.root
+
+    @property
+    def frame(self) -> QueryFrame | None:
+        """What the session's request says so far; None without a session."""
+        return self.client.active.state.query_frame if self.client.active else None
 
     @property
     def codebase(self) -> Codebase:
@@ -120,8 +126,7 @@ def run_get_function_at_line(call: ToolInvocation) -> dict[str, Any]:
 
 def run_query(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.Query = call.given
-    active = call.client.active
-    frame = active.state.query_frame if active else None
+    active, frame = call.client.active, call.frame
     return query(
         call.codebase,
         Question(
@@ -143,8 +148,7 @@ def run_fetch_chunk_detail(call: ToolInvocation) -> dict[str, Any]:
 
 def run_semantic_search(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SemanticSearch = call.given
-    active = call.client.active
-    frame = active.state.query_frame if active else None
+    frame = call.frame
     return semantic_search(
         call.codebase,
         given.query,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import closing
 
@@ -10,7 +11,8 @@ from sizes import Sizes
 from tables import Table, median
 
 from adjourn.checkpoints import checkpoint
-from adjourn.handover.answer import answer
+from adjourn.handover.composing import Reader, hand_over
+from adjourn.handover.rendering import to_json
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.task import FOLD_EVERY, Task
 
@@ -66,7 +68,7 @@ def _resume(path: str) -> float:
         found = checkpoint.find(store, NAME)
         assert checkpoint.trusted_signer(found)
         checkpoint.document(store, found)
-        told = answer(store, _task(store).ledger, found, budget=None)
+        told = to_json(hand_over(_task(store), found, Reader(os.path.dirname(path))))
         took = time.perf_counter() - began
     assert told["callsUsed"]
     return took * 1e3

@@ -48,9 +48,9 @@ def test_a_budget_of_50_is_checkpointed_and_the_next_session_is_told(tmp_path: P
         assert [pages[trigger].page.iterations_used for trigger in made] == [0, 38, 45]
         client.kill()
         told = work.client("--task", "t", foreign=True).meta("aex.resume", name="plan")
-        assert "- [ ] Write the report (in progress)" in told["page"]
-        assert "- Budget remaining: 5" in told["page"]
-        assert "Write section 4 of the report" in told["page"]
+        assert "[ ] Write the report (in progress)" in told["progress"]
+        assert told["budgetRemaining"] == 4
+        assert "Write section 4 of the report" in told["nextStep"][0]
 
 
 @pytest.mark.parametrize("era", ERAS)

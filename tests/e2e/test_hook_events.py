@@ -283,7 +283,7 @@ def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work:
     for part in (
         "| - a test",
         "1 used, 19 left",
-        "tool.allowed file.write",
+        "| - file.write a.txt: ok",
         f"adjourn resume {name}",
         "tmp/checkpoint-active.md",
     ):

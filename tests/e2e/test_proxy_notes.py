@@ -53,8 +53,8 @@ def test_a_note_outlives_the_crash_of_who_made_it(work: ProxyWorkspace, first: s
     other = work.client(era=second, foreign=True)
     [made] = work.facts("checkpoint.created", task)
     told = other.meta("aex.resume", name=made.name)
-    assert "the parser is in p.py" in told["brief"]
-    assert "Use SQLite" in told["brief"]
+    assert "the parser is in p.py" in told["facts"]
+    assert "Use SQLite, because one file" in told["decisions"]
     assert told["callsUsed"] == 1
     assert other.meta("adjourn.note", facts=["it is fixed"])["record"] == answer["record"]
     facts = other.meta("adjourn.record", section="facts")["items"]
@@ -86,7 +86,7 @@ def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(w
     again = client.meta("adjourn.ask", question="Keep the old file?")
     assert (again["question"], again["answer"]) == (asked["question"], "delete")
     client.meta("aex.checkpoint", name="asked")
-    assert "delete" in adjourn(work, "resume", "asked")["brief"]
+    assert "delete" in " ".join(adjourn(work, "resume", "asked")["facts"])
     document = json.loads((work.root / ".aex/checkpoints/asked/checkpoint.json").read_text())["adjourn"][
         "document"
     ]

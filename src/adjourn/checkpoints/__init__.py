@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.page_files import FoundPage
     from adjourn.checkpoints.parser import parse
     from adjourn.checkpoints.plans import plan_summary
-    from adjourn.checkpoints.report import NO_REPORT, AgentReport, report_of
+    from adjourn.checkpoints.report import NO_REPORT, AgentReport, report_of, statements_of
     from adjourn.checkpoints.save import (
         close_session,
         save_checkpoint,
@@ -65,6 +65,7 @@ __all__ = [
     "save_checkpoint",
     "save_task_checkpoint",
     "shown_size",
+    "statements_of",
     "task_checkpoint_name",
     "trusted_signer",
 ]
@@ -92,7 +93,7 @@ if not TYPE_CHECKING:
             "page_files": ("FoundPage",),
             "parser": ("parse",),
             "plans": ("plan_summary",),
-            "report": ("AgentReport", "NO_REPORT", "report_of"),
+            "report": ("AgentReport", "NO_REPORT", "report_of", "statements_of"),
             "save": ("close_session", "save_checkpoint", "save_task_checkpoint", "task_checkpoint_name"),
             "shapes": ("AUDITED", "audit_entry", "imported_history", "shown_size"),
             "triggers": ("GuardedSession",),

@@ -18,11 +18,8 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import msgspec
-from msgspec import UNSET
-
 from adjourn.checkpoints.environment import commit_change, file_changes
-from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page, render
+from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page
 from adjourn.checkpoints.parser import PageReading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host import locked, make_folder, open_regular, resolve_inside
@@ -152,13 +149,12 @@ def by_id(root: str, checkpoint: str) -> FoundPage | None:
 
 
 class PageSummary(NamedTuple):
-    """The newest page as the next session reads it: its text without the machine data, notes about it, and its position (-1 for
-    unknown).
-    """
+    """The newest readable page, None if there is none, notes about it for the next session, its position (-1 for unknown) and path."""
 
-    text: str
+    page: Page | None
     notes: list[str]
     seq: int = -1
+    path: str = ""
 
 
 def page_summary(root: str, task: str, now: int) -> PageSummary | None:
@@ -167,7 +163,7 @@ def page_summary(root: str, task: str, now: int) -> PageSummary | None:
     notes = broken_notes(found.broken)
     newest = found.newest
     if newest is None:
-        return PageSummary("", notes) if notes else None
+        return PageSummary(None, notes) if notes else None
     if notes:
         notes.append(f"the newest readable page is {newest.path}")
     if newest.reading.edited:
@@ -176,7 +172,7 @@ def page_summary(root: str, task: str, now: int) -> PageSummary | None:
         notes.append("the page is older than 24 hours: check files and services before you continue")
     notes += file_changes(root, newest.machine.get("artifacts"))
     notes += commit_change(root, newest.machine.get("commit"))
-    return PageSummary(render(msgspec.structs.replace(newest.page, machine=UNSET)), notes, newest.seq)
+    return PageSummary(newest.page, notes, newest.seq, newest.path)
 
 
 def broken_notes(broken: Sequence[tuple[str, str]]) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from adjourn.checkpoints.builder import MAX_ITEMS, MAX_MISSION, TaskFacts, compose
-from adjourn.checkpoints.page import Page, render
+from adjourn.checkpoints.page import Page
 from adjourn.checkpoints.page_files import PageSummary, page_summary
 from adjourn.checkpoints.report import (
     NO_REPORT,
@@ -68,7 +68,7 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
     A note says which was taken if it is not the page of the last checkpoint. `now` is in milliseconds.
     """
     found = page_summary(root, task.id, now)
-    if found is not None and found.text:
+    if found is not None and found.page is not None:
         due = task.ledger.checkpoint_seq
         if -1 < found.seq < due:
             note = f"the page is of event {found.seq}: the checkpoint of event {due} has no page that can be read"
@@ -79,7 +79,7 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
         return found
     notes = found.notes if found is not None else []
     note = "no page can be read; this is what was stated until the last checkpoint"
-    return PageSummary(render(msgspec.structs.replace(page, machine=UNSET)), [*notes, note])
+    return PageSummary(page, [*notes, note])
 
 
 def _redacted(said: AgentReport) -> AgentReport:

@@ -21,17 +21,25 @@ if TYPE_CHECKING:
     from adjourn.handover.listing import list_tasks, read_contract_file
     from adjourn.handover.pending import PendingWork, find_pending_work, notice
     from adjourn.handover.record_sections import describe_record, read_section_request
-    from adjourn.handover.resumption import Handover, Preview, resume
+    from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
+    from adjourn.handover.resumption import Preview, Resumed, resume
     from adjourn.handover.session_brief import NewSession, brief_new_session
+    from adjourn.handover.value import Handover, Item, Section
 
 __all__ = [
+    "MAX_ROOM",
+    "MIN_ROOM",
+    "ROOM",
     "SOURCES",
     "ForeignWork",
     "Handover",
     "ImportedWork",
+    "Item",
     "NewSession",
     "PendingWork",
     "Preview",
+    "Resumed",
+    "Section",
     "Source",
     "brief_new_session",
     "describe_record",
@@ -46,6 +54,8 @@ __all__ = [
     "read_section_request",
     "read_work",
     "resume",
+    "to_json",
+    "to_lines",
     "vouched_for",
 ]
 
@@ -66,7 +76,9 @@ if not TYPE_CHECKING:
             "listing": ("list_tasks", "read_contract_file"),
             "pending": ("PendingWork", "find_pending_work", "notice"),
             "record_sections": ("describe_record", "read_section_request"),
-            "resumption": ("Handover", "Preview", "resume"),
+            "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),
+            "resumption": ("Preview", "Resumed", "resume"),
             "session_brief": ("NewSession", "brief_new_session"),
+            "value": ("Handover", "Item", "Section"),
         },
     )

@@ -1,4 +1,4 @@
-"""Show an agent its task's record: section by section, or as the brief for the next session.
+"""Show an agent its task's record, section by section.
 
 Owns: the sections and their limits. Must never: write, or cut an item without saying so.
 """
@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 
-from adjourn.checkpoints import TaskCheckpoint, shown_size
-from adjourn.errors import AdjournError, InvalidError
-from adjourn.knowledge.brief import brief
+from adjourn.checkpoints import shown_size
+from adjourn.errors import InvalidError
 from adjourn.knowledge.cognition import SessionRepository
 from adjourn.knowledge.model import COLLECTIONS, Tree
-from adjourn.knowledge.records import CRStore, expire_due, record_of
+from adjourn.knowledge.records import record_of
 from adjourn.store import Store
-from adjourn.text import fit_text, one_line, preview
+from adjourn.text import preview
 
 ANSWER_BYTES = 8 * 1024
 """The limit of one answer; `more` pages through the rest."""
@@ -27,12 +26,6 @@ ITEM_CHARACTERS = 2_000
 _OF_THE_MIND = ("facts", "assumptions", "openQuestions", "beliefs")
 SECTIONS = (*COLLECTIONS, "actions", "conflicts", *_OF_THE_MIND, "goals", "nodes")
 """The sections that a request can name, under the names of the record's format."""
-HASH_CHARACTERS = 64
-_MISSING = (
-    "The record of this work, version {}, is not in this store. A person can bring it: `adjourn record export` where it is, `adjourn "
-    "record import` here."
-)
-_CUT = "\n… cut here: adjourn.record has the rest\n"
 
 
 class SectionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,46 +61,14 @@ def describe_record(store: Store, task: str, request: SectionRequest) -> dict[st
     if record is None:
         return {"task": task, "message": "This task has no record yet; adjourn.note begins one."}
     answer = {"record": record["id"], "version": record["sequence"], "contentHash": record["contentHash"]}
-    found = _sections(record, _mind(store, record))
+    found = _sections(record, mind_of(store, record))
     if request.section:
         return answer | _page(request.section, found[request.section], request.more)
     about = {name: _shortened(value) for name, value in record["task"].items()}
     return answer | {"task": about, "sections": {name: len(items) for name, items in found.items() if items}}
 
 
-def record_brief(store: Store, checkpoint: TaskCheckpoint, now: int, room: int) -> str:
-    """The brief of the task's record and state of mind at `now` (milliseconds), in at most `room` bytes as shown; "" without a record."""
-    named = one_line(checkpoint.data.record, HASH_CHARACTERS)
-    record = record_of(store, checkpoint.event.task)
-    if record is None:
-        return _fitting(_MISSING.format(named), room) if named else ""
-    records, warnings = CRStore(store), list[str]()
-    if named and records.versions.find(named) is None:
-        warnings.append(f"the version that the checkpoint names, {named}, is not in this store")
-    try:
-        mind = _mind(store, record)
-    except AdjournError as error:
-        mind = None
-        warnings.append(f"what was noted of facts, questions and goals cannot be read: {error.message}")
-    due = expire_due(record, now)  # the next resume or decision writes it; the brief shows it already
-    text = brief(
-        due.record if due else record,
-        mind,
-        now=now,
-        verified=records.verify_chain(record["id"]),
-        consumed=records.consumed,
-        budget_bytes=room * 9 // 10,  # a line break takes two bytes in the answer
-        warnings=warnings,
-    )
-    return _fitting(text, room)
-
-
-def _fitting(text: str, room: int) -> str:
-    """As much of a text as fits into `room` bytes of an answer."""
-    return fit_text(text, room, measure=shown_size, mark=_CUT)
-
-
-def _mind(store: Store, record: Tree) -> Tree | None:
+def mind_of(store: Store, record: Tree) -> Tree | None:
     """The state of mind that belongs to a record; None without one."""
     name = record.get("checkpointId", "")
     return SessionRepository(store).checkpoint(name) if name else None

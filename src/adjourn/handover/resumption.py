@@ -7,28 +7,30 @@ budget, apply a history that was not verified, or guess about a call in doubt.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
+
+import msgspec
 
 from adjourn.checkpoints import (
     TaskCheckpoint,
     document,
     folder,
     folder_verification,
-    plan_summary,
     trusted_signer,
 )
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover.answer import answer
+from adjourn.handover.composing import Reader, hand_over
+from adjourn.handover.history import page_before
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate, vouched_for
 from adjourn.handover.pending import mark_cut_off_calls
-from adjourn.handover.record_sections import record_brief
+from adjourn.handover.rendering import ROOM, history_answer, to_json
+from adjourn.handover.value import Handover
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
 from adjourn.policy import for_task, read_contract
 from adjourn.store import MemoryStore, Store
-from adjourn.tasks import Ledger, Session, Task, is_alive
+from adjourn.tasks import Session, Task, is_alive
 
 
 class Preview(NamedTuple):
@@ -44,31 +46,29 @@ class Preview(NamedTuple):
     secret: bytes
 
 
-class Handover(NamedTuple):
-    """Everything that the session which resumes a checkpoint learns.
-
-    `task` is the resumed task with its ledger up to date, `budget` counts calls (None: unlimited), `root` is the workspace. `session` is
-    the one that joined the task, None for a preview.
-    """
+class Resumed(NamedTuple):
+    """A resumed checkpoint: its task with the ledger up to date, and who reads it. `session` joined the task, None for a preview."""
 
     task: Task
     checkpoint: TaskCheckpoint
-    budget: int | None
-    root: str
+    reader: Reader
     session: Session | None = None
 
-    def to_json(self, more: str = "") -> dict[str, Any]:
-        """The answer of `aex.resume`. `more` is the cursor of an earlier answer. Raises `InvalidError` for any other cursor."""
-        task, now = self.task, self.task.clock()
-        return answer(
-            task.store,
-            task.ledger,
-            self.checkpoint,
-            budget=self.budget,
-            more=more,
-            page=plan_summary(task, self.root, now),
-            brief=partial(record_brief, task.store, self.checkpoint, now),
-        )
+    def handover(self) -> Handover:
+        """What the session is told."""
+        return hand_over(self.task, self.checkpoint, self.reader)
+
+    def to_json(self, more: str = "", room: int = ROOM) -> dict[str, Any]:
+        """The answer of `aex.resume`, of at most `room` bytes: the hand-over, or the page of history before the cursor `more`.
+
+        Raises `InvalidError` for what is no cursor.
+        """
+        if not more:
+            return to_json(self.handover(), room)
+        ledger = self.task.ledger
+        answer = history_answer(self.checkpoint.data.name, ledger, ledger.remaining(self.reader.budget))
+        entries, older = page_before(self.task.store, ledger, more, room - len(msgspec.json.encode(answer)))
+        return answer | {"auditSummary": entries} | ({"more": older} if older else {})
 
     def holders(self) -> list[str]:
         """The ids of the living sessions that hold the task."""
@@ -77,7 +77,7 @@ class Handover(NamedTuple):
         return [session.id for session in sessions if is_alive(task.store, task.id, session, now)]
 
 
-def resume(reader: ClientContext | Preview, name: str) -> Handover:
+def resume(reader: ClientContext | Preview, name: str) -> Resumed:
     """Resume the newest checkpoint of a name: a client's session joins its task, a preview gets the same answer and joins nothing.
 
     Raises `NotFoundError`, `IntegrityError`, `RefusedError` (nobody vouches for the signer) and, for a client, `HeldError`.
@@ -85,7 +85,7 @@ def resume(reader: ClientContext | Preview, name: str) -> Handover:
     return _preview(reader, name) if isinstance(reader, Preview) else _join(reader, name)
 
 
-def _join(client: ClientContext, name: str) -> Handover:
+def _join(client: ClientContext, name: str) -> Resumed:
     store, root = client.store, client.options.root
     checkpoint, source = locate(store, root, name)
     check_trusted(store, checkpoint)
@@ -98,17 +98,18 @@ def _join(client: ClientContext, name: str) -> Handover:
     session = client.move(checkpoint.event.task, facts)
     agent_notes.expire_due_items(session)
     session.task.refresh()
-    return Handover(session.task, checkpoint, session.policy.budget, root, session)
+    reader = Reader(root, session.policy, session.policy.budget, client.group)
+    return Resumed(session.task, checkpoint, reader, session)
 
 
-def _preview(reader: Preview, name: str) -> Handover:
+def _preview(reader: Preview, name: str) -> Resumed:
     store = _store_to_read(reader, name)
     checkpoint, _ = locate(store, reader.root, name)
     check_trusted(store, checkpoint)
     document(store, checkpoint)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
     mark_cut_off_calls(task)
-    return Handover(task, checkpoint, _budget(reader.root, store, task.ledger), reader.root)
+    return Resumed(task, checkpoint, reader_of(reader.root, task))
 
 
 def _store_to_read(reader: Preview, name: str) -> Store:
@@ -132,9 +133,11 @@ def _store_to_read(reader: Preview, name: str) -> Store:
     return scratch
 
 
-def _budget(root: str, store: Store, ledger: Ledger) -> int | None:
-    """The budget of a session here: of the workspace's policy and the task's contract; without a policy, the last session's."""
+def reader_of(root: str, task: Task, group: str = "") -> Reader:
+    """Who reads a task here, under the workspace's policy and the task's contract; without a policy, under the last session's budget."""
+    ledger = task.ledger
     try:
-        return for_task(read_contract(root), store, ledger.contract).policy.budget
+        policy = for_task(read_contract(root), task.store, ledger.contract).policy
     except AdjournError:
-        return ledger.budget
+        return Reader(root, None, ledger.budget, group)
+    return Reader(root, policy, policy.budget, group)

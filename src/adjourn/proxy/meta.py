@@ -94,5 +94,8 @@ class MetaTools:
                 return frames.error(message.id, frames.INTERNAL_ERROR, text)
             return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
         self._report.event("meta.handled", tool=name)
-        text = visible_json(msgspec.json.format(msgspec.json.encode(redact_json(answer)), indent=2).decode())
+        encoded = msgspec.json.encode(redact_json(answer))
+        text = visible_json(
+            (encoded if name == "aex.resume" else msgspec.json.format(encoded, indent=2)).decode()
+        )
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))

@@ -1,6 +1,6 @@
-"""Cutting a text, or a list, to a size.
+"""Cutting a text, or a list, to a size, and sharing a size among several.
 
-Owns: where the cut is, and the mark of it. Must never: cut a secret into a piece that is not known for one (`redact.beginning` and
+Owns: where the cut is, and the mark of it; how much each of several gets. Must never: cut a secret into a piece that is not known for one (`redact.beginning` and
 `redact.preview` remove secrets before they cut).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 ELLIPSIS = "…"
 
@@ -42,3 +42,31 @@ def fit_items(items: Sequence[_T], room: int, measure: Callable[[_T], int]) -> S
         if room < 0:
             return items[:count]
     return items
+
+
+class Share(NamedTuple):
+    """What one of several wants of a room, and which part of the room, in percent, it gets in any case if it wants it."""
+
+    wanted: int
+    floor: int
+
+
+def share_room(shares: Sequence[Share], room: int) -> list[int]:
+    """Divide `room`: each share gets its floor, or less if it wants less; what is left goes to those that want more, by their floors.
+
+    The sum is at most `room`, and each gets at most what it wants. The floors must not exceed 100 % together.
+    """
+    given = [min(share.wanted, share.floor * room // 100) for share in shares]
+    left = room - sum(given)
+    while left > 0:
+        open_ones = [number for number, share in enumerate(shares) if share.wanted > given[number]]
+        weight = sum(shares[number].floor for number in open_ones)
+        if not weight:
+            break
+        spread = left
+        for number in open_ones:
+            share = shares[number]
+            more = min(share.wanted - given[number], max(1, spread * share.floor // weight), left)
+            given[number] += more
+            left -= more
+    return given

@@ -161,13 +161,15 @@ def test_the_next_session_is_told_the_next_step(
     wanted = expected(plan, place)
     if wanted:
         assert told is not None
-        assert f"## Resumption Point\n{wanted}\n" in told.text
+        assert told.page is not None
+        assert told.page.resumption_point == wanted
         answer = workspace.resume(workspace.context(task=task.id, take_over=True), task.ledger.checkpoint)
-        assert wanted in answer["page"]
+        assert wanted in answer["nextStep"]
     if plan in (agent, agent_last, both):
         assert told is not None
-        assert f"- [x] {DONE}" in told.text
-        assert "- Which grammar?" in told.text
+        assert told.page is not None
+        assert (DONE, "done") in [(item.text, item.status) for item in told.page.progress]
+        assert "Which grammar?" in told.page.open_questions
     last = find_active(str(workspace.root), task.id)
     if end is orderly and wanted:
         assert last is not None
@@ -205,7 +207,8 @@ def test_an_unreadable_page_is_put_aside_and_the_newest_readable_one_continued(w
     assert notes[1] == f"the active page cannot be read; tmp/checkpoint-{AT}.md of event 4 was continued"
     told = plan_summary(session.task, root, session.task.clock())
     assert told is not None
-    assert STEP in told.text
+    assert told.page is not None
+    assert told.page.resumption_point == STEP
     assert any("tmp/checkpoint-unreadable.md cannot be read" in note for note in told.notes)
 
 
@@ -315,4 +318,5 @@ def test_a_report_is_durable_before_its_page_is(
         save_checkpoint(session.task, str(workspace.root), "m", budget=20, said=REPORT, session=session)
     told = plan_summary(session.task, str(workspace.root), session.task.clock())
     assert told is not None
-    assert STEP in told.text
+    assert told.page is not None
+    assert told.page.resumption_point == STEP

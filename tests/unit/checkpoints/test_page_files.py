@@ -46,7 +46,7 @@ def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Wor
     assert (read.iterations_used, read.budget_remaining, read.duration) == (1, 19, 0)
     telling = page_summary(str(workspace.root), found.task, found.at)
     assert telling is not None
-    assert telling.text + page(workspace).splitlines(keepends=True)[-1] == page(workspace)
+    assert telling.page == found.page
     assert telling.notes == []
 
 
@@ -274,7 +274,6 @@ def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, 
         "changed since the page was written: edited.md, linked.md, longer.md",
         "gone since the page was written: gone.md",
     ]
-    assert "sha256" not in telling.text
 
 
 @pytest.mark.parametrize(

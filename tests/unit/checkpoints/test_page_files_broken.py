@@ -112,7 +112,8 @@ def test_what_a_person_changed_counts_and_is_reported(workspace: Workspace) -> N
     assert found.reading.edited
     telling = page_summary(str(workspace.root), found.task, found.at)
     assert telling is not None
-    assert "right" in telling.text
+    assert telling.page == found.page
+    assert "right" in found.text
     assert "was edited" in telling.notes[0]
     workspace.clock.move(seconds=60)
     made = mark(workspace)

@@ -10,11 +10,11 @@ from adjourn import handover
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import (
     complain,
+    counted,
     cut,
     described,
     imported_line,
     safe,
-    safe_lines,
     say,
     say_facts,
     say_json,
@@ -24,15 +24,24 @@ from adjourn.cli.shared.task_view import who
 from adjourn.cli.shared.times import ago
 from adjourn.host import reading_secret
 
+ITEM = "- "
+
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
 @click.argument("name")
 @click.option(
     "--more", default="", metavar="CURSOR", help="Show older history: N is the `more` of an earlier answer."
 )
+@click.option(
+    "--brief-bytes",
+    type=click.IntRange(handover.MIN_ROOM, handover.MAX_ROOM),
+    default=handover.ROOM,
+    metavar="BYTES",
+    help=f"Limit the answer to this size (default: {handover.ROOM}).",
+)
 @at_store
 @for_machines
-def resume(context: CommandContext, name: str, *, more: str, as_json: bool) -> None:
+def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, as_json: bool) -> None:
     """Show what a session that resumes the checkpoint NAME will receive. Starts no session and writes nothing.
 
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
@@ -40,11 +49,12 @@ def resume(context: CommandContext, name: str, *, more: str, as_json: bool) -> N
     """
     reader = handover.Preview(lambda: context.store, context.root, context.clock, reading_secret())
     resumed = handover.resume(reader, name)
-    told = resumed.to_json(more)
     if as_json:
-        say_json(told)
+        say_json(resumed.to_json(more, brief_bytes))
+    elif more:
+        _print_history(resumed.to_json(more, brief_bytes))
     else:
-        _print(told, context.now)
+        _print(resumed.handover(), context.now, brief_bytes)
 
     sessions = resumed.task.ledger.sessions
     for holder in resumed.holders():
@@ -54,35 +64,30 @@ def resume(context: CommandContext, name: str, *, more: str, as_json: bool) -> N
         )
 
 
-def _description(told: dict[str, Any]) -> str:
-    key = told.get("untrustedSigner", "")
-    return described(told.get("description", ""), "" if key else "trusted", key)
-
-
-def _print(told: dict[str, Any], now: int) -> None:
-    rest = f", {told['budgetRemaining']} left" if "budgetRemaining" in told else ""
-    unsure = f"; {len(told['inDoubt'])} in doubt" if "inDoubt" in told else ""
-    say(
-        f"{told['name']}: task {safe(told['task'])}, {told['callsUsed']} call{'s' * (told['callsUsed'] != 1)} used{rest}{unsure}"
+def _print(told: handover.Handover, now: int, room: int) -> None:
+    rest = "" if told.calls_left is None else f", {told.calls_left} left"
+    unsure = f"; {told.doubts} in doubt" if told.doubts else ""
+    say(f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}")
+    key = told.untrusted_signer
+    say_facts(
+        ("state", told.state),
+        ("goal", told.goal),
+        ("mission", told.mission),
+        ("description", described(told.description, "" if key else "trusted", key)),
+        ("made", ago(told.made, now)),
+        ("imported", imported_line(dict(told.imported) if told.imported else None)),
     )
-    rows = [
-        ("goal", told.get("goal", "")),
-        ("description", _description(told)),
-        ("made", ago(told["checkpointedAt"], now)),
-        ("tools", ", ".join(told["toolsCalled"])),
-        ("imported", imported_line(told.get("imported"))),
-    ]
-    rows += [
-        ("in doubt", f"{call['call']} {call['tool']} {call.get('arguments', '')}")
-        for call in told.get("inDoubt", [])
-    ]
-    say_facts(*rows)
-    for note in told.get("pageNotes", []):
+    for note in told.notes:
         complain(safe(note))
-    for part, title in (("page", "what the page says"), ("brief", "what the record says")):
-        if told.get(part):
-            say(title)
-            say("\n".join(f"  {line}" for line in safe_lines(told[part].rstrip("\n")).split("\n")))
+    for line in handover.to_lines(told, room, lambda text: ITEM + safe(text)):
+        if line.startswith(ITEM):
+            say_facts(("-", line.removeprefix(ITEM)))
+        else:
+            say(line.removeprefix("## "))
+    say(f"history: adjourn resume {told.name} --more {told.events}")
+
+
+def _print_history(told: dict[str, Any]) -> None:
     say("what happened")
     for entry in told["auditSummary"]:
         about = " ".join(f"{value}" for value in entry["data"].values())

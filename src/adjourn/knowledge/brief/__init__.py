@@ -1,6 +1,6 @@
 """The brief: what the next agent is told before it goes on.
 
-`compose` has the order and the budget, `resume_sections` and `knowledge_sections` what the sections say, `context` what they share.
+`compose` has the order and the budget, `record_lines` the same for a hand-over, `resume_sections` and `knowledge_sections` what the sections say, `context` what they share.
 """
 
 from adjourn.front_door import lazily
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
         brief,
         format_state_for_prompt,
     )
+    from adjourn.knowledge.brief.record_lines import Recorded, recorded
 
 __all__ = [
     "INTRODUCTION",
     "MAX_TOKENS",
     "REPLY_TAGS",
     "TITLES",
+    "Recorded",
     "Tokenizer",
     "brief",
     "format_state_for_prompt",
+    "recorded",
 ]
 
 if not TYPE_CHECKING:
@@ -40,6 +43,7 @@ if not TYPE_CHECKING:
                 "Tokenizer",
                 "brief",
                 "format_state_for_prompt",
-            )
+            ),
+            "record_lines": ("Recorded", "recorded"),
         },
     )

@@ -47,7 +47,7 @@ def decisions(matter: BriefContext) -> tuple[list[Item], list[Item]]:
         status: [decision for decision in newest if decision["status"] == status]
         for status in ("contested", "tentative", "accepted", "rejected")
     }
-    opened = [_contested(decision) for decision in by_status["contested"]]
+    opened = [contested(decision) for decision in by_status["contested"]]
     opened += [_decision(decision, "tentative, not settled") for decision in by_status["tentative"]]
     settled = [
         _decision(decision, status) for status in ("accepted", "rejected") for decision in by_status[status]
@@ -61,7 +61,7 @@ def _decision(decision: Tree, status: str) -> Item:
     return (f"{status}: {decision['id']}: {decision['description']} ({by})", *reason)
 
 
-def _contested(decision: Tree) -> Item:
+def contested(decision: Tree) -> Item:
     settlers = " or ".join(decision["overridableBy"]) or "nobody"
     sides = [
         (f"{author_of(variant['author'])} says: {variant['decision']}", f"because: {variant['rationale']}")

@@ -88,11 +88,13 @@ def next_step(matter: BriefContext) -> list[Item]:
         return [("nothing: the task is completed",)]
     usable = usable_resume_points(record, consumed=matter.consumed)
     if usable:
-        return [_steps(point) for point in usable]
-    return list(_awaited(matter)) or _from_nodes(matter)
+        return [steps_of(point) for point in usable]
+    return (
+        list(awaited(matter)) or from_nodes(matter) or [("no step is recorded: go on towards the mission",)]
+    )
 
 
-def _steps(point: Tree) -> Item:
+def steps_of(point: Tree) -> Item:
     how = f"{point['approvalStatus']} by {author_of(point['approvedBy'])}"
     return (
         f"resume point {point['id']}: {point['label']} ({how})",
@@ -102,7 +104,7 @@ def _steps(point: Tree) -> Item:
     )
 
 
-def _awaited(matter: BriefContext) -> Iterator[Item]:
+def awaited(matter: BriefContext) -> Iterator[Item]:
     """Why no resume point can be used, and who must act."""
     for point in matter.record["resumePoints"]:
         name = f"resume point {point['id']}: {point['label']}"
@@ -121,8 +123,8 @@ def _alternatives(point: Tree) -> Iterator[str]:
         yield f"instead, if {path['condition']}: {'; '.join(path['steps'])}"
 
 
-def _from_nodes(matter: BriefContext) -> list[Item]:
-    """Without resume points: the active nodes, else the paused ones, else the next pending one, else the mission."""
+def from_nodes(matter: BriefContext) -> list[Item]:
+    """Without resume points: the active nodes, else the paused ones, else the next pending one."""
     for status in ("active", "paused", "pending"):
         found = [node for node in matter.nodes if node["status"] == status]
         if found:
@@ -130,7 +132,7 @@ def _from_nodes(matter: BriefContext) -> list[Item]:
                 node_item(node, f"go on with what is {status}: ")
                 for node in (found[:1] if status == "pending" else found)
             ]
-    return [("no step is recorded: go on towards the mission",)]
+    return []
 
 
 # --- 5, 6: what is done, and what may be
@@ -158,7 +160,7 @@ def verify_first(matter: BriefContext) -> Iterator[Item]:
             yield (f"failed, ask before you try again: {_effect(effect)}", *error)
     for point in matter.record["resumePoints"]:
         if matter.is_consumed(point):
-            yield ("these steps were begun: look how far they came", *_steps(point))
+            yield ("these steps were begun: look how far they came", *steps_of(point))
     for node in matter.nodes:
         if "toolBinding" in node and not node["toolBinding"]["inputsComplete"]:
             yield _binding(node)

@@ -1,0 +1,323 @@
+"""The sections of a hand-over: which there are, in which order, and what each says.
+
+Owns: the choice, the order and the wording; the share of the room of each. Must never: do I/O, look at a clock, or decide how a section
+is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from adjourn.aex import Policy
+from adjourn.checkpoints import AgentReport
+from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
+from adjourn.handover.value import Item, Section
+from adjourn.knowledge.brief import Recorded
+from adjourn.tasks import Approval, Ledger, OpenCall, budgets_used
+from adjourn.text import without_secrets
+
+MAX_STEP, MAX_LINE = 2000, 400
+MAX_RULES = 12
+"""Patterns of a policy that are listed of a kind."""
+MAX_LISTED = 6
+"""Arguments of repeated calls that are listed; of more, the first and the last."""
+IN_FULL = (100, 50, 25, 12, 6, 0)
+"""How many of the newest calls are told one by one, in the wordings of what was done."""
+NOTHING_SAID = "nothing is recorded about the next step: find out from what was done"
+TIMES = "\N{MULTIPLICATION SIGN}"
+RECORD = "adjourn.record, section {}"
+
+
+class Sources(NamedTuple):
+    """What a hand-over is made of. `page` is what agent and person wrote on the page, without lines derived from the history.
+
+    `stamp` is now, as a time stamp. `policy` is None where there is none.
+    """
+
+    ledger: Ledger
+    recent: RecentCalls
+    page: AgentReport
+    recorded: Recorded
+    stamp: str
+    policy: Policy | None = None
+    description: str = ""
+
+
+def sections(sources: Sources) -> tuple[Section, ...]:
+    """The sections that have something to tell, in the order in which they are told."""
+    progress = _progress(sources)
+    steps = _next_step(sources, progress)
+    told = {item.text for item in steps}
+    made = [
+        _section("nextStep", "Next step", steps, 18),
+        _in_doubt(sources),
+        _section(
+            "waiting",
+            "Waits for a person",
+            _waiting(sources),
+            9,
+            rest=RECORD.format("questionsForUser"),
+        ),
+        _section("refused", "Refused, not done", _refused(sources.recent.refused), 8),
+        _section(
+            "progress",
+            "Progress, as it was written down",
+            [item for item in progress if item.text not in told],
+            10,
+        ),
+        _done(sources),
+        _section(
+            "decisions",
+            "Decisions and constraints",
+            _lines(sources.recorded.decisions),
+            9,
+            rest=RECORD.format("decisions"),
+        ),
+        _section(
+            "facts", "Facts and learnings", _lines(sources.recorded.facts), 9, rest=RECORD.format("facts")
+        ),
+        _section("rules", "Budget and rules", _rules(sources), 3),
+        _section("artifacts", "Files that came of it", _artifacts(sources.page), 2),
+    ]
+    return tuple(section for section in made if section.items)
+
+
+def _section(name: str, title: str, items: Iterable[Item], floor: int, *, rest: str = "") -> Section:
+    return Section(name, title, (_once(items),), floor, rest=rest)
+
+
+def _once(items: Iterable[Item]) -> list[Item]:
+    """The items without those that an earlier one says as well."""
+    kept: list[Item] = []
+    for item in items:
+        if not any(item.text in other.text for other in kept):
+            kept.append(item)
+    return kept
+
+
+def _lines(texts: Iterable[str], limit: int = MAX_LINE) -> list[Item]:
+    return [Item(line) for text in texts if (line := said(text, limit))]
+
+
+# --- what is next
+
+
+def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
+    """The agent's or the record's resumption point; else what is in hand; else the last call. There always is one."""
+    page, known = sources.page, sources.recorded
+    if known.is_finished:
+        return [Item("nothing: the task is completed")]
+    stated = [*known.steps, *([page.resumption_point] if isinstance(page.resumption_point, str) else ())]
+    if found := _lines(stated, MAX_STEP):
+        return found
+    if found := [item for item in progress if item.text.startswith("[ ]")][:1]:
+        return found
+    if sources.description:
+        return _lines([sources.description], MAX_STEP)
+    last = next(reversed(sources.recent.made.values()), None)
+    if last is None:
+        return [Item(NOTHING_SAID)]
+    return [Item(f"{NOTHING_SAID}; the last call was {_line(_Group.of(last))}")]
+
+
+def _progress(sources: Sources) -> list[Item]:
+    """The current state, what is in hand and to do, what is done (the last first), goals and criteria."""
+    page = sources.page
+    steps = page.progress if isinstance(page.progress, tuple) else ()
+    marked = [
+        (
+            step.status,
+            f"[{'x' if step.status == 'done' else ' '}] {step.text}"
+            + (f" ({step.note})" if step.note else ""),
+        )
+        for step in steps
+    ]
+    state = page.current_state if isinstance(page.current_state, tuple) else ()
+    order = [text for status, text in marked if status == "in_progress"]
+    order += [text for status, text in marked if status == "pending"]
+    done = [text for status, text in reversed(marked) if status == "done"]
+    return _lines([*order[:1], *state, *order[1:], *done, *sources.recorded.progress])
+
+
+# --- what must not be repeated, and what is open
+
+
+def _in_doubt(sources: Sources) -> Section:
+    title = f"In doubt, {len(sources.ledger.doubts)}: sent, and no answer was seen; find out before you repeat one"
+    items = [_doubt(call) for call in sources.ledger.doubts.values()]
+    return Section("inDoubt", title, (items,), 14, rest="`adjourn status`")
+
+
+def _doubt(call: OpenCall) -> Item:
+    argument = _spaced(telling_argument(call.arguments))
+    remedy = f"a person settles it: `adjourn settle {call.call} --done` (or --not-done)"
+    data = {"call": call.call, "tool": call.tool}
+    data |= {"arguments": without_secrets(call.arguments)[:200]} if call.arguments else {}
+    return Item(
+        f"{said(call.tool, 200)}{argument} (call {call.call}, since {call.since}); {remedy}",
+        data | {"since": call.since, "digest": call.digest},
+    )
+
+
+def _waiting(sources: Sources) -> list[Item]:
+    """Questions to a person: about calls, then those of the record and of the page."""
+    asked = [
+        _question(one)
+        for one in sources.ledger.approvals.values()
+        if one.expires > sources.stamp and not one.refused
+    ]
+    page = sources.page.open_questions
+    return _lines([*asked, *sources.recorded.waiting, *(page if isinstance(page, tuple) else ())])
+
+
+def _question(asked: Approval) -> str:
+    about = f"{asked.tool}{_spaced(telling_argument(asked.arguments))}"
+    if asked.approved:
+        return f"{about}: approved, and not made yet: repeat the very same call before {asked.expires}"
+    who = asked.who or "a person"
+    return f"{about}: not made, waits for approval ({asked.cause}); {who} runs `adjourn approve {asked.id}`, then repeat the very same call"
+
+
+def _refused(refusals: Sequence[Refusal]) -> list[Item]:
+    """The newest first; the same tool refused for the same reason, once."""
+    groups: dict[tuple[str, str], list[Refusal]] = {}
+    for one in reversed(refusals):
+        same = (one.tool, one.why)
+        groups.setdefault(same, []).append(one)
+    return _lines(_refusal(group) for group in groups.values())
+
+
+def _refusal(group: Sequence[Refusal]) -> str:
+    first = group[0]
+    arguments = list(dict.fromkeys(one.argument for one in reversed(group) if one.argument))
+    remedy = f"; {first.remedy}" if first.remedy else ""
+    return f"{_named(first.tool, len(group), arguments)}: {first.why}{remedy}"
+
+
+# --- what was done
+
+
+class _Group(NamedTuple):
+    """Calls of one tool with one outcome: how many, and their arguments, each once."""
+
+    tool: str
+    outcome: str
+    message: str
+    times: int
+    arguments: tuple[str, ...]
+
+    @classmethod
+    def of(cls, call: CallReport) -> _Group:
+        arguments = (call.argument,) if call.argument else ()
+        return cls(said(call.tool, 200), call.outcome, said(call.message, 200), 1, arguments)
+
+    def and_one(self, call: CallReport) -> _Group:
+        arguments = self.arguments
+        if call.argument and call.argument not in arguments:
+            arguments = (*arguments, call.argument)
+        return self._replace(times=self.times + 1, arguments=arguments)
+
+
+def _done(sources: Sources) -> Section:
+    """Calls with an outcome, the newest first. Calls in doubt are told elsewhere."""
+    doubts = sources.ledger.doubts
+    made = [call for call in sources.recent.made.values() if call.call not in doubts]
+    in_full = [*_grouped(made, each=True)]
+    wordings = [in_full]
+    for newest in IN_FULL:
+        if newest < len(in_full):
+            old, new = made[: len(made) - newest], made[len(made) - newest :]
+            wordings.append([*_grouped(new, each=True), *_grouped(old, each=False)])
+    before = sum(sources.ledger.tools.values()) - sources.recent.calls
+    return Section(
+        "auditSummary",
+        "What was done",
+        wordings,
+        18,
+        beyond=max(0, before),
+        rest='aex.resume with "more"',
+        is_reversed=True,
+    )
+
+
+def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[Item]:
+    """Calls as lines, the newest first. `each`: only calls that say the very same are one line, else all of a tool and an outcome."""
+    groups: dict[object, _Group] = {}
+    for call in calls:
+        key = (call.tool, call.outcome, call.message) + ((call.argument,) if each else ())
+        before = groups.pop(key, None)
+        groups[key] = before.and_one(call) if before else _Group.of(call)
+    return [
+        Item(_line(group), {"event": "tool.allowed", "data": _data(group)})
+        for group in reversed(groups.values())
+    ]
+
+
+def _line(group: _Group) -> str:
+    message = f": {group.message}" if group.message else ""
+    return f"{_named(group.tool, group.times, group.arguments)}: {group.outcome}{message}"
+
+
+def _data(group: _Group) -> dict[str, Any]:
+    told = {
+        "tool": group.tool,
+        "times": group.times if group.times > 1 else None,
+        "argument": _listed(group.arguments),
+        "outcome": group.outcome,
+        "message": group.message,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _named(tool: str, count: int, arguments: Sequence[str]) -> str:
+    """A tool and its argument; how often it was called, and with which, if it was more than once."""
+    if count == 1:
+        return f"{tool}{_spaced(_listed(arguments))}"
+    return f"{tool} {TIMES} {count}" + (f" ({_listed(arguments)})" if arguments else "")
+
+
+def _listed(arguments: Sequence[str]) -> str:
+    if len(arguments) > MAX_LISTED:
+        return f"{arguments[0]} … {arguments[-1]}"
+    return ", ".join(arguments)
+
+
+def _spaced(text: str) -> str:
+    return f" {text}" if text else ""
+
+
+# --- what it may do, and what it made
+
+
+def _rules(sources: Sources) -> list[Item]:
+    policy = sources.policy
+    if policy is None:
+        return []
+    return _lines([*_budgets(policy, sources.ledger), *_permissions(policy)])
+
+
+def _budgets(policy: Policy, ledger: Ledger) -> Iterator[str]:
+    for key, used, limit in budgets_used(policy, ledger):
+        if key != "calls":
+            yield f"{key}: {used:.4g} of {limit:g} used"
+
+
+def _permissions(policy: Policy) -> Iterator[str]:
+    for title, rules in (
+        ("allowed", policy.allow),
+        ("a person must confirm", policy.confirm),
+        ("denied", policy.deny),
+        ("at most once", policy.once),
+    ):
+        patterns = list(dict.fromkeys(rule.text for rule in rules))
+        if patterns:
+            more = f" and {len(patterns) - MAX_RULES} more" if len(patterns) > MAX_RULES else ""
+            yield f"{title}: {', '.join(patterns[:MAX_RULES])}{more}"
+    for rule in policy.limits:
+        yield f"limit: {rule.text}"
+
+
+def _artifacts(page: AgentReport) -> list[Item]:
+    artifacts = page.artifacts if isinstance(page.artifacts, tuple) else ()
+    return _lines(one.path + (f" ({one.note})" if one.note else "") for one in reversed(artifacts))

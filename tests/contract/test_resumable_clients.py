@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOpenAI, Store, open_store
+from adjourn.adapters.resumable import with_state
 from adjourn.errors import NotFoundError, UsageError
-from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS
+from adjourn.knowledge.brief import INTRODUCTION, STATE_RULES
 from adjourn.models.model import ModelError
 from support.model_server import Asked, ModelServer, Reply, serving
 
@@ -78,6 +79,15 @@ def system_of(asked: Asked) -> str:
     return "\n\n".join(texts)
 
 
+def state_of(asked: Asked, said: str = "go on") -> str:
+    """The state that ends a request, behind what the user said."""
+    last = (asked.body.get("messages") or asked.body["input"])[-1]
+    assert last["role"] == "user"
+    assert last["content"].startswith(f"{said}\n\n")
+    state: str = last["content"].removeprefix(f"{said}\n\n")
+    return state
+
+
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
@@ -99,7 +109,7 @@ def facts(memory: CognitiveStore) -> list[str]:
 
 @each_way
 def test_a_session_is_kept_and_gone_on_with(way: Way, environment: Callable[[ModelServer], None]) -> None:
-    """Answers go into the session; another client tells what they said behind the program's own prompt, and counts on."""
+    """Each request tells what the answers before it said; another client goes on with it, and counts on."""
     store = MemoryStore()
     with serving(Reply("FACT: the port is 8080"), Reply("INTENT: deploy"), Reply("done")) as server:
         environment(server)
@@ -110,10 +120,12 @@ def test_a_session_is_kept_and_gone_on_with(way: Way, environment: Callable[[Mod
         again = way.client(CognitiveStore(store, "job"))
         way.create(again, system="be brief")
     assert [asked.path for asked in server.asked] == [way.path] * 3
-    first, second, third = map(system_of, server.asked)
-    assert first == f"be brief\n\n{REPLY_TAGS}"
-    assert second == REPLY_TAGS
-    assert third.startswith(f"be brief\n\n{INTRODUCTION}")
+    systems = [f"be brief\n\n{STATE_RULES}", STATE_RULES, f"be brief\n\n{STATE_RULES}"]
+    assert [system_of(asked) for asked in server.asked] == systems
+    first, second, third = map(state_of, server.asked)
+    assert "the port" not in first
+    assert "fact: the port is 8080" in second
+    assert third.startswith(INTRODUCTION)
     assert "ship it" in third
     assert "fact: the port is 8080 (source inference, confidence 0.7)" in third
     assert "[active] deploy" in third
@@ -137,7 +149,7 @@ def test_a_tag_in_the_system_prompt_resumes(way: Way, environment: Callable[[Mod
         second = way.client(CognitiveStore(store, "second"))
         way.create(second, system=f"RESUME_FROM:{name}")
         assert "RESUME_FROM" not in json.dumps(server.asked[-1].body)
-        assert "fact: a" in system_of(server.asked[-1])
+        assert "fact: a" in state_of(server.asked[-1])
         with pytest.raises(NotFoundError, match="no checkpoint nothing"):
             way.create(second, system="RESUME_FROM:nothing")
         assert len(server.asked) == 2
@@ -158,19 +170,74 @@ def test_parts_of_a_system_prompt_stay_as_they_are(environment: Callable[[ModelS
         cached = {"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}
         tag = {"type": "text", "text": f"RESUME_FROM:{name}"}
         anthropic.messages.create(model="m", max_tokens=9, system=iter([cached, tag]), messages=USER)
-        first, told = server.asked[-1].body["system"]
-        assert first == cached
-        assert told["text"].startswith(INTRODUCTION)
+        assert server.asked[-1].body["system"] == [cached, {"type": "text", "text": STATE_RULES}]
+        assert state_of(server.asked[-1]).startswith(INTRODUCTION)
 
         openai = ResumableOpenAI(CognitiveStore(store, "b"))
         parts = {"role": "system", "content": [{"type": "text", "text": f"RESUME_FROM:{name}"}]}
         brief = {"role": "developer", "content": [{"type": "text", "text": "be brief"}]}
         openai.chat.completions.create(model="m", messages=(one for one in [parts, brief, *USER]))
-        first, told, last = server.asked[-1].body["messages"]
-        assert (first, [last]) == (brief, USER)
-        assert told["content"].startswith(INTRODUCTION)
+        first, told, _ = server.asked[-1].body["messages"]
+        assert (first, told) == (brief, {"role": "system", "content": STATE_RULES})
+        assert state_of(server.asked[-1]).startswith(INTRODUCTION)
         openai.responses.create(model="m", input=[parts, *USER])
-        assert server.asked[-1].body["input"] == USER
+        assert len(server.asked[-1].body["input"]) == 1
+        assert state_of(server.asked[-1]).startswith(INTRODUCTION)
+
+
+def test_only_the_part_that_never_changes_is_marked_for_the_cache(
+    environment: Callable[[ModelServer], None],
+) -> None:
+    """Anthropic's cache mark is on the rules, unless the program has marks of its own; what is before the last message is stable."""
+    with serving(Reply("FACT: a")) as server:
+        environment(server)
+        client = ResumableAnthropic(CognitiveStore(MemoryStore(), "job", goal="ship it"))
+        history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+        mark = {"type": "ephemeral"}
+        for marked in (
+            {},
+            {"tools": [{"name": "t", "input_schema": {"type": "object"}, "cache_control": mark}]},
+        ):
+            client.messages.create(model="m", max_tokens=9, messages=[*history, *USER], **marked)
+    first, second = (asked.body for asked in server.asked)
+    assert first["system"] == [{"type": "text", "text": STATE_RULES, "cache_control": mark}]
+    assert second["system"] == [{"type": "text", "text": STATE_RULES}]
+    assert first["messages"][:-1] == second["messages"][:-1] == history
+    assert "fact: a" not in state_of(server.asked[0])
+    assert "fact: a" in state_of(server.asked[1])
+
+
+@pytest.mark.parametrize(
+    ("messages", "ends"),
+    [
+        ([], [("user", "S")]),
+        ([("user", "a")], [("user", "a\n\nS")]),
+        ([("user", "a"), ("assistant", "I")], [("user", "a\n\nS"), ("assistant", "I")]),
+        ([("user", "a"), ("assistant", "b"), ("tool", "c")], [("user", "a"), ("assistant", "b"), ("tool", "c"), ("user", "S")]),
+        ([("user", [{"type": "tool_result"}])], [("user", [{"type": "tool_result"}, {"type": "text", "text": "S"}])]),
+    ],
+)  # fmt: skip
+def test_the_state_ends_a_conversation(messages: Any, ends: Any) -> None:
+    """It follows the user's last words or a tool's result, and comes before an answer that the program began."""
+    given = [{"role": role, "content": content} for role, content in messages]
+    before = json.dumps(given)
+    assert with_state(given, "S") == [{"role": role, "content": content} for role, content in ends]
+    assert json.dumps(given) == before
+
+
+def test_a_conversation_that_the_provider_keeps_gets_no_states(
+    environment: Callable[[ModelServer], None],
+) -> None:
+    """With `previous_response_id` the state is in the instructions, which the provider forgets, and the input is the program's."""
+    with serving(Reply("FACT: a")) as server:
+        environment(server)
+        client = ResumableOpenAI(CognitiveStore(MemoryStore(), "job", goal="ship it"))
+        client.responses.create(
+            model="m", input="go on", previous_response_id="resp_0", instructions="be brief"
+        )
+    body = server.asked[0].body
+    assert body["input"] == "go on"
+    assert body["instructions"].startswith(f"be brief\n\n{STATE_RULES}\n\n# Current state")
 
 
 @each_way
@@ -261,9 +328,7 @@ def test_one_question_gets_one_text(
         assert client.ask("greet", max_tokens=7) == "hello"
     body = server.asked[0].body
     assert (body["model"], body["max_tokens"]) == ("mine", 7)
-    assert [one for one in body["messages"] if one["role"] == "user"] == [
-        {"role": "user", "content": "greet"}
-    ]
+    assert state_of(server.asked[0], "greet").startswith("# Current state")
 
 
 @each_way
@@ -295,7 +360,7 @@ def test_a_checkpoint_is_restored_by_its_id(way: Way, environment: Callable[[Mod
         client.ask("two")
         assert client.restore_checkpoint(name) == []
         client.ask("three")
-    told = system_of(server.asked[-1])
+    told = state_of(server.asked[-1], "three")
     assert "fact: a" in told
     assert "fact: b" not in told
 
@@ -330,7 +395,7 @@ def test_a_killed_process_is_gone_on_with(way: Way, tmp_path: Path) -> None:
         assert killed.wait() == -signal.SIGKILL
         done = subprocess.run([*command, "1"], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "FACT: it is done\n"
-    told = system_of(server.asked[-1])
+    told = state_of(server.asked[-1], "step 0")
     assert told.startswith(INTRODUCTION)
     for word in ("ship it", "fact: the port is 8080", "medium: who owns it?", "[active] deploy"):
         assert word in told

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, Service, cut_off, declined, decoded
-from adjourn.adapters.resumable import Resumable, read
+from adjourn.adapters.resumable import Resumable, read, with_state
 from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply
 from adjourn.models import Completion
 
@@ -95,10 +95,14 @@ class _Dialect:
     def prompts(self, request: Mapping[str, Any]) -> list[str]:
         return [block["text"] for block in _blocks(request)]
 
-    def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
+    def with_prompts(
+        self, request: Mapping[str, Any], prompts: Sequence[str], rules: str, state: str
+    ) -> dict[str, Any]:
         pairs = zip(_blocks(request), prompts, strict=True)
         blocks = [{**block, "text": text} for block, text in pairs if text]
-        return {**request, "system": [*blocks, {"type": "text", "text": added}]}
+        cached = {} if _is_cached(request) else {"cache_control": {"type": "ephemeral"}}
+        system = [*blocks, {"type": "text", "text": rules, **cached}]
+        return {**request, "system": system, "messages": with_state(request.get("messages", ()), state)}
 
     def said(self, response: Any) -> ModelReply:
         def parts() -> tuple[Any, Any]:
@@ -113,3 +117,11 @@ def _blocks(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     if isinstance(system, str):
         return [{"type": "text", "text": system}]
     return [dict(block) for block in system] if isinstance(system, Sequence) else []
+
+
+def _is_cached(request: Mapping[str, Any]) -> bool:
+    """Whether the program says itself what to cache. The API takes four marks, in an order of their own: then none is added."""
+    contents = [one.get("content") for one in request.get("messages", ()) if isinstance(one, Mapping)]
+    parts = [part for content in contents if isinstance(content, list | tuple) for part in content]
+    marked = [request, *_blocks(request), *(request.get("tools") or ()), *parts]
+    return any(isinstance(one, Mapping) and "cache_control" in one for one in marked)

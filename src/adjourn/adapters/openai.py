@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, Service, cut_off, declined, decoded
-from adjourn.adapters.resumable import Resumable, WrappedResource, read
+from adjourn.adapters.resumable import Resumable, WrappedResource, read, with_state
 from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply, join_prompts
 from adjourn.models import Completion
 
@@ -104,14 +104,21 @@ class _ChatDialect:
     def prompts(self, request: Mapping[str, Any]) -> list[str]:
         return _system_texts(request["messages"])
 
-    def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
+    def with_prompts(
+        self, request: Mapping[str, Any], prompts: Sequence[str], rules: str, state: str
+    ) -> dict[str, Any]:
         messages = _with_system_texts(request["messages"], prompts)
         last = max((at for at, message in enumerate(messages, 1) if _is_system(message)), default=0)
-        messages.insert(last, {"role": "system", "content": added})
-        return {**request, "messages": messages}
+        messages.insert(last, {"role": "system", "content": rules})
+        return {**request, "messages": with_state(messages, state)}
 
     def said(self, response: Any) -> ModelReply:
         return read(lambda: (response.choices[0].message.content or "", _used(response)), "openai")
+
+
+_KEPT_BY_PROVIDER = ("previous_response_id", "conversation", "prompt")
+"""Options by which the provider keeps the input of a call. The state goes into the instructions then, which it does not keep: else each
+state that was ever told would be sent again."""
 
 
 class _ResponsesDialect:
@@ -120,11 +127,18 @@ class _ResponsesDialect:
     def prompts(self, request: Mapping[str, Any]) -> list[str]:
         return [_instructions(request), *_system_texts(_items(request))]
 
-    def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
-        told = {**request, "instructions": join_prompts(prompts[0], added)}
-        if _items(request):
-            told["input"] = _with_system_texts(_items(request), prompts[1:])
-        return told
+    def with_prompts(
+        self, request: Mapping[str, Any], prompts: Sequence[str], rules: str, state: str
+    ) -> dict[str, Any]:
+        if any(request.get(name) for name in _KEPT_BY_PROVIDER):
+            items = (
+                _with_system_texts(_items(request), prompts[1:]) if _items(request) else request.get("input")
+            )
+            return {**request, "instructions": join_prompts(prompts[0], rules, state), "input": items}
+        told = request.get("input")
+        items = [{"role": "user", "content": told}] if isinstance(told, str) else _items(request)
+        items = with_state(_with_system_texts(items, prompts[1:]), state, part="input_text")
+        return {**request, "instructions": join_prompts(prompts[0], rules), "input": items}
 
     def said(self, response: Any) -> ModelReply:
         return read(lambda: (response.output_text, _used(response)), "openai")

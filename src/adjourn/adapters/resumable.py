@@ -5,7 +5,7 @@ Owns: that. Must never: know a provider's messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from adjourn.adapters.asking import MAX_TOKENS
@@ -30,6 +30,27 @@ def read(parts: Callable[[], tuple[Any, Any]], who: str) -> ModelReply:
 
 def _no_answer(who: str, why: str) -> ModelError:
     return ModelError(f"{who} did not answer with a completion: {why}", "check the base URL")
+
+
+def with_state(messages: Sequence[Any], state: str, *, part: str = "text") -> list[Any]:
+    """The messages with the state at their end: behind the text of the last one if that is a user's, else as another one of the user.
+
+    An answer that the program began (a last message of the assistant) stays the last one. `part` is the type of a text in a content.
+    """
+    told = list(messages)
+    begun = [told.pop()] if told and _role(told[-1]) == "assistant" else []
+    if not told or _role(told[-1]) != "user":
+        return [*told, {"role": "user", "content": state}, *begun]
+    said = told.pop()
+    content = said.get("content") or ""
+    content = (
+        f"{content}\n\n{state}" if isinstance(content, str) else [*content, {"type": part, "text": state}]
+    )
+    return [*told, {**said, "content": content}, *begun]
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, Mapping) else None
 
 
 class WrappedResource:

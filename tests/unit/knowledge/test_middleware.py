@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adjourn.errors import InvalidError, NotFoundError, UsageError
-from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS
+from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS, STATE_RULES
 from adjourn.knowledge.cognition import CognitiveStore
 from adjourn.knowledge.cognition.middleware import Middleware
 from adjourn.store import MemoryStore, Store
@@ -76,7 +76,7 @@ def test_a_tag_in_the_system_prompt_resumes() -> None:
     assert request == before
     assert "RESUME_FROM" not in system
     assert system.startswith("Be brief.")
-    assert "Thanks.\n\n" + INTRODUCTION in system
+    assert f"Thanks.\n\n{STATE_RULES}\n\n{INTRODUCTION}" in system
     assert "the port is 8080" in system
     assert REPLY_TAGS in system
     assert model.asked[0]["user"] == "go on"
@@ -220,30 +220,48 @@ def test_a_subscriber_may_ask_the_model_again() -> None:
     assert memory.failed == []
 
 
-def test_always_tells_only_what_there_is() -> None:
-    """A session without earlier work asks for the tags; one that goes on tells its state, in each request."""
+def test_always_tells_what_is_known_now() -> None:
+    """Each request of one process tells what the answers before it said, behind rules that are the same in every request."""
+    store, model = MemoryStore(), Model("FACT: the port is 8080", "INTENT: deploy")
+    middleware = Middleware(memory_in(store), always=True)
+    for _ in range(3):
+        middleware({"system": "be brief"}, model)
+    first, second, third = (asked["system"] for asked in model.asked)
+    for system in (first, second, third):
+        assert system.startswith(f"be brief\n\n{STATE_RULES}\n\n# Current state\n")
+        assert "ship it" in system
+        assert INTRODUCTION not in system
+    assert "the port is 8080" not in first
+    assert "fact: the port is 8080" in second
+    assert "deploy" not in second
+    assert "[active] deploy" in third
+
+
+def test_always_tells_what_other_processes_said() -> None:
+    """A request has what another process added since the last one, and a session that was found says that others began it."""
     store, model = MemoryStore(), Model("FACT: a")
-    middleware = Middleware(memory_in(store), always=True)
-    middleware({"system": "be brief"}, model)
-    assert model.asked[-1]["system"] == f"be brief\n\n{REPLY_TAGS}"
-    middleware({}, model)
-    assert model.asked[-1]["system"] == REPLY_TAGS
-    middleware = Middleware(memory_in(store), always=True)
-    for _ in range(2):
-        middleware({}, model)
-        assert model.asked[-1]["system"].startswith(INTRODUCTION)
-        assert "fact: a" in model.asked[-1]["system"]
+    one = Middleware(memory_in(store), always=True)
+    one({}, model)
+    two = Middleware(memory_in(store), always=True)
+    two.memory.update_from_response("FACT: b")
+    one({}, model)
+    assert "fact: b" in model.asked[-1]["system"]
+    two({}, model)
+    assert f"{STATE_RULES}\n\n{INTRODUCTION}" in model.asked[-1]["system"]
 
 
 def test_the_state_keeps_to_its_tokens() -> None:
-    """`max_tokens` bounds the state that the prompt gets."""
+    """`max_tokens` bounds the state that the prompt gets, behind the rules; it is a positive number."""
     store = MemoryStore()
     memory = memory_in(store)
     memory.update_from_response("\n".join(f"FACT: number {number}" for number in range(150)))
     model = Model()
     Middleware(memory_in(store), always=True, max_tokens=500)({}, model)
-    assert 1_500 < len(model.asked[0]["system"].encode()) <= 2_000
-    assert "more omitted: ask for facts" in model.asked[0]["system"]
+    state = model.asked[0]["system"].removeprefix(f"{STATE_RULES}\n\n")
+    assert 1_500 < len(state.encode()) <= 2_000
+    assert "more omitted: ask for facts" in state
+    with pytest.raises(UsageError, match="max_tokens is 0"):
+        Middleware(memory, max_tokens=0)
 
 
 def test_a_response_that_is_no_text_needs_a_dialect() -> None:

@@ -1,5 +1,8 @@
 """The middleware: adds the cognitive state to a model call, reads its reply, and creates checkpoints at an interval of replies.
 
+A request gets two texts. The first never changes and stands in the system prompt; the second is the current state and ends the request. So
+all that is before it, the conversation included, is what a provider's prefix cache has seen before.
+
 It wraps any callable that takes a request and returns a response, or an awaitable of one. A `Dialect` reads requests and responses.
 `RESUME_FROM:<id>` counts in the system prompt only, which the program's author writes; elsewhere it is plain text.
 
@@ -15,7 +18,7 @@ from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol
 
 from adjourn.errors import InvalidError, UsageError
-from adjourn.knowledge.brief import MAX_TOKENS, REPLY_TAGS
+from adjourn.knowledge.brief import MAX_TOKENS, STATE_RULES
 from adjourn.knowledge.cognition.store import CognitiveStore
 
 INTERVAL = 10
@@ -40,8 +43,8 @@ class Dialect(Protocol):
         """The texts of the system prompt."""
         ...
 
-    def with_prompts(self, request: Request, prompts: Sequence[str], added: str) -> Request:
-        """The request with the texts replaced, and `added` at the end of the system prompt (empty: nothing)."""
+    def with_prompts(self, request: Request, prompts: Sequence[str], rules: str, state: str) -> Request:
+        """The request with the texts replaced, `rules` at the end of the system prompt, and `state` at the end of the request."""
         ...
 
     def said(self, response: Response) -> ModelReply:
@@ -56,8 +59,10 @@ class Plain:
         system = request.get("system")
         return [system] if isinstance(system, str) else []
 
-    def with_prompts(self, request: Mapping[str, Any], prompts: Sequence[str], added: str) -> dict[str, Any]:
-        return {**request, "system": join_prompts(*prompts, added)}
+    def with_prompts(
+        self, request: Mapping[str, Any], prompts: Sequence[str], rules: str, state: str
+    ) -> dict[str, Any]:
+        return {**request, "system": join_prompts(*prompts, rules, state)}
 
     def said(self, response: object) -> ModelReply:
         if not isinstance(response, str):
@@ -86,9 +91,8 @@ def map_response(response: Response, function: Callable[[Any], Any]) -> Any:
 class Middleware:
     """Call it with a request and the callable for it, or `wrap` the callable.
 
-    `auto_checkpoint_interval`: replies between automatic checkpoints; 0 disables them. With `always`, each request carries the state of a
-    resumed session, or asks for replies that can be read back; without it, only a request with `RESUME_FROM` does. `max_tokens` bounds the
-    state in the prompt.
+    `auto_checkpoint_interval`: replies between automatic checkpoints; 0 disables them. With `always`, each request tells the current state,
+    with what other processes added to it; without it, only a request with `RESUME_FROM` does. `max_tokens` bounds the state.
     """
 
     def __init__(
@@ -102,6 +106,10 @@ class Middleware:
     ) -> None:
         if auto_checkpoint_interval < 0:
             raise UsageError("the checkpoint interval is negative", "pass 0 to disable automatic checkpoints")
+        if max_tokens < 1:
+            raise UsageError(
+                f"max_tokens is {max_tokens}", "pass the number of tokens that the state may take"
+            )
         self.memory = memory
         self._interval = auto_checkpoint_interval
         self.dialect: Dialect = dialect or Plain()
@@ -134,8 +142,9 @@ class Middleware:
             self._resume(named)
         if not named and not self._always:
             return request
-        told = self.memory.prompt(self._max_tokens) if self.memory.resumed else REPLY_TAGS
-        return self.dialect.with_prompts(request, [_TAG.sub("", prompt).strip() for prompt in prompts], told)
+        self.memory.refresh()
+        texts = [_TAG.sub("", prompt).strip() for prompt in prompts]
+        return self.dialect.with_prompts(request, texts, STATE_RULES, self.memory.told(self._max_tokens))
 
     def _resume(self, named: Sequence[str]) -> None:
         """Restore the named checkpoint, once, even if every request of the program names it."""

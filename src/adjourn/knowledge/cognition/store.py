@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, UsageError
 from adjourn.host import now
-from adjourn.knowledge.brief import MAX_TOKENS, Tokenizer, format_state_for_prompt
+from adjourn.knowledge.brief import MAX_TOKENS, Tokenizer, format_current_state, format_state_for_prompt
 from adjourn.knowledge.cognition import checkpoints
 from adjourn.knowledge.cognition.checkpoints import RestoredSession
 from adjourn.knowledge.cognition.invariants import check_working_state, require
@@ -159,6 +159,17 @@ class CognitiveStore:
         return format_state_for_prompt(
             self.get_current_state(),
             self._options.clock(),
+            warnings=self._warnings,
+            max_tokens=max_tokens,
+            tokenizer=self._options.tokenizer,
+        )
+
+    def told(self, max_tokens: int = MAX_TOKENS) -> str:
+        """The present state as text for the end of a request, in at most `max_tokens`; `STATE_RULES` say how to read it and to reply."""
+        return format_current_state(
+            self.get_current_state(),
+            self._options.clock(),
+            resumed=self.resumed,
             warnings=self._warnings,
             max_tokens=max_tokens,
             tokenizer=self._options.tokenizer,

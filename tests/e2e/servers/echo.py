@@ -109,7 +109,7 @@ class Server:
             self.call(message, params.get("name"), params.get("arguments") or {}, params)
         elif method == "tools/list" and self.tools:
             self.list(message, params)
-        elif method == "subscriptions/listen":
+        elif method == "subscriptions/listen" and "notifications" in params:
             pass  # it stays open
         else:
             self.other(message, method, params)

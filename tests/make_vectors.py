@@ -238,6 +238,10 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
         ),
     ),
     (ANN, "", kinds.EntryImported(entry="upstream.crashed")),
+    (AGENT, "s2", kinds.TaskFinished(note="shipped")),
+    (ANN, "", kinds.TaskReopened(note="one host is missing")),
+    (ANN, "", kinds.TaskFinished()),
+    (ANN, "", kinds.TaskReopened()),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

@@ -122,6 +122,10 @@ def _story(work: ElsewhereThen) -> Any:
     call = ask("settle")["inDoubt"][0]["call"]
     yield ("settle", "CALL", "--done"), ("settle", call, "--done")
 
+    task = ask("tasks")["tasks"][0]["task"]
+    yield ("done", "TASK"), ("done", task)
+    yield ("reopen", "TASK"), ("reopen", task)
+
     # records
     yield plain("record")
     yield plain("record", "show")

@@ -74,7 +74,7 @@ def test_an_agent_may_look_at_what_waits_for_a_person(work: ProxyWorkspace) -> N
 KEY = "7sB1" + "A" * 39 + "="
 EVERY = [
     ("approve", "abc"), ("deny", "abc"), ("answer", "q1", "yes"), ("decide", "d1", "--accept"), ("settle", "a.1", "--done"),
-    ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
+    ("done", "t"), ("reopen", "t"), ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
     ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
     ("init", "--policy"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip

@@ -69,6 +69,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
                 "resumptionPoint": "string",
             },
             "aex.resume": {"name": "string", "more": "string"},
+            "aex.finish": {"summary": "string"},
             "aex.list_tasks": {},
             "aex.review_task": {"task": "string"},
             "adjourn.note": dict.fromkeys(
@@ -85,6 +86,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
         assert [schema.get("required", []) for schema in inputs.values()] == [
             ["name"],
             ["name"],
+            [],
             [],
             ["task"],
             [],

@@ -42,7 +42,8 @@ SECONDS = 10.0
 PERSON = Actor("ann", "human")
 META = "io.modelcontextprotocol/"
 META_TOOLS = [
-    "aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.ask",
+    "aex.checkpoint", "aex.resume", "aex.finish", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
+    "adjourn.ask",
 ]  # fmt: skip
 
 Message = dict[str, Any]

@@ -116,6 +116,8 @@ telling: st.SearchStrategy[kinds.Data] = st.one_of(
         outcome=st.sampled_from(["ok", "tool-error", "error", "input-required", "no-answer"]),
         state=st.sampled_from(["", "2" * 64, "3" * 64]),
     ),
+    st.builds(kinds.TaskFinished),
+    st.builds(kinds.TaskReopened),
     st.builds(kinds.EffectSettled, call=_call, outcome=st.sampled_from(["done", "not-done"])),
     st.builds(
         kinds.ConfirmRequired,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         known_to,
         trusted_signer,
     )
+    from adjourn.checkpoints.finishing import finish, reopen
     from adjourn.checkpoints.folder_verification import VerifiedFolder
     from adjourn.checkpoints.histories import Freed
     from adjourn.checkpoints.page import MAX_PAGE_BYTES
@@ -57,10 +58,12 @@ __all__ = [
     "document_of",
     "encode_document",
     "find",
+    "finish",
     "imported_history",
     "known_to",
     "parse",
     "plan_summary",
+    "reopen",
     "report_of",
     "save_checkpoint",
     "save_task_checkpoint",
@@ -87,6 +90,7 @@ if not TYPE_CHECKING:
                 "known_to",
                 "trusted_signer",
             ),
+            "finishing": ("finish", "reopen"),
             "folder_verification": ("VerifiedFolder",),
             "histories": ("Freed",),
             "page": ("MAX_PAGE_BYTES",),

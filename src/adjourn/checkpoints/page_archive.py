@@ -134,6 +134,18 @@ def restore(root: str, project: str) -> str:
     return put_active(root, newest)
 
 
+def restore_task(root: str, task: str) -> str:
+    """Make the newest archived page of a task the active one again; the archive stays. Returns its path; "" without such a page."""
+    pages = (
+        page
+        for project in projects(root)
+        for page in search(root, folder_of(project), task=task).pages
+        if page.task == task
+    )
+    newest = max(pages, key=lambda page: (page.at, page.seq), default=None)
+    return put_active(root, newest) if newest is not None else ""
+
+
 def projects(root: str) -> list[str]:
     """The names of the projects that have an archive, sorted, at most `MAX_PROJECTS`."""
     try:

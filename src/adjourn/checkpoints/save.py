@@ -62,7 +62,22 @@ def save_checkpoint(
         page = page_writer.write(task, made, root, budget=budget, said=said, began=began)
     except AdjournError as error:
         return SavedCheckpoint(made, path, "", [*notes, f"the checkpoint has no page: {error}"])
-    return SavedCheckpoint(made, path, page.path, [*notes, *page.notes])
+    saved = SavedCheckpoint(made, path, page.path, [*notes, *page.notes])
+    return _archived(task, root, saved) if task.ledger.finished else saved
+
+
+def _archived(task: Task, root: str, saved: SavedCheckpoint) -> SavedCheckpoint:
+    """The page of a finished task goes to the archive with those before it: no session is to continue there."""
+    from adjourn.checkpoints import page_archive, page_files  # noqa: PLC0415  # few checkpoints are of a finished task
+
+    page = page_files.search(root, task=task.id).newest
+    if page is None:
+        return saved
+    try:
+        done = page_archive.archive(root, task.id, page_archive.project_of(page), task.store)
+    except AdjournError as error:
+        return saved._replace(notes=[*saved.notes, f"the page is not archived: {error}"])
+    return saved._replace(page=f"{done.folder}/{done.moved[-1]}" if done.moved else done.folder)
 
 
 def read_report(arguments: dict[str, Any]) -> AgentReport:

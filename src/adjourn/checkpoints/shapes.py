@@ -78,6 +78,8 @@ AUDITED = frozenset(
         kinds.EffectSettled,
         kinds.EntryImported,
         kinds.TaskImported,
+        kinds.TaskFinished,
+        kinds.TaskReopened,
     )
 )
 """Kinds of events that the answer of a resume lists."""

@@ -3,7 +3,7 @@
 - A client whose proxies work here is found among the processes that this one descends from: its hooks belong to its
   group, work on its task, and count against the same budget.
 - Otherwise the task is the workspace's, whoever asks, and under whatever name: one budget for all of them, which no new
-  session and no new process starts over. `--task` names another.
+  session and no new process starts over until a person finishes the task. `--task` names another.
 
 Owns: that choice, and keeping a store quick to open that only such processes write to. Must never: speak a client's format.
 """
@@ -91,9 +91,11 @@ class HookClient:
         workspace = f"workspace/{digest(self._options.root.encode())[:8]}"
         group, shared = _proxied(context.store, self._groups)
         context.join(group or workspace)
-        task = Task(
-            context.store, own or shared or context.task_id(), clock=context.clock, secret=context.secret
-        )
+        name = own or shared or context.task_id()
+        task = Task(context.store, name, clock=context.clock, secret=context.secret)
+        if not (own or shared) and _is_over(task):
+            name = context.begin_task()
+            task = Task(context.store, name, clock=context.clock, secret=context.secret)
         if own and not group:
             held_by = {holder.group for holder in task.ledger.sessions.values()}
             group = next((one for one in self._groups if one in held_by), "") or self._named
@@ -109,6 +111,12 @@ class HookClient:
         if session.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_HOOK:
             session.task.fold()
             self.context.close("")
+
+
+def _is_over(task: Task) -> bool:
+    """Whether a person finished the task, and nobody works on it any more. An agent's word would give it a new budget."""
+    ledger = task.ledger
+    return bool(ledger.finished) and ledger.finished_by == "human" and not ledger.sessions
 
 
 def _proxied(store: Store, groups: Mapping[str, Process]) -> tuple[str, str]:

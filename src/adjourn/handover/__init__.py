@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from adjourn.handover.importing import import_folder, locate, vouched_for
     from adjourn.handover.listing import list_tasks, read_contract_file
-    from adjourn.handover.pending import PendingWork, find_pending_work, notice
+    from adjourn.handover.pending import PendingWork, find_pending_work, notice, older_work
     from adjourn.handover.record_sections import describe_record, read_section_request
     from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
     from adjourn.handover.resumption import Preview, Resumed, resume
@@ -50,6 +50,7 @@ __all__ = [
     "list_tasks",
     "locate",
     "notice",
+    "older_work",
     "read_contract_file",
     "read_section_request",
     "read_work",
@@ -74,7 +75,7 @@ if not TYPE_CHECKING:
             ),
             "importing": ("import_folder", "locate", "vouched_for"),
             "listing": ("list_tasks", "read_contract_file"),
-            "pending": ("PendingWork", "find_pending_work", "notice"),
+            "pending": ("PendingWork", "find_pending_work", "notice", "older_work"),
             "record_sections": ("describe_record", "read_section_request"),
             "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),
             "resumption": ("Preview", "Resumed", "resume"),

@@ -2,7 +2,7 @@
 
 Work is pending when a task has calls or notes and no living session of another client holds it; of several tasks, the one with the newest
 event. It is resumed from the newest checkpoint with a description, else the newest. A task that was cut off before it had any checkpoint
-gets one now. Archived work is not pending.
+gets one now. Finished and archived work is not pending, nor is what nobody has touched for `OLD_DAYS`.
 
 Owns: the choice of that work, the notice about it. Must never: resume it, or import modules that only a brief needs (a proxy calls this at
 its start).
@@ -18,7 +18,7 @@ from adjourn import checkpoints
 from adjourn.checkpoints import TaskCheckpoint, find
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
-from adjourn.log import decode
+from adjourn.log import decode, timestamp
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import Task, expire_dead_sessions, is_alive, tasks_of
 
@@ -26,6 +26,8 @@ MAX_TASKS = 20
 """Tasks that are examined, newest first."""
 MAX_LOOKED_UP = 1000
 """Tasks whose last event is read, to sort them by its time."""
+OLD_DAYS = 30
+"""Days after which work that nobody has touched is not announced any more, only mentioned."""
 RECOVERED = "recovered"
 
 
@@ -46,13 +48,31 @@ def find_pending_work(context: ClientContext, own: str = "") -> PendingWork | No
     for name in [own, *others] if own else others:
         with suppress(AdjournError):  # a broken task must not hide the others
             task = Task(context.store, name, clock=context.clock, secret=context.secret)
-            if not _has_work(task) or _is_archived(task, context.options.root):
+            if not _has_work(task) or task.ledger.finished or _is_archived(task, context.options.root):
+                continue
+            if name != own and _is_old(task):
                 continue
             if name == own or not _is_in_use(task, context.group):
                 made = _checkpoint(task) or _recovered(task, context.options.root)
                 mark_cut_off_calls(task)
                 return PendingWork(task, made)
     return None
+
+
+def older_work(context: ClientContext) -> str:
+    """One line for a client without pending work, if there is some that nobody has touched for `OLD_DAYS`; "" without any."""
+    if context.options.task:
+        return ""
+    for name in _newest(context.store):
+        with suppress(AdjournError):
+            task = Task(context.store, name, clock=context.clock, secret=context.secret)
+            if _is_old(task) and _has_work(task) and not task.ledger.finished:
+                return "adjourn: older work exists: a person lists it with `adjourn tasks`."
+    return ""
+
+
+def _is_old(task: Task) -> bool:
+    return task.ledger.touched < timestamp(task.clock() - OLD_DAYS * 86_400_000)
 
 
 def _has_work(task: Task) -> bool:

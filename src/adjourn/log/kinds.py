@@ -49,6 +49,20 @@ class TaskOpened(Data, frozen=True, kw_only=True):
     goal: str = ""
 
 
+class TaskFinished(Data, frozen=True, kw_only=True):
+    """The work of the task is done, as the agent or a person says: it is offered to no new session. `note` is what came of it."""
+
+    KIND = "task.finished"
+    note: str = ""
+
+
+class TaskReopened(Data, frozen=True, kw_only=True):
+    """The task was finished, and is worked on again. `note` says why."""
+
+    KIND = "task.reopened"
+    note: str = ""
+
+
 class SessionOpened(Data, frozen=True, kw_only=True):
     """A session begins: `client` works on the task through the process `pid` on `host`.
 

@@ -13,7 +13,8 @@ from adjourn.log import canonical, digest
 READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
 """Tools of the contract vocabulary that have no effect."""
 META_TOOLS = (
-    "aex.checkpoint", "aex.resume", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.ask",
+    "aex.checkpoint", "aex.resume", "aex.finish", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
+    "adjourn.ask",
 )  # fmt: skip
 """The proxy's own tools, which it answers itself."""
 

@@ -18,6 +18,8 @@ AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
     "answer": ("question",),
     "decide": ("decision",),
     "settle": ("call",),
+    "done": ALWAYS,
+    "reopen": ALWAYS,
     "import": ALWAYS,
     "record import": ALWAYS,
     "record merge": ALWAYS,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adjourn.aex import review
-from adjourn.checkpoints import save
+from adjourn.checkpoints import finish, reopen, save
 from adjourn.clients import ClientContext
 from adjourn.errors import InvalidError
 from adjourn.handover import describe_record, list_tasks, read_contract_file, read_section_request, resume
@@ -20,22 +20,59 @@ from adjourn.policy import unsigned
 Arguments = dict[str, Any]
 
 MAX_ANSWER_BYTES = 256 * 1024
+DONE = "done"
+"""The status of a step that is done; as the whole `progress` of a checkpoint: the task is."""
 
 
 def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
     name, description = _text(arguments, "name"), _text(arguments, "description", "")
+    is_done = arguments.get("progress") == DONE
+    report = save.read_report(
+        {member: value for member, value in arguments.items() if not (is_done and member == "progress")}
+    )
     session = context.session()
+    plans = isinstance(report.resumption_point, str) and report.resumption_point.strip() and not is_done
+    reopened = plans and reopen(
+        session.task, context.options.root, note="a checkpoint says what comes next", session=session
+    )
     made = save.save_checkpoint(
         session.task,
         context.options.root,
         name,
         budget=session.policy.budget,
         description=description,
-        said=save.read_report(arguments),
+        said=report,
         session=session,
     )
-    told = {"path": made.folder, "message": f'Checkpoint "{name}" saved to {made.folder}'}
-    return told | ({"warnings": made.notes} if made.notes else {})
+    told: dict[str, Any] = {
+        "path": made.folder,
+        "message": f'Checkpoint "{name}" saved to {made.folder}',
+    }
+    told |= {"warnings": made.notes} if made.notes else {}
+    if is_done:
+        return told | _finish(context, {"summary": description})
+    if reopened:
+        return told | {"state": "active", "next": "The task was finished; your resumption point reopened it."}
+    if session.task.ledger.finished:
+        return told | {"state": "finished"}
+    if report.progress and all(step.status == DONE for step in report.progress):
+        told["next"] = "All progress is done. If the whole task is, call aex.finish."
+    return told
+
+
+def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
+    note = _text(arguments, "summary", "")
+    session = context.session()
+    done = finish(
+        session.task, context.options.root, note=note, budget=session.policy.budget, session=session
+    )
+    told: dict[str, Any] = {
+        "task": session.task.id,
+        "state": "finished",
+        "checkpoint": done.checkpoint,
+        "message": "No later session is offered this task. Calls still count in its budget; `adjourn reopen` makes it active again.",
+    }
+    return told | ({"warnings": done.notes} if done.notes else {})
 
 
 def _resume(context: ClientContext, arguments: Arguments) -> Any:
@@ -90,6 +127,7 @@ def _text(arguments: Arguments, name: str, default: str | None = None) -> str:
 HANDLERS: dict[str, Callable[[ClientContext, Arguments], Any]] = {
     "aex.checkpoint": _checkpoint,
     "aex.resume": _resume,
+    "aex.finish": _finish,
     "aex.list_tasks": _list_tasks,
     "aex.review_task": _review_task,
     "adjourn.note": _note,

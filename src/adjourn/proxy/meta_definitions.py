@@ -59,6 +59,11 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         name=_text(),
         more=_text("From an answer: goes on"),
     ),
+    "aex.finish": _tool(
+        "The whole task is done: offer it to no later session.",
+        _WRITES,
+        summary=_text(),
+    ),
     "aex.list_tasks": _tool("List task contracts and checkpoints.", _READS),
     "aex.review_task": _tool(
         "Tell what a task contract may do under the policy.",

@@ -83,7 +83,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files.
     `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
-    before; both by `definition_key`.
+    before; both by `definition_key`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
+    actor that said so.
     """
 
     task: str
@@ -115,6 +116,10 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     changed: dict[str, str] = {}
     imported: int = 0
     imported_from: list[str] = []
+    finished: str = ""
+    finished_by: str = ""
+    finish_note: str = ""
+    calls_at_finish: int = 0
     checkpoint: str = ""
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
@@ -218,6 +223,17 @@ def _task_opened(ledger: Ledger, event: Envelope, data: kinds.TaskOpened) -> Non
     ledger.goal = data.goal
     ledger.contract = data.contract
     ledger.opened = event.timestamp
+
+
+def _task_finished(ledger: Ledger, event: Envelope, data: kinds.TaskFinished) -> None:
+    ledger.finished, ledger.finished_by = event.timestamp, event.by.type
+    ledger.finish_note, ledger.calls_at_finish = data.note, ledger.calls_used
+
+
+def _task_reopened(ledger: Ledger, event: Envelope, data: kinds.TaskReopened) -> None:
+    del event, data
+    ledger.finished = ledger.finished_by = ledger.finish_note = ""
+    ledger.calls_at_finish = 0
 
 
 def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) -> None:
@@ -433,6 +449,8 @@ def _make_result(ledger: Ledger, event: Envelope, data: kinds.MakeResult) -> Non
 
 _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.TaskOpened: _task_opened,
+    kinds.TaskFinished: _task_finished,
+    kinds.TaskReopened: _task_reopened,
     kinds.SessionOpened: _session_opened,
     kinds.SessionClosed: _session_closed,
     kinds.SessionLost: _session_lost,

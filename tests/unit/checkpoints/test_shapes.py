@@ -93,6 +93,8 @@ def test_nothing_else_is_in_the_history(item: kinds.Data) -> None:
             {"from": "langgraph", "calls": 5, "verified": False},
         ),
         (kinds.TaskImported(head="h", seq=4, signer="ed25519:0"), {}),
+        (kinds.TaskFinished(note="shipped"), {}),
+        (kinds.TaskReopened(), {}),
     ],
 )
 def test_entries_of_the_audit_summary(item: kinds.Data, shown: dict[str, Any]) -> None:

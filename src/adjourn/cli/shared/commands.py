@@ -32,6 +32,8 @@ _TABLE = {
         "code": ("working.code:code_", "Serve code intelligence over MCP; show where its sessions stand."),
         "status": ("working.status:status", "Show a task's status: budget, sessions, doubts, next step."),
         "tasks": ("working.tasks:tasks", "List the tasks in the store."),
+        "done": ("working.finish:done", "Finish a task: archive its page, and offer it to no new session."),
+        "reopen": ("working.finish:reopen_", "Make a finished task active again."),
         "log": ("working.log:log", "Show a task's history, event by event."),
     },
     "Checkpoints": {

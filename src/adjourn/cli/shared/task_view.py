@@ -75,6 +75,9 @@ def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
     told: dict[str, Any] = {
         "task": ledger.task,
         "goal": ledger.goal,
+        "state": "finished" if ledger.finished else "active",
+        "finished": ledger.finished,
+        "finishNote": ledger.finish_note,
         "callsUsed": ledger.calls_used,
         "callsRefused": ledger.calls_refused,
         "budget": ledger.budget,
@@ -209,6 +212,8 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
         return "the budget is spent: raise it in the policy, or end the task"
     if any(holder.alive for holder in sessions):
         return "nothing; a session is active"
+    if ledger.finished:
+        return f"nothing; the task is finished (adjourn reopen {ledger.task})"
     if context.store.ref(runs.name_of(ledger.task)) is not None:
         return f"resume the run: adjourn run --resume --task {ledger.task}"
     if step := code.last_step(context.store, ledger):

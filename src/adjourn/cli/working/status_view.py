@@ -73,6 +73,9 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     unsure, waiting = task_view.doubts(ledger, sessions), task_view.questions(ledger, context.now)
     rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
     state = [f"{len(waiting)} waiting"] * bool(waiting) + [f"{len(unsure)} in doubt"] * bool(unsure)
+    if ledger.finished:
+        later = ledger.calls_used - ledger.calls_at_finish
+        state.insert(0, f"finished, {later} call{'s' * (later != 1)} since" if later else "finished")
     say(
         f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{rest}; {', '.join(state) or 'nothing in doubt'}"
     )
@@ -83,7 +86,12 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     ]
     since = ledger.calls_used - ledger.calls_at_checkpoint
     point = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
-    rows = [("goal", ledger.goal), ("touched", ago(ledger.touched, context.now))]
+    rows = [("goal", ledger.goal)]
+    if ledger.finished:
+        rows.append(
+            ("finished", f"{ago(ledger.finished, context.now)}: {ledger.finish_note}".removesuffix(": "))
+        )
+    rows.append(("touched", ago(ledger.touched, context.now)))
     rows += [("held by", text) for text in held] or [("held by", "nobody")]
     spent = task_view.budgets(context.store, ledger)
     rows += [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.what}") for one in spent]

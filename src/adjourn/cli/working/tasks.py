@@ -52,7 +52,8 @@ def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
     used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
     seen = [session["alive"] for session in told["sessions"]]
     counts = [(seen.count(True), "open"), (seen.count(None), "idle"), (seen.count(False), "dead")]
-    sessions = ", ".join(f"{count} {word}" for count, word in counts if count)
+    named = [f"{count} {word}" for count, word in counts if count]
+    sessions = ", ".join(["finished"] * (told["state"] == "finished") + named)
     return (
         told["task"],
         used,

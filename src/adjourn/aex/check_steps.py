@@ -67,7 +67,7 @@ class Checker:
 
 
 class _Names:
-    """Names known at a point of the document, with scopes that can be left again."""
+    """Names known at a point of the document, with nested scopes."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.count = dict.fromkeys(names, 1)
@@ -122,7 +122,7 @@ class Steps(Checker):
 
     @property
     def blocking(self) -> Severity:
-        """The severity of what blocks the run if it is reached."""
+        """The severity of a finding that blocks the run when its step is reached."""
         return "warning" if self.depth or self.may_have_ended else "error"
 
     def block(self, steps: list[Statement]) -> None:
@@ -220,7 +220,7 @@ class Steps(Checker):
             self.report("AEX043", f"{quoted(word.text)} is not defined here: {outcome}", word, severity)
 
     def value(self, value: Value | None, whole: Word | None) -> None:
-        """Report the names of a value that are none, and what is easily read otherwise."""
+        """Report the undefined names of a value, and texts that are easily misread."""
         if whole is not None:
             self.deep(whole)
         for name in names(value):

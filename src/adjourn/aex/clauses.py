@@ -17,7 +17,7 @@ from adjourn.aex.expr import Constant, ListOf, Text, Value, parse_value, scan
 from adjourn.aex.text import BIND, BLANK, LETTERS, Word, only, run
 
 Report = Callable[[str, str, Word, str], None]
-"""Takes a code, a message, the piece that is meant and a remedy (empty: that of the code)."""
+"""Reports a finding: code, message, piece of source, and remedy (empty: that of the code)."""
 
 ARGUMENT = BIND + "$@"
 SIGNS = "<>=!~"
@@ -43,7 +43,7 @@ _COUNT = re.compile("[1-9][0-9]{0,8}")
 _DURATION = re.compile("([1-9][0-9]{0,8})([smhd])")
 _PERCENT = re.compile("([1-9][0-9]?(?:[.][0-9]{1,3})?|100)%")
 _STOP = re.compile(f"[{BLANK}]+|[\"'([{{]")
-"""The end of a word, or what may protect the blanks behind it."""
+"""Matches the end of a word, or a mark that may protect the blanks after it."""
 
 
 class Clause(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def _words(
 
 
 def take(clauses: list[Clause], report: Report) -> dict[str, Clause]:
-    """The clauses by keyword. One that is given twice is reported, and the first counts."""
+    """The clauses by keyword. A repeated clause is reported, and the first one counts."""
     found: dict[str, Clause] = {}
     for clause in clauses:
         if clause.keyword in found:
@@ -161,7 +161,7 @@ def argument_ok(path: str) -> bool:
 
 
 def _values(operator: str, literal: Word, report: Report) -> list[Value]:
-    """What an operator compares with; empty, and a report, when that does not fit."""
+    """The values that an operator compares with. Empty, with a finding, if they are invalid."""
     value = parse_value(literal)
     if operator == "in":
         if not isinstance(value, ListOf) or not value.items:
@@ -179,7 +179,7 @@ def _values(operator: str, literal: Word, report: Report) -> list[Value]:
 
 
 def _misfit(operator: str, value: Value) -> tuple[str, str] | None:
-    """What is wrong with a value behind an operator, and the remedy; None when it fits."""
+    """Why a value is invalid for its operator, and the remedy; None if it is valid."""
     text = isinstance(value, Text) and value.quoted
     if isinstance(value, Text) and value.quoted and value.word.text[0] in value.value:
         return "holds the quote that it begins with", "write one text, in the other kind of quotes"

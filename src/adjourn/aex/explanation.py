@@ -1,4 +1,4 @@
-"""Why a call may be made, or may not: the verdict, and what each rule that names the tool had to do with it.
+"""Why a call is allowed or refused: the verdict, and how each rule that names the tool contributed.
 
 Owns: the words. Must never: judge by itself (the verdict is that of `Policy.judge_call`), do I/O.
 """
@@ -113,7 +113,7 @@ def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[R
 
 
 def _named(rule: Rule, call: CallQuery) -> bool:
-    """Whether the rule names the tool, in whatever spelling."""
+    """Whether the rule names the tool, in any spelling."""
     return matches_folded(split_scope(rule.pattern)[0], call.tool)
 
 
@@ -149,7 +149,7 @@ def _unconditional(rule: Rule) -> Rule:
 
 
 def _counted(policy: Policy, tool: str) -> Iterator[RuleAnswer]:
-    """What else is looked at when a call is made."""
+    """The rules that are checked in addition when a call is made: budgets, limits, `once`, checkpoints."""
     before = policy.checkpoint_before(tool)
     rules = [
         *([policy.budget_rule] if policy.budget_rule else []),

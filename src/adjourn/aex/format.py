@@ -31,7 +31,7 @@ _GROUPS = (
     (("need",),),
     (("budget",), ("limit",), ("once",), ("checkpoint",)),
 )
-"""Declarations in their order. What is of one group stands together."""
+"""Declarations in order. Those of one group are not separated by a blank line."""
 _PLACES = {
     kind: (group, place)
     for group, kinds in enumerate(_GROUPS)
@@ -80,7 +80,7 @@ class _Statement(msgspec.Struct):
 
     @property
     def joins(self) -> bool:
-        """Whether it is a list to which another one's items can be added."""
+        """Whether the statement is a list that can take the items of another one."""
         if any(self.above) or not self.parts:
             return False
         part = self.parts[0]
@@ -190,7 +190,7 @@ def _set_apart(first: _Statement) -> list[str]:
 
 
 def _joined(pieces: Iterable[_Statement]) -> list[_Statement]:
-    """The pieces, with neighbours that are one list made one."""
+    """The pieces, with adjacent parts of one list joined."""
     found: list[_Statement] = []
     for piece in pieces:
         last = found[-1] if found else None

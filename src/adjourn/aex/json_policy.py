@@ -57,7 +57,7 @@ class JsonPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class JsonPolicyReading(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading a file gave. `text` says all of it: the file's text, or, where it names files, one with them inside.
+    """The result of reading a file. `text` says all of it: the file's text, or, where it names files, one with them inside.
 
     `texts` are those of the files, by the names that the findings use.
     """
@@ -112,7 +112,7 @@ def schema() -> dict[str, Any]:
 
 
 class _Chain:
-    """The policies from a file to its last base, own first, and what went wrong on the way."""
+    """The policies from a file to its last base, the file's own first, and the findings on the way."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -191,7 +191,7 @@ def _depth(policy: JsonPolicy) -> int:
 
 
 def _where(error: Exception, text: str) -> Span:
-    """The place that a message about malformed JSON names."""
+    """The position in a message about malformed JSON."""
     byte = _BYTE.search(str(error))
     if byte is None:
         return WHOLE

@@ -23,7 +23,7 @@ from adjourn.aex.where import Test
 from adjourn.findings import Finding, Span
 
 MAX_NARROWED = 20_000
-"""Rules that a merge makes of pairs; what a contract asks for beyond it is not granted."""
+"""Most rules that a merge creates; requests of a contract beyond it are not granted."""
 
 PLACES = (os.path.join(".aex", "policy.aex"), "aex.policy.aex")
 

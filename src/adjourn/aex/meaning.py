@@ -1,4 +1,4 @@
-"""What a document says, apart from where and how it is written: for telling whether two texts say the same.
+"""The meaning of a document without its layout, to compare whether two texts mean the same.
 
 Owns: which differences do not count. Must never: judge what is said, take more than linear time.
 """

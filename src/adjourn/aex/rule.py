@@ -51,7 +51,7 @@ class Rule(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
     def narrowed_by(self, outer: Rule) -> Rule:
-        """The rule where `outer` has to be met, too."""
+        """The rule with the additional requirement that `outer` is met."""
         return msgspec.structs.replace(self, under=self.under.narrowed_by(outer) if self.under else outer)
 
     def __str__(self) -> str:
@@ -99,7 +99,7 @@ class RuleSet:
 
     @property
     def guarded(self) -> bool:
-        """Whether a rule of them has a scope or a condition."""
+        """Whether any of the rules has a scope or a condition."""
         return bool(self._guards)
 
     def naming(self, name: str) -> list[Named]:
@@ -153,7 +153,7 @@ def _guard(rule: Rule, *, refusal: bool) -> Guard:
 
 
 def asking(allowed: Rule | None, asked: Iterable[Rule]) -> RuleVerdict:
-    """An allow with what asks for a person: the first rule, made as strict as all of them."""
+    """An allow that needs confirmation: the first rule that asks, with the strictest clauses of all of them."""
     rules = tuple(asked)
     if len(rules) < 2:
         return RuleVerdict("allow", allowed, rules[0] if rules else None, rules)

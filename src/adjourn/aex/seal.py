@@ -23,10 +23,10 @@ from adjourn.log import digest, encode_bytes, fingerprint, holds, public_key, si
 from adjourn.log.canonical_json import canonical
 
 MAX_SEAL_BYTES: Final = 16 * 1024
-"""Of a signature file. A real one has less than a tenth of it."""
+"""Largest signature file, in bytes. A real one has less than a tenth of that."""
 MAX_SIGNER: Final = 200
 SHARED: Final = "hmac-sha256:"
-"""How the name of a shared secret begins; that of a key begins with `ed25519:`."""
+"""Prefix of the name of a shared secret; that of a key is `ed25519:`."""
 _HINT_DIGITS = 12
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
@@ -147,7 +147,7 @@ def check_sealed(
     *,
     source: str = "",
 ) -> Finding | None:
-    """What keeps a contract from being taken as signed by one of `signers`; None when it is.
+    """Why a contract does not count as signed by one of `signers`; None if it does.
 
     `signature` are the bytes of its signature file, None when there is none; `trusted` the public keys by the names that this
     user gave them. Only these names count, not what the file says of its signer.
@@ -175,7 +175,7 @@ def check_sealed(
 
 
 def unreadable(error: AdjournError, source: str) -> Finding:
-    """The finding for what went wrong while a required signature was looked at."""
+    """The finding for an error while a required signature was checked."""
     return finding("AEX150", error.message, source=source, help=error.remedy)
 
 

@@ -1,4 +1,4 @@
-"""How each statement is written: its one spelling, from what it says.
+"""Writes each statement in its one canonical spelling.
 
 Owns: blanks, order and quotes within a statement. Must never: know what stands around it, change what a value means.
 """

@@ -1,4 +1,4 @@
-"""What a contract asks for and what it would get: the answer of `adjourn review` and of `aex.review_task`.
+"""What a contract requests and what it is granted: the answer of `adjourn review` and of `aex.review_task`.
 
 Owns: the fields of those answers, and what the policy refuses of a contract. Must never: have a validator or a merge of
 its own, run anything, read a file.

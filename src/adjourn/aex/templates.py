@@ -92,7 +92,7 @@ SAMPLE_JSON_POLICY = """\
 
 
 def safe_name(name: str) -> str:
-    """The name with every character that a task's name cannot have replaced by `_`; never empty."""
+    """The name with each invalid character replaced by `_`; never empty."""
     return "".join(char if char in NAME else "_" for char in name) or "_"
 
 

@@ -27,7 +27,7 @@ def known_type(name: str) -> bool:
 
 
 def check_inputs(document: Document, inputs: Mapping[str, Any]) -> list[Finding]:
-    """What keeps a run from starting with these inputs: one finding for each missing or wrongly typed one."""
+    """The findings that keep a run from starting: one for each missing or wrongly typed input."""
     found = []
     needs = {need.name.text: need for need in document.needs}
     for name, need in needs.items():

@@ -37,7 +37,7 @@ class Test(msgspec.Struct, frozen=True):
 
 
 class Guard:
-    """Scopes and tests that a call has to meet. Tests are compiled when the first call is held against them."""
+    """Scopes and tests that a call has to meet. Tests are compiled at the first call."""
 
     __slots__ = ("_compiled", "_refusal", "_tests", "scopes")
 
@@ -48,7 +48,7 @@ class Guard:
         self._compiled: list[_Compiled] | None = None
 
     def certainly(self, arguments: Mapping[str, object]) -> bool:
-        """Whether every test holds for every value it looks at."""
+        """Whether every test is true of every value that it applies to."""
         for path, holds in self._compiled or self._compile():
             for value in values_at(arguments, path):
                 if holds(value) is not True:
@@ -56,7 +56,7 @@ class Guard:
         return True
 
     def possibly(self, arguments: Mapping[str, object]) -> bool:
-        """Whether no test is known to fail for all the values it looks at."""
+        """Whether no test is false of all values that it applies to."""
         for path, holds in self._compiled or self._compile():
             if not any(holds(value) is not False for value in values_at(arguments, path)):
                 return False

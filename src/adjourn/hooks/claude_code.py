@@ -73,7 +73,7 @@ TOOLS = {
     "ListMcpResourcesTool": "mcp.resources.list",
     "ReadMcpResourceTool": "mcp.resources.read",
 }
-"""Built-in tools. A tool that is not here, and no MCP tool, is `unknown.NAME`."""
+"""Names of built-in tools in policies. A tool that is neither listed here nor an MCP tool is `unknown.NAME`."""
 _SEARCHING = frozenset(("Glob", "Grep", "LS"))
 """Tools that search a folder, by default the working directory."""
 _MCP = "mcp__"

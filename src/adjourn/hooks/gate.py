@@ -28,7 +28,7 @@ from adjourn.tasks import Ask, Block, Forward, ToolRequest, protected_refusal
 from adjourn.text import preview
 
 UNLESS_SAID = ("adjourn",)
-"""The servers that are taken to stand behind a proxy where none are named."""
+"""The servers that count as being behind a proxy if none are named."""
 
 
 def decide(options: dict[str, str], request: HookRequest, root: str) -> Answer:
@@ -114,7 +114,7 @@ def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_a
 
 
 def _unwritten(call: ToolRequest) -> Answer:
-    """Without a policy there are no rules, and nothing to count: only what no policy could allow is refused."""
+    """Decide without a policy: nothing is counted, and only calls that no policy could allow are refused."""
     if call.protected:
         return _refused(protected_refusal(call))
     return Answer("allow", "there is no policy (--allow-no-policy)")

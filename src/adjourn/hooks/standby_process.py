@@ -65,7 +65,7 @@ def _loaded() -> list[str]:
 
 
 def _stamps(files: list[str] | dict[str, int]) -> dict[str, int]:
-    """When each file was changed last; 0 for one that is gone."""
+    """The modification time of each file; 0 for a deleted one."""
     found = {}
     for file in files:
         try:

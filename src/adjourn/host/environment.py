@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OURS = "ADJOURN_"
-"""How the names of our variables begin."""
+"""Prefix of adjourn's variables."""
 
 
 def for_others(environment: Mapping[str, str], store: str = "") -> dict[str, str]:

@@ -18,9 +18,9 @@ OF_CODE = (
     "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
     "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP",
 )  # fmt: skip
-"""The variables that name places from which code is loaded, with colons between them."""
+"""Variables with colon-separated places from which code is loaded."""
 OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-"""The folder that adjourn is imported from: who works on it has it in the workspace."""
+"""The folder that adjourn is imported from. For its own developers it is in the workspace."""
 
 
 def find(name: str, workspace: str = "") -> str | None:

@@ -40,7 +40,7 @@ SETTINGS = (
     "safe.bareRepository=explicit",
     "color.status=false",
 )
-"""What no repository has a say in. The names of its filters have to be looked up."""
+"""Settings that override those of any repository. Filters have to be overridden by name."""
 _VARIABLES = {
     "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_EDITOR": "true", "GIT_ASKPASS": "true",
     "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none",
@@ -53,7 +53,7 @@ _PROGRAMS = re.compile(
     r"(?P<driver>filter\..*)\.[^.]*|lfs\.(extension\..*|customtransfer\..*|(.*\.)?standalonetransferagent)",
     re.DOTALL,
 )
-"""The settings by which a filter, git-lfs among them, comes to run a program."""
+"""The settings that make a filter, such as git-lfs, run a program."""
 _LISTING = (
     "config", "--null", "--show-scope", "--show-origin", "--name-only", "--get-regexp", r"^(filter|lfs)\.",
 )  # fmt: skip

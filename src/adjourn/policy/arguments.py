@@ -41,13 +41,14 @@ COMMAND_TOOLS = frozenset(("shell.exec", "tests.run"))
 _MAYBE_KEYS = frozenset(("from", "to"))
 _WILDCARD = re.compile(r"[*?\[{]")
 _CONTROL = re.compile(r"[;&|`$<>(){}\n\r]+")
-"""Where a shell may begin another command, or reach another file. Quotes protect nothing here: too many pieces, not too few."""
+"""Matches where a shell may begin another command or name another file. Ignores quotes, so it finds too many pieces rather than
+too few."""
 
 _OUTSIDE = "\0outside"
 _BENEATH = "/\0/\0"
-"""Behind a directory: something deep in it, of a name that only wildcards hold."""
+"""Appended to a directory: a deep path in it that only wildcards match."""
 _ANYTHING = "/\1"
-"""Behind a directory: any one thing in it."""
+"""Appended to a directory: any direct entry of it."""
 
 
 class _UnknownError(Exception):
@@ -62,7 +63,7 @@ class CallPaths(NamedTuple):
 
 
 UNKNOWN = CallPaths()
-"""Nothing is known of where the call leads: a scoped deny applies, a scoped allow does not."""
+"""The paths are unknown: a scoped deny applies, a scoped allow does not."""
 
 
 def judge(
@@ -75,7 +76,7 @@ def judge(
 def call_paths(
     policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
 ) -> CallPaths:
-    """Where a call leads, as far as a rule of the policy wants to know it of this tool."""
+    """The paths of a call, if a rule of the policy for this tool needs them."""
     if not policy.looks_at_arguments(tool):
         return UNKNOWN
     commands = _commands(arguments)
@@ -97,7 +98,7 @@ def paths_of(arguments: Mapping[str, object], root: str, working_directory: str 
 
 
 def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -> tuple[str, ...] | None:
-    """The same; None when it cannot be determined."""
+    """As `paths_of`; None if the paths cannot be determined."""
     found: dict[str, None] = {}
     base = os.path.join(root, working_directory or root)
     try:

@@ -25,11 +25,11 @@ MAX_FILE = 64 * 1024
 MAX_RULES = 100
 MAX_TEXT = 256 * 1024
 _KEYS = PROGRAM_KEYS | SQL_KEYS
-"""Arguments that hold what is run."""
+"""Arguments that contain code to run."""
 _WORD = re.compile(r"[a-z_]+")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _COMMAND = re.compile(r"[;&|\n]+")
-"""Where one command ends and another begins."""
+"""Matches the boundary between two commands."""
 
 
 class DestructiveRule(NamedTuple):
@@ -90,7 +90,7 @@ COMMANDS = (
          (r"\b(?:systemctl\s+(?:stop|disable|mask|restart)|shutdown\b|reboot\b|crontab\s+-r|iptables\s+-[fdx]|userdel\b)",),
          "systemctl stop db"),
 )  # fmt: skip
-"""Commands and statements, in the order in which they are looked at."""
+"""Commands and statements, in the order in which they are checked."""
 
 TOOLS = frozenset((
     "deploy", "destroy", "drop", "truncate", "purge", "wipe", "migrate", "rollback", "uninstall", "terminate", "delete", "remove",
@@ -202,7 +202,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 @cache
 def _compiled_by_person(pattern: str) -> Any:
-    """An expression that takes linear time, whatever it is."""
+    """A compiled RE2 expression, which takes linear time for any pattern."""
     import re2  # noqa: PLC0415  # few workspaces have rules of their own
 
     try:

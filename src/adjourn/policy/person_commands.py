@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 ALWAYS = ("",)
 OUR_COMMAND = "adjourn "
-"""How the name of such a command begins where it stands for what a call may not do. No protected place begins so."""
+"""Prefix of such a command in the reason for a refusal. No protected place begins with it."""
 _YES = ("--yes", "-y")
 
 AT_TERMINAL: Mapping[str, tuple[str, ...]] = {

@@ -24,13 +24,13 @@ class Stop:
             raise KeyboardInterrupt
 
     def check(self) -> None:
-        """Raises `KeyboardInterrupt` when it was asked to stop."""
+        """Raise `KeyboardInterrupt` if a stop was requested."""
         if self._asked:
             raise KeyboardInterrupt
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Within it, a request cuts in at once."""
+        """Within this context, a request interrupts at once."""
         self.check()
         self._may_cut = True
         try:

@@ -16,7 +16,7 @@ from adjourn.errors import InvalidError
 from adjourn.text import fit_text
 
 MAX_TEXT = 50_000_000
-"""Characters of JSON that a value may have where it is taken as text."""
+"""Longest JSON text of a value that is used as text, in characters."""
 _CITATION = re.compile(r"\[[^\[\]]*\]\([^()\s]+\)|\[[0-9]+\]|https?://\S")
 _PATH_KEYS = ("path", "file", "newPath")
 
@@ -84,12 +84,12 @@ def _constant(constant: Constant) -> Any:
 
 
 def truthy(value: Any) -> bool:
-    """What JavaScript takes for true, but that an empty list is false."""
+    """Truth as in JavaScript, except that an empty list is false."""
     return True if isinstance(value, dict) else bool(value)
 
 
 def as_text(value: Any) -> str:
-    """A value where a text is looked for in it: a text itself, nothing for null, JSON for the rest."""
+    """A value as text to search in: a text unchanged, empty for null, else JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -135,7 +135,7 @@ def _not_include(condition: Condition, names: Names, touched: Touched) -> str:
 
 
 def _absent(condition: Condition, part: str, names: Names) -> str:
-    """A part that is empty is in every text."""
+    """The reason that a text includes `part`; empty if it does not. An empty part is in every text."""
     if part in as_text(names.look_up(condition.subject.text)):
         return f"{condition.subject.text} includes {_shown(part)}"
     return ""

@@ -61,7 +61,7 @@ class Interpreter:
         self._caller = Caller(permissions, journal, means)
 
     def walk(self) -> Generator[str, None, Returned]:
-        """Go through the steps, each when the next position is asked for. Raises `BlockedError`, and what the store raises."""
+        """Run the steps, each when the next position is requested. Raises `BlockedError`, and what the store raises."""
         returned = yield from self._block(self._document.steps, "")
         if returned is None:
             raise BlockedError("", "the task ended without `return`", "end the task with `return`")

@@ -21,13 +21,13 @@ from adjourn.tasks import SYSTEM, Admitted, NewEvent, Task, ToolRequest, followi
 from adjourn.text import preview
 
 MAX_WAITING = 200
-"""Facts of steps without a call that may wait to be written: a kill loses them, and they are found again."""
+"""Most facts of steps without a call that may wait to be written. A kill loses them; they are computed again."""
 Result = kinds.ToolResult | kinds.MakeResult
 RunOutcome = kinds.CheckPassed | kinds.CheckFailed | kinds.IfTrue | kinds.IfFalse | kinds.ForStart
 
 
 class Left(msgspec.Struct):
-    """A call that was let through and has no outcome. `done` is a person's word that its effect happened."""
+    """A call that was allowed and has no outcome. `done`: a person has settled that its effect happened."""
 
     call: str
     tool: str
@@ -83,7 +83,7 @@ class History:
 
 
 class Journal:
-    """What a run has written, and the one way for its steps to write more."""
+    """The events of a run, and the only way for its steps to append more."""
 
     def __init__(self, session: GuardedSession, history: History, tell: Callable[[str], None]) -> None:
         self.session = session
@@ -147,7 +147,7 @@ class Journal:
         self._say(self.session.checkpoint_after([settled]))
 
     def _say(self, notes: Iterable[str]) -> None:
-        """What there is to be said about the checkpoints that were made."""
+        """Report the checkpoints that were saved."""
         for note in notes:
             self._tell(note)
 

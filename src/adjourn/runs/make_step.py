@@ -32,7 +32,7 @@ _FORMS = {
 _PLAIN = "Answer with the text itself."
 _CONTAINERS: dict[str, type] = {"list": list, "object": dict}
 _LITERAL = frozenset(("json", "num", "int", "bool", *_CONTAINERS))
-"""Types whose values are written as JSON. A type that is not known is a kind of text."""
+"""Types whose values are written as JSON. An unknown type is treated as text."""
 
 
 class MakeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ def make_value(model: Model, make: MakeRequest) -> tuple[Any, Completion]:
 
 
 def taken(make: MakeRequest, answer: str) -> Any:
-    """An answer as a value of the declared type. Raises `ModelError` for one that is of another."""
+    """An answer as a value of the declared type. Raises `ModelError` if it has another type."""
     text = _unfenced(answer)
     if make.type not in _LITERAL:
         value: Any = text

@@ -14,7 +14,7 @@ import msgspec
 from adjourn.aex import ConfirmStep, Document, Policy, Rule, glob_text, layer, merge, split_scope
 
 MAKE = "make"
-"""The name under which a `make` step is counted. No rule needs to allow it."""
+"""The tool name under which a `make` step is counted. No rule needs to allow it."""
 
 
 class RunPermissions(msgspec.Struct):
@@ -22,7 +22,7 @@ class RunPermissions(msgspec.Struct):
 
     effective: Policy
     listing: Policy
-    """The layer that has to list commands: the policy, or the contract where there is none."""
+    """The layer that has to list commands: the policy, or the contract if there is no policy."""
 
     @classmethod
     def of(cls, policy: Policy | None, contract: Policy) -> RunPermissions:

@@ -96,7 +96,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Run:
-    """A run that is ready to go. `over` is how it has ended long since, if it has."""
+    """A run that is ready to start. `over` is the outcome of a run that has ended earlier."""
 
     def __init__(self, options: Options, plan: Plan, context: ClientContext) -> None:
         self.plan = plan
@@ -119,7 +119,7 @@ class Run:
                 remote = registered(url)
         return {**built_in(self._options.root), **self._options.tools, **remote}
 
-    def sit_down(self, first: kinds.RunStarted | kinds.RunResumed) -> None:
+    def open(self, first: kinds.RunStarted | kinds.RunResumed) -> None:
         """Open the session, with its first fact. Raises `HeldError` while another process, or another run of this one, runs it."""
         try:
             with _OPENING:
@@ -140,7 +140,7 @@ class Run:
         return os.path.realpath(self._options.root), self._options.store, self.task
 
     def go(self) -> RunOutcome:
-        """Go through the steps to the end, or to where it is blocked.
+        """Run the steps to the end, or to the step that is blocked.
 
         Raises `KeyboardInterrupt` when it was stopped, and what the store raises; then it can be resumed.
         """
@@ -153,7 +153,7 @@ class Run:
             return outcome
 
     def walk(self) -> Generator[str, None, RunOutcome]:
-        """`go`, one step at a time: yields the position of each step right before it is taken. To close it is to stop the run."""
+        """Like `go`, one step at a time: yields the position of each step before running it. Closing the generator stops the run."""
         if self._session is None:
             return self._ended_before()
         reason, why = "failed", ""

@@ -1,4 +1,4 @@
-"""Starting a run, and resuming one: what it is pinned to, under which permissions, with which tools.
+"""Starts a run, or resumes one: its pinned document and inputs, its permissions, and its tools.
 
 A run is a task. The document and the inputs that it was started with are kept beside its history, and a resumed run works
 from them; the policy is the one in force now, so that a person can raise a budget. Owns: finding runs, reading and checking
@@ -71,7 +71,7 @@ def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
     context.store.swap(
         name, found_by, expect=context.store.ref(name)
     )  # before it begins: one that began is found
-    run.sit_down(started)
+    run.open(started)
     return run
 
 
@@ -106,7 +106,7 @@ def resume_run(options: Options, file: str = "") -> Run:
     if finished is not None and finished.status == "success":
         run.over = finished
     else:
-        run.sit_down(kinds.RunResumed(finished=len(history.results)))
+        run.open(kinds.RunResumed(finished=len(history.results)))
     return run
 
 
@@ -168,7 +168,7 @@ def _check_inputs(options: Options, plan: Plan, inputs: dict[str, Any]) -> None:
 
 
 def _kind_of(value: Any) -> str:
-    """What JavaScript calls it."""
+    """The type of a value, by its name in JavaScript."""
     names = ((bool, "boolean"), (str, "string"), (int | float, "number"), (list, "list"), (dict, "object"))
     return next((name for kind, name in names if isinstance(value, kind)), "null")
 

@@ -27,14 +27,14 @@ from adjourn.tasks import Approval, Block, Forward, RecordedAnswer, Task, ToolRe
 from adjourn.text import count_keys, first_line, preview
 
 MAX_SHOWN = 20_000
-"""Characters of arguments or of a result that an event shows."""
+"""Most characters of arguments or of a result that an event shows."""
 MAX_NAME = 200
-"""Characters of a name that an event keeps."""
+"""Most characters of a name that an event keeps."""
 
 Emit = Callable[[str, dict[str, Any]], None]
-"""Takes each event that happens now, by its published name and data."""
+"""Called with the published name and the data of each event as it happens."""
 AskPerson = Callable[[Task, Approval], None]
-"""Asks a person. Returns when the question was answered or settled, or will not be any more in this session."""
+"""Asks a person. Returns when the question was answered or settled, or can no longer be in this session."""
 
 
 class BlockedError(AdjournError):
@@ -74,7 +74,7 @@ class Caller:
         self._means = means
 
     def do(self, name: str, arguments: dict[str, Any], bind: str, at: str) -> Any:
-        """What a tool answers; from an earlier session, if it was called there. Raises `BlockedError`."""
+        """The answer of a tool, or the recorded one if an earlier session called it. Raises `BlockedError`."""
         if (kept := self._journal.result(at)) is not None:
             return self._journal.value(kept.result)
         tool = self._means.tools.get(name)
@@ -91,7 +91,7 @@ class Caller:
         return value
 
     def make(self, make: MakeRequest, at: str) -> Any:
-        """What a model makes; from an earlier session, if it did so there. Raises `BlockedError`."""
+        """The value that a model makes, or the recorded one of an earlier session. Raises `BlockedError`."""
         if (kept := self._journal.result(at)) is not None:
             return self._journal.value(kept.result)
         if self._means.model is None:
@@ -206,7 +206,7 @@ class Caller:
             self._ask(call, admitted.approval, asked, at)
 
     def _ask(self, call: ToolRequest, question: Approval, asked: set[str], at: str) -> None:
-        """Ask a person; returns when the call may be decided on again. Raises `BlockedError` at a no, or no answer."""
+        """Ask a person; returns when the call can be decided on again. Raises `BlockedError` if denied or not answered."""
         task = self._journal.task
         self._means.emit("confirm.required", {"tool": call.tool})
         if question.id not in asked:
@@ -246,7 +246,7 @@ class Caller:
 
 
 def _since(began: float) -> int:
-    """Milliseconds."""
+    """Elapsed milliseconds."""
     return int((time.monotonic() - began) * 1000)
 
 

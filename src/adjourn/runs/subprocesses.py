@@ -19,7 +19,7 @@ from adjourn.errors import AdjournError
 from adjourn.host import find, for_others
 
 MAX_OUTPUT = 1_000_000
-"""Bytes kept of each of a program's two outputs: the first half, and the last."""
+"""Bytes kept of each of a program's two outputs: half from the beginning, half from the end."""
 _DRAIN_SECONDS = 2.0
 
 
@@ -90,7 +90,7 @@ def run_program(
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of it, also what it started and left behind."""
+    """Kill the remaining processes of its group."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

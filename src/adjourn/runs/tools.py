@@ -1,4 +1,4 @@
-"""The tools that a run brings along: files of the workspace, its tests, its repository.
+"""The built-in tools of a run: files of the workspace, its tests, its repository.
 
 Owns: what each takes and answers, and which paths or command rules look at. Must never: follow a link out of the
 workspace, touch a protected place, start a shell, or judge a call.
@@ -109,7 +109,7 @@ class Files:
 
 
 def _writes(given: Arguments) -> dict[str, bytes]:
-    """What to write where, from any of the accepted shapes of arguments."""
+    """The paths and contents to write, from any accepted form of arguments."""
     writes = given.get("writes", given.get("paths"))
     found: dict[str, bytes] = {}
     if writes is None and "path" in given:

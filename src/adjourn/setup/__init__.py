@@ -1,4 +1,4 @@
-"""Setting clients up: finding their files, planning what changes in them, changing them, and taking it back."""
+"""Setting up clients: find their files, plan the changes, make them, and undo them."""
 
 from adjourn.front_door import lazily
 

@@ -1,6 +1,6 @@
-"""Whether the clients of a workspace are set up whole: what is missing, what does not work, what is not trusted yet.
+"""Checks whether the clients of a workspace are set up completely: what is missing, broken, or not trusted yet.
 
-What `adjourn init` would change is missing. Where nothing at all was set up, one warning says so.
+Whatever `adjourn init` would change counts as missing. If nothing was set up at all, there is one warning.
 
 Owns: those findings. Must never: write, or start a client.
 """
@@ -27,7 +27,7 @@ _SAFE_START = "write the command again with `adjourn init`; PATH must name no fo
 
 
 def findings(root: str, home: Home) -> Iterator[Finding]:
-    """What is wrong with the set-up of this workspace's clients."""
+    """The findings about the set-up of this workspace's clients."""
     made = plan(root, home)
     commands = list(_commands(root))
     for name, words in commands:
@@ -77,7 +77,7 @@ def _weakened(root: str, commands: list[tuple[str, list[str]]]) -> Iterator[Find
 
 
 def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Iterator[Finding]:
-    """Hooks that would leave a server's tools to a proxy, though no settings put it behind one."""
+    """Hooks that leave a server's tools to a proxy, although no settings put the server behind one."""
     for name, words in dict.fromkeys((name, tuple(words)) for name, words in commands):
         unknown = sorted(servers.proxied_by(words) - proxied)
         if unknown:

@@ -37,7 +37,7 @@ def bytes_or_none(path: str, root: str) -> bytes | None:
 
 
 def check_way(path: str, root: str) -> None:
-    """Inside the workspace, no folder on the way may be a link: another's repository could lead it anywhere."""
+    """Refuse a path with a link inside the workspace: a foreign repository could point it anywhere."""
     relative = os.path.relpath(path, root)
     if relative.startswith(".."):
         return

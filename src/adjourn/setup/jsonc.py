@@ -34,7 +34,7 @@ class JsonNode(NamedTuple):
     value: Any
     parts: dict[Step, JsonNode]
     keys: dict[Step, int]
-    """Where the names of an object's members begin."""
+    """The positions where the names of an object's members begin."""
 
 
 def read(text: str) -> JsonNode:
@@ -206,7 +206,7 @@ def _indent_at(text: str, at: int) -> str:
 
 
 def _unit(text: str) -> str:
-    """What the text is indented by."""
+    """The indentation unit of the text."""
     found = re.search(r"^(\t| +)\S", text, re.MULTILINE)
     return found[1] if found else INDENT
 

@@ -1,4 +1,4 @@
-"""Which files of which clients there are: the one table, and where the home folder has them.
+"""The table of clients' settings files, and where they are in the home folder.
 
 Owns: names and places. Must never: read what is in them.
 """
@@ -49,7 +49,7 @@ ELSEWHERE = (
 
 
 class Home(NamedTuple):
-    """The home folder, and where clients that may keep their things elsewhere have them."""
+    """The home folder, and the folders of clients that may keep their settings elsewhere."""
 
     folder: str
     claude: str

@@ -1,4 +1,4 @@
-"""What would change in which file so that the clients of a workspace work under its policy.
+"""Plans which changes to settings files put the clients of a workspace under its policy.
 
 A server that a client starts here is put behind the proxy where it stands. One that the home folder lists for every project stays as it
 is there, since other projects have no policy; it gets an entry of the same name for this workspace alone, where the client has a
@@ -39,7 +39,7 @@ from adjourn.setup.registered import EVENTS, group, ours, table
 
 
 class SettingsChange(NamedTuple):
-    """A file as it is (None: it is not there), as it would be, and what that does."""
+    """A file's content now (None: it does not exist), its new content, and what the change does."""
 
     path: str
     before: str | None
@@ -48,7 +48,7 @@ class SettingsChange(NamedTuple):
 
 
 class SetupNote(NamedTuple):
-    """Something that was left alone, or that is left to do, and what to do about it."""
+    """Something that was not changed, or that the user has to do, and the remedy."""
 
     path: str
     text: str
@@ -57,7 +57,7 @@ class SetupNote(NamedTuple):
 
 @dataclass
 class SetupPlan:
-    """The changes by path, in order, and what is to be said beside them."""
+    """The changes by path, in order, and notes for the user."""
 
     root: str
     home: Home
@@ -189,7 +189,7 @@ class _Planner:
         return True
 
     def _behind(self, path: str, at: Sequence[str], server: Any, *, in_place: bool) -> bool:
-        """Whether a server that says it is behind the proxy is so, or will be."""
+        """Whether a server whose entry names the proxy really is behind it, or will be."""
         if in_place and path.endswith(".toml") and (passed := servers.passed_on(server)):
             self._pass_on(path, at, passed)
         if servers.is_behind(server, self._root) or (in_place and self._start_safely(path, at, server)):

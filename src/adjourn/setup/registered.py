@@ -29,7 +29,7 @@ WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
 def table(document: Any, member: str) -> Any:
-    """A member of what may be no object at all; None then."""
+    """A member of a value; None if the value is not an object."""
     return document.get(member) if isinstance(document, dict) else None
 
 

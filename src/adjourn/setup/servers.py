@@ -15,9 +15,9 @@ from typing import Any
 from adjourn.setup.starting import after_program
 
 _SHELL = re.compile(r"[;&|<>`$(){}\n\r]")
-"""What may keep a hook's answer, or its exit code, from the client."""
+"""Shell constructs that may hide a hook's answer, or its exit code, from the client."""
 SHARED = ("ADJOURN_CONFIG", "ADJOURN_STORE", "ADJOURN_TASK", "XDG_CONFIG_HOME")
-"""What in the environment leads a client's hooks and the proxy to one store, and to the keys of one user."""
+"""The variables that select the store and the user's keys; hooks and proxy must have the same."""
 _IS_OURS = re.compile(r"(^|[\s/'\"])adjourn['\"]?\s+(hook|gate)(\s|$)")
 
 
@@ -27,7 +27,7 @@ def is_behind(server: Any, root: str) -> bool:
 
 
 def names_proxy(server: Any) -> bool:
-    """Whether a server's entry says that it starts the proxy, of whatever program."""
+    """Whether a server's entry names the proxy, whichever program it starts."""
     words = words_of(server) or []
     return any(
         os.path.basename(word).partition(".")[0] == "adjourn" and after == "proxy"
@@ -52,7 +52,7 @@ def behind_proxy(server: Any, start: Sequence[str]) -> dict[str, Any] | None:
 
 
 def passed_on(server: Any) -> dict[str, list[str]]:
-    """What changes in an entry of a client that hands its servers no more of its environment than is named under `env_vars`."""
+    """The changes to the entry of a client that passes its servers only the variables listed in `env_vars`."""
     named, set_here = server.get("env_vars", []), server.get("env", {})
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         return {}
@@ -101,7 +101,7 @@ def is_own_hook(command: Any, root: str) -> bool:
 
 
 def hook_words(command: str) -> list[str]:
-    """The program and its arguments; empty for what a shell has to make out."""
+    """The program and its arguments; empty if only a shell can determine them."""
     try:
         return shlex.split(command)
     except ValueError:

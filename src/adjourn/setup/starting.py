@@ -1,9 +1,9 @@
-"""The words by which a client starts adjourn, and whether they can be made to start something else.
+"""The command with which a client starts adjourn, and whether it can be made to start another program.
 
 A client starts its hooks and servers in the workspace. A relative program, a folder of the workspace on PATH, and `python -m` without
 -P each lead to a file that an agent can write.
 
-Owns: those words, and what is wrong with such as were written before. Must never: read or write a file.
+Owns: that command, and the problems of commands written earlier. Must never: read or write a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SAFE = re.compile(r"-[a-zA-Z]*[PI][a-zA-Z]*")
 
 
 def program(root: str) -> list[str]:
-    """The words that start adjourn in a workspace: its name where that leads to it, else the interpreter that runs it."""
+    """The command that starts adjourn in a workspace: its name if PATH leads to it, else the interpreter that runs it."""
     found = shutil.which("adjourn")
     by_name = found and not lies_in(found, root) and not problem(["adjourn"], root)
     return ["adjourn"] if by_name else python.command("-m", "adjourn")
@@ -66,7 +66,7 @@ def problem(words: Sequence[str], root: str) -> str:
 
 
 def repaired(words: Sequence[str], start: Sequence[str], root: str) -> list[str] | None:
-    """The words that start the same proxy safely; None where there is nothing to repair, or adjourn cannot repair it."""
+    """The command that starts the same proxy safely; None if nothing needs repair, or adjourn cannot repair it."""
     at = words.index("proxy") if "proxy" in words else 0
     before = words[1:at]
     by_name = os.path.basename(words[0]).partition(".")[0] == "adjourn" if words else False

@@ -1,7 +1,7 @@
-"""Making the changes of a plan, and taking them back: every file as it was, byte for byte.
+"""Makes the changes of a plan, and undoes them: every file is restored byte for byte.
 
-    .aex/undo/NUMBER/manifest.json    which files were changed: where, what they hold since, what they held
-    .aex/undo/NUMBER/0, 1, …          what they held
+    .aex/undo/NUMBER/manifest.json    which files were changed: their path, and the digests of their new and old content
+    .aex/undo/NUMBER/0, 1, …          their old content
 
 Both are written and durable before any file is changed, readable by their owner only (a client's file may hold secrets), and ignored by
 git. A file that was changed since is not taken back.
@@ -82,7 +82,7 @@ class NotRestored(NamedTuple):
 
 
 def make(changes: Iterable[SettingsChange], root: str) -> None:
-    """Make the changes, all or, when one cannot be made, none."""
+    """Make all changes; if one cannot be made, make none."""
     wanted = list(changes)
     keys.check_outside(root)
     for change in wanted:
@@ -154,7 +154,7 @@ def _numbers(root: str) -> list[str]:
 
 
 def _forget(root: str, number: str) -> None:
-    """Remove a run that changes nothing any more; first what makes it one, in case this is cut off."""
+    """Delete an undone run; its manifest first, in case this is interrupted."""
     path = os.path.join(root, FOLDER, number)
     remove_file(path, MANIFEST)
     shutil.rmtree(path)
@@ -228,7 +228,7 @@ def _known(root: str, home: Home) -> set[str]:
 
 
 def take_back(files: Iterable[RestoredFile], root: str, *, keep: bool) -> None:
-    """Restore them. What was not there goes, with the folders that were made for it. `keep` the copies for what is left."""
+    """Restore the files. Files and folders that did not exist are removed. `keep` keeps the copies of files that are left."""
     with locked(root):
         for one in files:
             replace(one.path, root, one.after, expect=one.before)

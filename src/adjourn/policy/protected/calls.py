@@ -40,7 +40,7 @@ from adjourn.policy.protected.words import (
 _MAX_NAME = 255
 _WILD = frozenset("*?[{")
 _KEPT = BASE_KEYS | CONTENT_KEYS
-"""Arguments that name nothing that a tool takes away."""
+"""Arguments that never name what a removing tool removes."""
 _PATCHING = frozenset(("patch", "diff"))
 
 
@@ -66,7 +66,7 @@ def protected_path(
 
 
 def private_path(arguments: object, places: ProtectedPlaces, working_directory: str = "") -> str | None:
-    """The protected place that a call would touch which changes nothing, and so may name all places but the private ones."""
+    """The private place that a read-only call would touch. Such a call may name every other protected place."""
     base = working_directory or places.root
     for key, value in _texts(arguments):
         if (
@@ -180,7 +180,7 @@ class _Search:
         return None
 
     def _matched(self, text: str) -> str | None:
-        """The place that a tool may take a pattern for. One that removes is taken to match hidden files, too."""
+        """The protected place that a tool may expand a pattern to. A removing tool is assumed to match hidden files, too."""
         found = (
             protected.matched(text, self._places, base, around=self._removes, hidden=self._removes)
             for base in self._bases
@@ -189,7 +189,7 @@ class _Search:
 
 
 def _is_prose(real: str) -> bool:
-    """Whether it is words, and no file of a working directory that is itself protected."""
+    """Whether a path is only prose: its last name has a blank, and it does not exist."""
     return " " in os.path.basename(real) and not os.path.lexists(real)
 
 
@@ -232,7 +232,7 @@ def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
 def _without_command(
     members: list[tuple[str, object]], found: list[tuple[str, str | list[str]]]
 ) -> list[tuple[str, object]]:
-    """The members of an object beside the command that some of them are, if they are one; it is found at once."""
+    """The members of an object that are not part of its command, which is added to `found`."""
     words = _words_of(dict(members))
     if not words:
         return members

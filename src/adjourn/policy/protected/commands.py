@@ -36,11 +36,11 @@ from adjourn.policy.protected.shell import (
 )
 
 MAX_TEXT = 1024 * 1024
-"""Characters of a line. A longer one is taken to reach what it likes."""
+"""Longest command line that is analyzed. A longer one counts as reaching a protected place."""
 _SHOW_HIDDEN = ("dotglob", "globdots", "glob_dots", "GLOB_DOTS")
 """Options of shells under which patterns match names that begin with a dot."""
 MAX_DEPTH = 5
-"""Of shells that are given to shells. Deeper ones are taken so, too."""
+"""Deepest nesting of shells in shells. Deeper ones count as reaching a protected place, too."""
 
 
 def reached(line: str, places: ProtectedPlaces, bases: Iterable[str], depth: int = 0) -> str | None:
@@ -62,14 +62,14 @@ def reached(line: str, places: ProtectedPlaces, bases: Iterable[str], depth: int
 
 
 def reached_by_words(words: Sequence[str], places: ProtectedPlaces, bases: Iterable[str]) -> str | None:
-    """The same for a program and its words, which no shell has a part in."""
+    """The same for a program and its arguments, run without a shell."""
     command = Simple((0,))
     command.words = [ShellWord(word.partition("\0")[0]) for word in words]
     return next((found for base in bases if (found := _Line(places, base, 0).judge([command]))), None)
 
 
 class _Line:
-    """The commands of one line, which begins in one folder."""
+    """The commands of one line that starts in one folder."""
 
     def __init__(self, places: ProtectedPlaces, base: str, depth: int, *, hidden: bool = False) -> None:
         self._places = places
@@ -91,13 +91,13 @@ class _Line:
         return None
 
     def _base_of(self, scope: tuple[int, ...]) -> str:
-        """The folder that a shell is in: at first that of the one around it."""
+        """The working folder of a shell; at first that of the shell around it."""
         if scope not in self._bases:
             self._bases[scope] = self._base_of(scope[:-1])
         return self._bases[scope]
 
     def _substituted(self, bodies: Iterable[str], base: str) -> str | None:
-        """What substitutions in here-documents reach; what reads these is looked at with its words."""
+        """The protected place that a substitution in a here-document reaches. The reading command is checked separately."""
         quoted = ('"' + body.replace('"', '\\"') + '"' for body in bodies if "$(" in body or "`" in body)
         return next((found for one in quoted if (found := self._inner(one, base))), None)
 
@@ -137,7 +137,7 @@ class _Line:
         return found or reach.spoken_of(words, _given(command))
 
     def _fed(self, words: Sequence[ShellWord], before: Simple, reach: Reach) -> str | None:
-        """What a program reaches that is given the output of another one as further words, by `xargs`."""
+        """The protected place that a program reaches when `xargs` appends the output of another program to its arguments."""
         named, _ = without_runners(before.words)
         program = name_of(words[0])
         if not named or only_reads(program, words[1:]) or program in PRINTERS:
@@ -150,7 +150,7 @@ class _Line:
         return found or (reach.around(named[1:]) if removes else None)
 
     def _shell(self, rest: Sequence[ShellWord], command: Simple, base: str) -> str | None:
-        """What is given to a shell: by its words, its input, or as a here-document."""
+        """The protected place that a script for a shell reaches: given as an argument, as input, or as a here-document."""
         piped = command.before.words[1:] if command.before is not None else []
         scripts = [word.text for word in (*rest, *piped) if word.text[:1] not in ("-", "")]
         if rest and rest[0].text[:1] != "-":

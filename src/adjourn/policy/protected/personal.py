@@ -20,9 +20,9 @@ _HOSTS = frozenset((
     "perl", "php", "py", "pypy", "ruby", "screen", "script", "socat", "ssh", "tclsh", "tmux", "watch", "wezterm", "xdotool",
     "xterm", "zellij",
 ))  # fmt: skip
-"""Programs that run what is in a word, or in their input."""
+"""Programs that run code from an argument, or from their input."""
 _VALUED = frozenset(("-C", "--store", "--record"))
-"""Options whose value is no argument of the command."""
+"""Options whose value is not an argument of the command."""
 _TABLES = (AT_TERMINAL, OUTSIDE_CLIENT, BY_CLIENT)
 _GIVEN = {
     name: tuple(one for table in _TABLES for one in table.get(name, ()))
@@ -31,7 +31,7 @@ _GIVEN = {
 }
 _GROUPS = frozenset(name.partition(" ")[0] for name in _GIVEN if " " in name)
 _OURS_ONLY = frozenset(("approve", "deny", "settle"))
-"""Commands that hardly another program has."""
+"""Commands that few other programs have."""
 _IN_TEXT = re.compile(
     r"""\b(?:adjourn|aex)\b [^\n]{0,200}? \b (?P<name> (?:approve|deny|settle|decide|answer) \b
         | keys\W+(?:dis)?trust \b | record\W+(?:import|merge) \b | init\b [^\n]{0,200}? --(?:undo|policy)
@@ -58,7 +58,7 @@ def personal(words: Sequence[ShellWord], read: Sequence[str], *, fed: bool = Fal
 
 
 def _in_text(text: str) -> str | None:
-    """The command that a program's text names. Rather too much than too little."""
+    """The personal command that a program's text names. Errs on the side of finding one."""
     found = _IN_TEXT.search(text)
     return (
         f"{OUR_COMMAND}{(found['name'] or found['word'] or 'approve').split()[0]}"

@@ -1,4 +1,4 @@
-"""What no gated call may touch, whatever the policy says: the store, the checkpoints, the policy itself, the user's keys.
+"""Protected places: the store, the checkpoints, the policy itself, and the user's keys. No policy can permit a call to touch them.
 
 Owns: that list, and whether a real path is one of them, lies in one, or has one beneath it. Must never: read a text.
 """
@@ -18,26 +18,26 @@ PROTECTED = (
     ".aex/undo",
 )  # fmt: skip
 SIGNATURES = "*.signature.json"
-"""Of contracts. Touched by nobody where the policy requires them."""
+"""Signature files of contracts. Protected if the policy requires signatures."""
 FOLDER = ".aex"
-"""Holds the protected ones: its files may be written, itself may not be moved or removed."""
+"""The folder that contains protected places: its other files may be written, but it may not be moved or removed."""
 KEYS = "the folder of your keys"
 SOCKET = "the folder of the socket that hooks are answered over"
 MAX_PATH = 4096
-"""No file can be opened by a longer one, but one that is made shorter before."""
+"""Longest path that can be opened directly. A longer one has to be shortened before."""
 _MAX_KEPT_FILES = 1000
 _ALONE = re.compile(r"(?<![\w.*?\]})-])\.aex/?(?![\w./\\*?-])")
-"""The folder itself, not a file in it, nor one that is called so at its end."""
+"""Matches the folder itself, not a file in it, and not a longer name that ends with this one."""
 _REMOVING = re.compile(r"\b(?:rm|remove|rename|replace|move|mv|unlink|delete|erase|trash|wipe|shred)")
 SPARED_NS = 10_000_000
-"""How long a path that opens no key is not looked at again, in nanoseconds."""
+"""How long the answer that a path opens no key is reused, in nanoseconds."""
 _MAX_SPARED = 256
 _OF_CONFIG = ("keys", "heads", "settings.toml")
-"""What is protected of the configuration where the workspace lies in its folder."""
+"""The protected part of the configuration folder, if the workspace is inside that folder."""
 
 
 class ProtectedPlaces:
-    """The protected places of one workspace. Paths are held against them in any case of letters."""
+    """The protected places of one workspace. Paths are compared with them ignoring case."""
 
     def __init__(
         self, root: str, also: tuple[str, ...], private: tuple[tuple[str, str], ...], keys: str
@@ -63,10 +63,10 @@ class ProtectedPlaces:
         self._identities: frozenset[tuple[int, int]] = frozenset()
         self._changed = -1
         self.spared: dict[str, int] = {}
-        """Paths that were just looked at, and until when that counts."""
+        """Paths that were checked recently, and until when the answer is valid."""
 
     def held(self, real: str) -> str | None:
-        """The place that a real path is, or is in."""
+        """The protected place that contains a real path, or is it."""
         if len(real) > MAX_PATH or "\n" in real:  # a text: nothing protected has a line end in its name
             return None
         folded = real.casefold()
@@ -86,7 +86,7 @@ class ProtectedPlaces:
         return self.private(real)
 
     def private(self, real: str) -> str | None:
-        """The place that may not even be read which a real path is, or is in."""
+        """The private place (not even readable) that contains a real path, or is it."""
         folded = real.casefold()
         for name, path in self._private:
             if folded == path or folded.startswith(path + "/"):
@@ -94,7 +94,7 @@ class ProtectedPlaces:
         return None
 
     def beneath(self, real: str) -> str | None:
-        """The place that would go with the folder of a real path."""
+        """The protected place that would be removed with the folder at a real path."""
         folded = real.casefold().rstrip("/") + "/"
         if f"{self._base}/{FOLDER}".startswith(folded):
             return FOLDER
@@ -105,12 +105,12 @@ class ProtectedPlaces:
         return name in (KEYS, SOCKET)
 
     def all_paths(self) -> Iterator[tuple[str, str]]:
-        """Every place that has one, and where."""
+        """Every protected place that has a path, with that path."""
         yield from self.paths.items()
         yield from self._where_private
 
     def mentioned(self, text: str) -> str | None:
-        """The place that a text speaks of, as it is usually spelled."""
+        """The protected place that a text mentions in its usual spelling."""
         folded = text.casefold()
         for name, needle in self._needles:
             if needle in folded:
@@ -157,7 +157,7 @@ class ProtectedPlaces:
 
 
 def _inside(folder: str) -> Iterator[tuple[int, int]]:
-    """The identities of a folder and of all in it, as far as they are counted."""
+    """The identities (device and inode) of a folder and of its content, up to a limit."""
     count = 0
     for parent, _, files in os.walk(folder):
         for path in (parent, *(os.path.join(parent, file) for file in files)):

@@ -1,4 +1,4 @@
-"""What programs do with their words: read them, remove or move what they name, run what they say.
+"""What programs do with their arguments: read, remove or move the files that they name, or run them as commands.
 
 Owns: which program does what. Must never: take a command line apart.
 """
@@ -24,14 +24,14 @@ REMOVERS = frozenset((
     "trash", "trash-put", "truncate", "unlink", "wipe",
 ))  # fmt: skip
 _MOVERS = frozenset(("mv", "move", "move-item"))
-"""Their last word is where to."""
+"""Programs whose last argument is the destination."""
 _READERS = frozenset((
     "[", "[[", "ag", "basename", "bat", "cat", "cd", "cksum", "cmp", "column", "cut", "diff", "dirname", "du", "egrep", "fgrep",
     "file", "grep", "head", "hexdump", "jq", "less", "ls", "md5sum", "more", "nl", "od", "popd", "pushd", "pwd", "readlink",
     "realpath", "rg", "sha1sum", "sha256sum", "sort", "stat", "strings", "tac", "tail", "test", "tr", "tree", "type", "wc", "which",
     "dir", "get-content", "gc", "get-childitem", "gci", "get-item", "select-string", "test-path", "set-location",
 ))  # fmt: skip
-"""Programs that change no file that they are given, but by an option."""
+"""Programs that change none of the files they are given, except with an option."""
 _READERS_BY_WORD = {
     "git": frozenset((
         "add", "annotate", "blame", "cat-file", "check-attr", "check-ignore", "commit", "describe", "diff", "fetch", "grep", "log",
@@ -39,14 +39,14 @@ _READERS_BY_WORD = {
     )),
     "adjourn": frozenset(("check", "verify")),
 }  # fmt: skip
-"""Those that do so under some of their own commands."""
+"""Programs for which that is true of some subcommands."""
 _RUNNERS = frozenset((
     "builtin", "busybox", "chronic", "command", "doas", "env", "exec", "ionice", "nice", "nohup", "setsid", "stdbuf", "sudo", "time",
     "timeout", "unbuffer", "xargs", "parallel",
 ))  # fmt: skip
-"""Programs that run what their further words say."""
+"""Programs that run their remaining arguments as a command."""
 _FEEDERS = frozenset(("xargs", "parallel"))
-"""Those that add words which they read."""
+"""Of these, the programs that append arguments read from their input."""
 _KEYWORDS = frozenset(
     ("!", "{", "}", "if", "then", "else", "elif", "fi", "do", "done", "while", "until", "coproc")
 )
@@ -54,7 +54,7 @@ _RUN_BY_FIND = ("-exec", "-execdir", "-ok", "-okdir")
 _PICTURES_OF_LINES = "0123456789,$;p "
 
 Run = Callable[[Sequence[ShellWord]], str | None]
-"""What a command of these words reaches."""
+"""Returns the protected place that a command with these words reaches."""
 
 
 def name_of(word: ShellWord) -> str:
@@ -63,7 +63,7 @@ def name_of(word: ShellWord) -> str:
 
 
 def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
-    """Whether a program changes nothing that its words name."""
+    """Whether a program changes none of the files that its arguments name."""
     if program == "sed":
         return len(rest) > 1 and rest[0].text == "-n" and not rest[1].text.strip(_PICTURES_OF_LINES)
     own = _READERS_BY_WORD.get(program)
@@ -85,7 +85,7 @@ def without_runners(words: Sequence[ShellWord]) -> tuple[Sequence[ShellWord], bo
 
 
 def removed(reach: Reach, program: str, rest: Sequence[ShellWord]) -> str | None:
-    """The place that would go with what a program removes or moves."""
+    """The protected place that a program would remove or move."""
     operands = _operands(rest)
     return reach.around(operands[:-1] if program in _MOVERS and len(operands) > 1 else operands)
 
@@ -117,7 +117,7 @@ def _git(reach: Reach, rest: Sequence[ShellWord], run: Run) -> str | None:
 
 
 def _cleaned(reach: Reach, words: Sequence[ShellWord], options: set[str], letters: set[str]) -> str | None:
-    """What `git clean` would remove."""
+    """The protected place that `git clean` would remove."""
     if not {"n", "--dry-run"}.isdisjoint(options | letters) or {"f", "--force"}.isdisjoint(options | letters):
         return None
     if any(word.text.removeprefix("--exclude=").strip("/*") == FOLDER for word in words):
@@ -126,7 +126,7 @@ def _cleaned(reach: Reach, words: Sequence[ShellWord], options: set[str], letter
 
 
 def _find(reach: Reach, rest: Sequence[ShellWord], run: Run) -> str | None:
-    """`find` names what it looks at by folders, and by tests that narrow that down."""
+    """The protected place that `find` acts on: below its folders, and not excluded by its tests."""
     words = [word.text for word in rest]
     first = next((at for at, text in enumerate(words) if text[:1] in ("-", "(", "!")), len(words))
     folders, tests = list(rest[:first]) or [ShellWord(".")], words[first:]
@@ -148,7 +148,7 @@ def _places_of_files(tests: Sequence[str]) -> list[int]:
 
 
 def _come_upon(reach: Reach, folders: Sequence[ShellWord], tests: Sequence[str]) -> str | None:
-    """The place that `find` would come upon."""
+    """The protected place that `find` would list."""
     files, ways = _files(reach), _alternatives(tests)
     for folder in folders:
         found = reach.around([folder])
@@ -163,7 +163,7 @@ def _come_upon(reach: Reach, folders: Sequence[ShellWord], tests: Sequence[str])
 
 
 def _files(reach: Reach) -> list[str]:
-    """What is there of the protected places, and some of what is in them."""
+    """The protected places that exist, and some of their content."""
     found = [path for _, path in reach.places.all_paths() if os.path.lexists(path)]
     for parent, _, files in os.walk(os.path.join(reach.places.root, FOLDER, "checkpoints")):
         found += [os.path.join(parent, file) for file in files[:10]]
@@ -225,7 +225,7 @@ def _rsync(reach: Reach, rest: Sequence[ShellWord], run: Run) -> str | None:
 SPECIAL: Mapping[str, Callable[[Reach, Sequence[ShellWord], Run], str | None]] = {
     "git": _git, "find": _find, "mkdir": _mkdir, "rsync": _rsync,
 }  # fmt: skip
-"""Programs whose words mean more than places."""
+"""Programs whose arguments mean more than places."""
 
 
 def _operands(words: Sequence[ShellWord]) -> list[ShellWord]:

@@ -1,4 +1,4 @@
-"""What the words of a command reach from a folder: the protected places that they name, or that lie beneath what they name.
+"""What the words of a command reach from a folder: protected places that they name, or that are below what they name.
 
 Owns: holding words, and patterns as a shell would fill them in, against the places. Must never: know a program.
 """
@@ -17,7 +17,7 @@ from adjourn.policy.protected.shell import UNKNOWN, ShellWord
 from adjourn.policy.protected.walking import paths_in, readings
 
 _MAX_GLOB = 256
-"""Characters of a pattern for one name."""
+"""Longest pattern for one name, in characters."""
 _WILDCARD = re.compile(r"[*?[{]")
 
 
@@ -32,15 +32,15 @@ class Reach(NamedTuple):
         return self._replace(base=os.path.join(self.base, folder))
 
     def around(self, words: Iterable[ShellWord]) -> str | None:
-        """The place that a word names, or that lies beneath what it names."""
+        """The protected place that a word names, or that is below what it names."""
         return next((found for word in words if (found := self._named(word, around=True))), None)
 
     def named(self, words: Iterable[ShellWord]) -> str | None:
-        """The place that a word, or the value of an option, names."""
+        """The protected place that a word, or the value of an option, names."""
         return next((found for word in words for one in _values(word) if (found := self._named(one))), None)
 
     def private(self, words: Iterable[ShellWord]) -> str | None:
-        """The place among them that may not even be read."""
+        """The private place that a word names."""
         values = (one for word in words for one in _values(word))
         return next(
             (found for one in values if (found := self._named(one)) and self.places.is_private(found)), None
@@ -56,7 +56,7 @@ class Reach(NamedTuple):
         return self.named(named)
 
     def spoken_of(self, words: Iterable[ShellWord], bodies: Iterable[str] = ()) -> str | None:
-        """The place that a program of which nothing is known may reach: named, or spoken of in any of its texts."""
+        """The protected place that an unknown program may reach: named by a word, or mentioned in any text."""
         words, bodies = list(words), list(bodies)
         if found := self.named(words):
             return found
@@ -88,7 +88,7 @@ class Reach(NamedTuple):
 
 
 def mentioned(text: str, places: ProtectedPlaces) -> str | None:
-    """The place that a text speaks of, whichever slash it has."""
+    """The protected place that a text mentions, with either kind of slash."""
     return places.mentioned(text) or places.mentioned(text.replace("\\", "/"))
 
 

@@ -1,4 +1,4 @@
-"""What a person or an agent reads of a call that would touch a protected place.
+"""The message for a call that would touch a protected place.
 
 Owns: these words. Must never: look at a call or at a file; a decision, which is pure, gives them.
 """
@@ -9,7 +9,7 @@ from adjourn.policy.person_commands import BY_CLIENT, OUR_COMMAND
 
 
 def reason_for(found: str) -> tuple[str, str]:
-    """What a call may not do, given what was found in it; and what to do instead."""
+    """The reason for the refusal, given the protected place, and the remedy."""
     if not found.startswith(OUR_COMMAND):
         return (
             f"may not touch {found}: it is protected, whatever the policy says",

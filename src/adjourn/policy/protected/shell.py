@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 UNKNOWN = "\1"
-"""Stands in a word for what a shell would put there."""
+"""Placeholder in a word for text that only the shell would know."""
 MAX_NESTED = 20
-"""Substitutions in one another."""
+"""Deepest nesting of substitutions."""
 MAX_SHELLS = 200
-"""Substitutions and subshells of a line."""
+"""Most substitutions and subshells of a line."""
 MAX_READINGS = 32
-"""What one word may be."""
+"""Most readings of one word."""
 MAX_WORDS = 20_000
 
 _CODE = re.compile(
@@ -44,7 +44,7 @@ _CODE = re.compile(
 _NAME = re.compile(r"\w*")
 _WILD = frozenset(f"*?[{UNKNOWN}")
 _PLAIN = re.compile(r"[\w ./:,@%+-]*", re.ASCII)
-"""Nothing in it means anything to a shell."""
+"""Matches text without special meaning for a shell."""
 _QUOTED = re.compile(
     r'(?P<end>")|(?P<open>\$\(\(?|`)|(?P<variable>\$(?:\{[^}]{0,200}\}|\w+|[@*\#?$!-]))|(?P<escape>\\.)|(?P<plain>[^"\\$`]+|.)',
     re.DOTALL,
@@ -58,7 +58,7 @@ _BRACES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
 
 
 class TooLongError(Exception):
-    """The text has more words, or more shells in one another, than anybody writes."""
+    """The text has too many words, or too deeply nested shells."""
 
 
 class ShellWord(NamedTuple):
@@ -102,7 +102,7 @@ def simple_commands(line: str) -> list[Simple]:
 
 
 class _Whole:
-    """What the scripts of one text share: how far it is read, what was found and set."""
+    """State that the scripts of one text share: the position, the commands found, and the variables set."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -234,7 +234,7 @@ class _Script:
     # --- words and commands
 
     def _join(self, pieces: Sequence[str], *, wild: bool = False) -> None:
-        """Add to the word one of several pieces. Lone ones are put together once, at the end."""
+        """Append one of several alternative pieces to the word. Single pieces are joined once, at the end."""
         if self._word is None:
             self._word = [""]
         if len(pieces) == 1:
@@ -337,7 +337,7 @@ def lists_hidden(words: Sequence[ShellWord]) -> bool:
 
 
 def _expanded(text: str) -> list[str]:
-    """The words that braces stand for: `a{b,c}` is `ab` and `ac`."""
+    """The words that braces expand to: `a{b,c}` is `ab` and `ac`."""
     found = [text]
     for _ in range(MAX_NESTED):
         if len(found) > MAX_READINGS or not any(_BRACES.search(one) for one in found):

@@ -12,10 +12,10 @@ import stat
 from collections.abc import Iterable
 
 MAX_NAMES = 500_000
-"""Of one path that are followed. Beyond it nobody knows where it leads."""
+"""Most links of one path that are followed. Beyond that, the target counts as unknown."""
 _FILE_URL = re.compile(r"file:(?://[^/\\]*)?(?=[/\\])", re.IGNORECASE)
 _DROPPED = str.maketrans("\\", "/", "\t\n\r")
-"""What a reader of URLs takes for a slash, and what it passes over."""
+"""Characters that a URL parser treats as a slash, and those that it ignores."""
 _UP = re.compile(r"(?:^|[/\\])\.\.(?=[/\\]|$)")
 _NAME = re.compile(r"[^/]+")
 

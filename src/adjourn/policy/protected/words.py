@@ -1,4 +1,4 @@
-"""The words by which a call says what it does: names of arguments, and the words in a tool's name.
+"""Words that say what a call does: names of arguments, and the words in a tool's name.
 
 Owns: these lists, and how a name is held against them. Must never: look at a value.
 """
@@ -11,13 +11,13 @@ from functools import lru_cache
 from adjourn.text import fold_key
 
 COMMAND_KEYS = frozenset(("cmd", "command"))
-"""Arguments that hold a command: as a line for a shell, or as a list of its words."""
+"""Arguments that contain a command, as a shell command line or as a list of words."""
 LINE_KEYS = COMMAND_KEYS | {"commands", "commandline"}
-"""Arguments that hold a command, or several."""
+"""Arguments that contain one command, or several."""
 WORD_KEYS = frozenset(("args", "argv", "arguments", "parameters"))
-"""Arguments that hold further words of a command beside them."""
+"""Arguments that contain further words of a command in another argument."""
 PROGRAM_KEYS = LINE_KEYS | {"script", "code"}
-"""Arguments that hold what is run."""
+"""Arguments that contain code to run."""
 SQL_KEYS = frozenset(("sql", "query", "statement", "statements"))
 PATCH_KEYS = frozenset(("diff", "patch"))
 """Arguments that name files inside their text."""
@@ -31,18 +31,18 @@ CONTENT_KEYS = frozenset(
         "prompt", "query", "regex", "text",
     )
 )  # fmt: skip
-"""What is written, or looked for: it may well look like a path."""
+"""Arguments with content to write or to search for, which may look like a path."""
 BASE_KEYS = frozenset(
     ("cwd", "root", "workdir", "workingdir", "workingdirectory", "workspace", "basedir", "basepath", "rootdir", "rootpath", "project")
 )  # fmt: skip
-"""Where a tool stands while it works: relative paths count from there, and it is nothing that is worked on."""
+"""Arguments that name a tool's working directory: relative paths start there, and the tool does not change it."""
 TARGET_KEYS = frozenset(
     (
         "dest", "destination", "destinationpath", "dst", "newname", "newpath", "out", "outdir", "outfile", "output",
         "outputdir", "outputfile", "outputpath", "saveas", "savepath", "saveto", "target", "targetpath", "to", "writes",
     )
 )  # fmt: skip
-"""Where something is written to."""
+"""Arguments that name a destination."""
 _PATH_KEYS = frozenset(
     ("source", "src", "destination", "dest", "dst", "target", "cwd", "root", "workdir", "writes", "uri")
 )
@@ -88,16 +88,16 @@ def words_of(tool: str) -> frozenset[str]:
 
 
 def removes(tool: str) -> bool:
-    """Whether a tool takes away what it is given, by its name."""
+    """Whether a tool's name says that it removes things."""
     return not _REMOVING.isdisjoint(words_of(tool))
 
 
 def moves(tool: str) -> bool:
-    """Whether a tool takes what it is given elsewhere, by its name."""
+    """Whether a tool's name says that it moves things."""
     return not _MOVING.isdisjoint(words_of(tool))
 
 
 def only_reads(tool: str) -> bool:
-    """Whether a tool's name says that it reads, and nothing else."""
+    """Whether a tool's name says that it only reads."""
     words = words_of(tool)
     return not _READING.isdisjoint(words) and _CHANGING.isdisjoint(words)

@@ -101,3 +101,43 @@ def test_a_lister_alone_ends_with_its_server(tmp_path: Path) -> None:
         assert _own(client) == META_TOOLS
         assert "error" in client.call("crash")
         assert client.process.wait(10) == 1
+
+
+CONTRACT = 'task narrow v0\n\ngoal "Read."\n\nuse echo, aex.*\n\nreturn {\n  status: "done"\n}\n'
+
+
+@pytest.mark.parametrize("era", [NEW, MODERN])
+def test_a_resume_that_changes_what_is_permitted_is_followed_by_a_notification(
+    tmp_path: Path, era: str
+) -> None:
+    """The client is told to ask again behind the answer, once; a resume under the same permissions tells nothing."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        (work.root / "narrow.aex").write_text(CONTRACT, encoding="utf-8")
+        earlier = work.client("--contract", "narrow.aex", foreign=True)
+        earlier.call("echo")
+        earlier.meta("aex.checkpoint", name="narrow")
+        earlier.close()
+        plain = work.client(foreign=True)
+        plain.call("echo")
+        plain.meta("aex.checkpoint", name="plain")
+        plain.close()
+
+        client = work.client(era=era)
+        wanted = client.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        if era == MODERN:
+            client.post(wanted)
+        everything = client.tools()
+        assert "file.read" in everything
+        client.meta("aex.resume", name="plain")
+        client.call("echo")
+        assert not _is_told(client)
+        resumed = client.call("aex.resume", {"name": "narrow"})
+        wait_for(lambda: _is_told(client))
+        order = [json.loads(line) for line in client.received[-2:]]
+        assert [one.get("id", one.get("method")) for one in order] == [
+            resumed["id"],
+            "notifications/tools/list_changed",
+        ]
+        assert "file.read" not in client.tools()
+        client.call("echo")
+        assert sum(b"list_changed" in line for line in client.received) == 1

@@ -315,6 +315,7 @@ class Admission:
             try:
                 then(outcome.get())
                 self._send()
+                self._connection.compare_tools()  # behind the answer to a resume
                 self._go_on_with_held()
             except Exception as error:  # one odd message must not end the session
                 self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")

@@ -200,6 +200,7 @@ class Answers:
         elif request.kind == "list" and self._meta.names() and _is_unknown_method(reply.error):
             added = self._meta.to_list()
             self._register(self._meta.names())
+            self._connection.permitted.listed((), is_last=True)
             self._watch_lister()
             line = frames.result(request.id, own_list(added, modern=request.modern))
         return line
@@ -261,8 +262,11 @@ class Answers:
             return (policy.observe or policy.visible(tool)) and not shadowed(tool)
 
         added: list[dict[str, Any]] = []
+        is_last = False
 
         def additions() -> list[dict[str, Any]]:
+            nonlocal is_last
+            is_last = True
             added.extend(self._meta.to_list())
             self._watch_lister()
             return added
@@ -270,6 +274,8 @@ class Answers:
         edit = edit_tools(line, visible, additions)
         self._context.listed(edit.definitions)
         self._connection.upstream.listed(edit)
+        listed = (name for name in (*edit.names, *edit.removed) if not shadowed(name))
+        self._connection.permitted.listed(listed, is_last=is_last)
         for name in edit.removed:
             if shadowed(name):
                 self._report.event(

@@ -14,6 +14,7 @@ from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.proxy.lists import ListEdit
 from adjourn.proxy.loop import Loop, PipeWriter, Unread
+from adjourn.proxy.permitted import PermittedTools
 from adjourn.proxy.request import Request
 from adjourn.proxy.stderr_log import StderrLog
 from adjourn.tasks import Block
@@ -73,6 +74,7 @@ class Connection:
         self.client = PipeWriter(loop, CLIENT_OUT, _nobody_reads)
         self.server = PipeWriter(loop, upstream_in, self._not_read)
         self.upstream = UpstreamFacts()
+        self.permitted = PermittedTools(context)
         self.requests: dict[Any, Request] = {}
         """Requests of the client without an answer, by id."""
         self.subscriptions: set[Any] = set()
@@ -112,6 +114,11 @@ class Connection:
             forgotten = self._given_up.pop(0)
             if (old := self.requests.get(forgotten)) is not None and old.cancelled:
                 del self.requests[forgotten]
+
+    def compare_tools(self) -> None:
+        """Tell the client that tools/list has another answer now, if other tools are permitted than it was told of."""
+        if self.permitted.changed():
+            self.tools_changed()
 
     def tools_changed(self) -> None:
         """Tell the client that tools/list has another answer now, in the way of its era."""

@@ -106,16 +106,21 @@ def _about(raw: Raw) -> tuple[str, Annotations]:
 
 
 def greeting(line: bytes, notice: str = "") -> bytes | None:
-    """An answer to initialize or server/discover that offers tools, and tells the notice; None when it may pass as it is."""
+    """An answer to initialize or server/discover that offers tools whose list may change, and tells the notice; None when it may pass
+    as it is. The list changes with the task and the policy, whatever the server says.
+    """
     body: RawObject = _decode(line, type=RawObject)
     result: RawObject = _decode(body["result"], type=RawObject)
     capabilities: RawObject = (
         _decode(result["capabilities"], type=RawObject) if "capabilities" in result else {}
     )
-    if "tools" in capabilities and not notice:
+    tools = _decode(capabilities["tools"], type=RawObject) if "tools" in capabilities else {}
+    is_declared = bytes(tools.get("listChanged", b"")).strip() == b"true"
+    if is_declared and not notice:
         return None
-    if "tools" not in capabilities:
-        capabilities["tools"] = Raw(b'{"listChanged":true}')
+    if not is_declared:
+        tools["listChanged"] = Raw(b"true")
+        capabilities["tools"] = Raw(_encode(tools))
         result["capabilities"] = Raw(_encode(capabilities))
     if notice:
         said = _decode(result["instructions"]) if "instructions" in result else ""

@@ -144,7 +144,7 @@ class Proxy:
         """Of the worker, or of the loop."""
         self.report.event(event, text)
         if event == "policy.changed":
-            self.loop.soon(self.connection.tools_changed)
+            self.loop.soon(self.connection.compare_tools)
 
     def _failed(self, error: Exception) -> None:
         """A defect of ours must not end the session."""

@@ -77,6 +77,14 @@ def test_a_tools_capability_is_added_once() -> None:
     )
 
 
+@pytest.mark.parametrize("tools", [b"{}", b'{"listChanged":false}', b'{"listChanged":"yes"}'])
+def test_the_list_of_tools_may_change_whatever_the_server_says(tools: bytes) -> None:
+    """A resume or an edited policy changes the list, so the greeting says that it may."""
+    edited = greeting(b'{"id":1,"result":{"capabilities":{"tools":%s}}}' % tools)
+    assert edited == b'{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}}}}\n'
+    assert greeting(b'{"id":1,"result":{"capabilities":{"tools":{ "listChanged" : true }}}}') is None
+
+
 def test_a_list_of_ours_says_how_long_it_keeps_where_that_is_asked() -> None:
     """A list of meta-tools has the caching fields in the modern protocol only."""
     assert own_list(OURS, modern=False) == {"tools": OURS}
@@ -95,10 +103,13 @@ def test_a_notice_goes_behind_what_the_server_says_itself() -> None:
     )
     assert (
         own
-        == '{"id":1,"result":{"capabilities":{"tools":{}},"instructions":"Be é.\\n\\nWork waits.","n":1e2}}\n'.encode()
+        == '{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}},"instructions":"Be é.\\n\\nWork waits.","n":1e2}}\n'.encode()
     )
     alone = greeting(b'{"id":1,"result":{"capabilities":{"tools":{}}}}', "Work waits.")
-    assert alone == b'{"id":1,"result":{"capabilities":{"tools":{}},"instructions":"Work waits."}}\n'
+    assert (
+        alone
+        == b'{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}},"instructions":"Work waits."}}\n'
+    )
     odd = greeting(b'{"id":1,"result":{"instructions":5}}', "Work waits.")
     assert (
         odd

@@ -63,20 +63,17 @@ def _given(played: Played) -> Iterator[tuple[str, int, str]]:
         for room in LIMITS:
             yield name, room, give(room)
     stage, name = played.stage, played.checkpoint
-    ways: dict[str, Callable[..., str]] = {
-        "aex.resume": lambda *options: stage.told_by_resume(name, *options),
-        "session hook": stage.told_by_hook,
-        "adjourn resume": lambda *options: stage.told_by_command(name, *options),
+    ways: dict[str, tuple[str, Callable[..., str]]] = {
+        "aex.resume": ("proxy", lambda *options: stage.told_by_resume(name, *options)),
+        "session hook": ("hook", stage.told_by_hook),
+        "adjourn resume": ("resume", lambda *options: stage.told_by_command(name, *options)),
     }
     kept = stage.keep()
-    for what, tell in ways.items():
+    for what, (command, tell) in ways.items():
         for room in LIMITS:
             stage.put_back(kept)
-            yield (
-                what,
-                room,
-                tell(*(() if room == LARGE or not stage.has_option(OPTION) else (OPTION, str(room)))),
-            )
+            sized = room != LARGE and stage.has_option(command, OPTION)
+            yield what, room, tell(*((OPTION, str(room)) if sized else ()))
 
 
 def nearest(text: str, needle: Needle) -> str:

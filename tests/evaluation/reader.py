@@ -20,7 +20,9 @@ VITAL, USEFUL = 3, 1
 MAX_OBJECT = 1_500
 """Characters of an object that is one unit; of a larger one, each member is read by itself."""
 _HEADING = re.compile(r"#{1,6} ")
-_CONTINUED = re.compile(r"\s{8,}\S")
+_BULLET = re.compile(r"[-*•] ")
+_WRAPPED = re.compile(r"\s{8,}\S")
+_WRAPPED_BULLET = re.compile(r"\s{3,}(?![-*•] )\S")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -164,32 +166,39 @@ def _flat(value: Any) -> str:
 
 
 def _of_lines(text: str, path: str) -> Iterator[Unit]:
-    """Each line, under its heading and the label above it (a line that ends in a colon). Lines of JSON are objects."""
+    """Each line, under its heading and the label above it. A label ends in a colon, or stands above bullets."""
     heading, label, inner = "", "", ""
-    last: Unit | None = None
-    for line in text.splitlines():
-        if last is not None and _CONTINUED.match(line):
-            last = last._replace(text=f"{last.text} {line.strip()}")
-            continue
-        if last is not None:
-            yield last
-            last = None
+    lines = _joined(line for line in text.splitlines() if line.strip("|> \t"))
+    for number, line in enumerate(lines):
         bare = line.strip()
-        quoted = bare.startswith(("|", ">")) or line.startswith("  ")
-        said = bare.lstrip("|> ").strip()
-        if not said:
-            continue
+        marked = bare.startswith(("|", ">"))
+        quoted = marked or line.startswith("  ")
+        said = bare.lstrip("|> ")
         if said.startswith("{") and (value := _object(said)) is not None:
             yield Unit(_flat(value), path, quoted=True)
-        elif _HEADING.match(said):
-            heading, label, inner = (heading, label, said) if bare.startswith("|") else (said, "", "")
+            continue
+        if _HEADING.match(said):
+            heading, label, inner = (heading, label, said) if marked else (said, "", "")
+            continue
+        if not marked:
+            inner = ""
+            listed = quoted or bool(_BULLET.match(bare))
+            below = next((one.lstrip("| ") for one in lines[number + 1 :] if not one.startswith("(")), "")
+            if not listed and not bare.startswith("("):  # "(12 earlier)" is no label
+                label = bare if bare.endswith(":") or _BULLET.match(below) else ""
+        yield Unit(said, f"{path} {heading} {label} {inner}".strip(), quoted)
+
+
+def _joined(lines: Iterable[str]) -> list[str]:
+    """Lines, with those that a terminal's width has cut put together again."""
+    joined: list[str] = []
+    for line in lines:
+        wrapped = _WRAPPED_BULLET if joined and _BULLET.match(joined[-1].lstrip("| ")) else _WRAPPED
+        if joined and wrapped.match(line):
+            joined[-1] += f" {line.strip()}"
         else:
-            if not bare.startswith("|"):
-                inner = ""
-                label = bare if bare.endswith(":") else label if quoted or bare.startswith("-") else ""
-            last = Unit(said, f"{path} {heading} {label} {inner}".strip(), quoted)
-    if last is not None:
-        yield last
+            joined.append(line)
+    return joined
 
 
 def _object(line: str) -> dict[str, Any] | None:

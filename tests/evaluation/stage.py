@@ -100,8 +100,8 @@ class Stage(HookEventWorkspace):
         listed = self.person("checkpoints", "--json").json["checkpoints"]
         return str(next(one["task"] for one in listed if one["name"] == checkpoint))
 
-    def has_option(self, option: str) -> bool:
-        return option in self.person("resume", "--help").out
+    def has_option(self, command: str, option: str) -> bool:
+        return option in self.person(command, "--help").out
 
     # --- what a successor is given
 

@@ -107,6 +107,7 @@ STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next|resum", ("Next 
         'In doubt, 1: find out before you repeat one:\n| - c.1 mail.send {"to":"ann"}\n',
         "in doubt     mail.send to\n             ann\n",
         "| ## In doubt\n| mail.send ann\n",
+        "In doubt, 1\n(2 earlier)\n-  mail.send to\n   ann\nDone\n-  file.write a\n",
     ],
 )  # fmt: skip
 def test_a_call_is_found_however_it_is_laid_out(text: str) -> None:
@@ -122,6 +123,7 @@ def test_a_call_is_found_however_it_is_laid_out(text: str) -> None:
         "In doubt:\n| - mail.send bob\nDone:\n| - mail.send ann\n",
         "## In doubt\n| - mail.send\n| - ann\n",
         "## In doubt\nmail.send anna\n",
+        "In doubt\n-  mail.send bob\nDone\n-  mail.send ann\n",
     ],
 )
 def test_a_call_is_not_found_by_chance(text: str) -> None:

@@ -128,7 +128,7 @@ def summary(readings: Sequence[Reading], seeds: int) -> Table:
     """One row for each rendering and peer, at each size."""
     table = Table(
         "Hand-over: what a successor finds",
-        ["", "bytes allowed", "recall, mean", "recall, least", "vital, mean", "next step, %", "traps", "bytes, mean", "tokens"],
+        ["", "room", "recall, mean", "least", "vital, mean", "next step, %", "traps", "bytes, mean", "tokens"],
         f"Of {len({one.plot for one in readings})} scenarios, each with {seeds} seed{'s' * (seeds > 1)}. Recall: the part of the needles that the scripted "
         "reader finds; a vital one weighs three times a useful one. Next step: of the scenarios that have one. Traps: false "
         "statements that it finds, in all. Tokens: bytes / 4, mean.",

@@ -136,7 +136,7 @@ def play(plot: Plot, seed: int, folder: Path) -> Played:
     trade = TRADES[plot.trade]
     rng = random.Random(f"{seed} {plot.trade} {plot.title}")
     folder.mkdir()
-    stage = Stage(folder, trade.tools, trade.policy)
+    stage = Stage(folder, trade.tools, trade.policy())
     used = plot.calls + sum(len(_CALLS.findall(sitting)) for sitting in plot.sittings)
     story = Story(stage, trade, rng, used + plot.spare)
     with stage:
@@ -180,7 +180,7 @@ def _nothing(story: Story) -> None:
 def _carry(story: Story) -> None:
     """The workspace without its store goes to another machine, whose user trusts the key of the first."""
     here = story.stage
-    there = Stage(_beside(here), story.trade.tools, story.trade.policy)
+    there = Stage(_beside(here), story.trade.tools, story.trade.policy())
     shutil.copytree(here.root, there.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("adjourn.db*"))
     there.person("keys", "trust", "colleague", here.person("keys", "show").out.strip())
     story.stage = there
@@ -189,7 +189,7 @@ def _carry(story: Story) -> None:
 def _merge(story: Story) -> None:
     """The record goes to another machine, is changed there and here, and is merged."""
     here = story.stage
-    there = Stage(_beside(here), story.trade.tools, story.trade.policy)
+    there = Stage(_beside(here), story.trade.tools, story.trade.policy())
     sent, back = here.base / "sent.jsonl", here.base / "back.jsonl"
     here.person("record", "export", "--to", str(sent))
     there.person("record", "import", str(sent))
@@ -223,6 +223,7 @@ def _import(story: Story) -> None:
         "name": story.checkpoint, "description": f"Wrote {path}. Next: {step.text}", "timestamp": stamp,
         "callsUsed": used, "budget": story.budget, "toolHistory": history,
     }  # fmt: skip
+    story.stage.write_policy(*trade.policy(story.budget))
     folder = story.stage.base / "published" / story.checkpoint
     folder.mkdir(parents=True)
     (folder / "checkpoint.json").write_text(json.dumps(published, indent=2))

@@ -60,15 +60,15 @@ class Trade(NamedTuple):
         every = (self.reads, self.writes, self.checks, self.acts, self.sends, self.banned)
         return {tool.name: tool is self.reads for tool in every}
 
-    @property
-    def policy(self) -> list[str]:
+    def policy(self, budget: int = 9_000) -> list[str]:
+        """The policy of a workspace, with a budget of calls."""
         allowed = [tool for tool in self.tools if tool != self.banned.name]
         return [
             f"use {', '.join(allowed)}",
             f"deny {self.banned.name}",
             f"deny {self.writes.name}:{self.protected}/**",
             f"confirm before {self.acts.name}",
-            "budget calls=9000",
+            f"budget calls={budget}",
         ]
 
 

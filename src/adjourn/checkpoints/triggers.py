@@ -45,7 +45,7 @@ class _Watch:
             self.settings = read_settings(session.identity.root) if session.identity.root else DEFAULT
         except InvalidError as error:
             self.notes.append(f"{error}; the default rules apply")
-        self._matcher = Matcher(self.settings)
+        self._matcher = Matcher(self.settings, session.identity.root)
         self.policy: Policy | None = None
         self.has_budgets = False
         self._tools: dict[str, tuple[bool, str]] = {}

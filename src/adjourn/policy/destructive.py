@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,7 +20,8 @@ import msgspec
 
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host import read_file
-from adjourn.policy.protected import PROGRAM_KEYS, SQL_KEYS
+from adjourn.policy.commands_run import CommandRun, commands_run
+from adjourn.policy.protected import PROGRAM_KEYS, SQL_KEYS, WORD_KEYS
 
 FILE = ".aex/discipline.json"
 MAX_FILE = 64 * 1024
@@ -28,23 +31,23 @@ _KEYS = PROGRAM_KEYS | SQL_KEYS
 """Arguments that contain code to run."""
 _WORD = re.compile(r"[a-z_]+")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-_COMMAND = re.compile(r"[;&|\n]+")
-"""Matches the boundary between two commands."""
 
 
 class DestructiveRule(NamedTuple):
     """Commands that contain one of `words` and match the `parts` one after the other, all in lower case; `example` is one of them.
 
-    A rule of one part looks across the whole text, others stay within one command. Each part takes linear time, and so do all.
+    With `programs`, the command is one of these. Each part takes linear time, and so do all.
     """
 
     label: str
     words: tuple[str, ...]
     parts: tuple[str, ...]
     example: str
+    programs: frozenset[str] = frozenset()
 
 
 _GIT = r"\bgit\b"
+REDIRECT = "redirect"
 _RECURSIVE = r"\s(?:-[a-z]*r|--recursive\b)"
 COMMANDS = (
     DestructiveRule("kubectl", ("kubectl",), (r"\bkubectl\b", r"\b(?:apply|delete|replace|patch|drain|scale|rollout|set)\b"),
@@ -56,18 +59,26 @@ COMMANDS = (
     DestructiveRule("drop", ("drop",),
          (r"\bdrop\s+(?:table|database|schema|index|view|column|user|role|type|function|trigger|sequence|extension|collection)\b",),
          "DROP TABLE users"),
-    DestructiveRule("truncate", ("truncate",), (r"\btruncate\b",), "TRUNCATE sessions"),
+    DestructiveRule("truncate", ("truncate",), (r"\btruncate\s",), "TRUNCATE sessions"),
     DestructiveRule("alter", ("alter",), (r"\balter\s+(?:table|database|schema|index|view|user|role|type|system|sequence)\b",),
          "ALTER TABLE a ADD b int"),
     DestructiveRule("delete-from", ("delete",), (r"\bdelete\s+from\b",), "DELETE FROM users"),
-    DestructiveRule("rm", ("rm",), (r"\brm\b", _RECURSIVE), "rm -rf build"),
-    DestructiveRule("find-delete", ("find",), (r"\bfind\b", r"\s-(?:delete|exec\s+rm)\b"), "find . -name '*.log' -delete"),
+    DestructiveRule("rm", ("rm", "unlink", "remove", "rimraf", "del", "erase"), (), "rm notes.txt",
+         frozenset(("rm", "unlink", "remove-item", "rimraf", "del", "erase"))),
+    DestructiveRule("find-delete", ("find",),
+         (r"\s-(?:delete\b|(?:exec|ok)(?:dir)?\s+(?:sudo\s+)?(?:/\S*/)?(?:rm|unlink|shred|truncate)\b)",), "find . -name '*.log' -delete",
+         frozenset(("find",))),
+    DestructiveRule("rsync-delete", ("rsync",), (r"\s--(?:del\b|delete|remove-source-files\b)",), "rsync -a --delete src/ dest/",
+         frozenset(("rsync",))),
+    DestructiveRule("http-delete", ("curl", "wget", "http", "https", "xh"), (r"\s(?:-[a-z]*x\s*|--request[\s=]|--method[\s=]|(?=delete\s))delete\b",),
+         "curl -X DELETE https://api.example.com/items/1", frozenset(("curl", "wget", "http", "https", "xh"))),
+    DestructiveRule(REDIRECT, (">",), (), "echo '{}' > settings.json"),
     DestructiveRule("disk", ("mkfs", "shred", "wipefs", "fdisk", "parted"), (r"\b(?:mkfs|shred|wipefs|fdisk|parted)\b",), "shred secrets.txt"),
-    DestructiveRule("dd", ("dd",), (r"\bdd\b", r"\bof="), "dd if=image of=/dev/sdb"),
+    DestructiveRule("dd", ("dd",), (r"\bdd\b", r"\sof=(?!/dev/null\b)"), "dd if=image of=/dev/sdb"),
     DestructiveRule("git-push", ("push",), (_GIT, r"\bpush\b", r"\s(?:--force|-[a-z]*f\b|--mirror\b|--delete\b|-d\b|\+\S|:\S)"),
          "git push --force origin main"),
     DestructiveRule("git-reset", ("reset",), (_GIT, r"\breset\b", r"--hard\b"), "git reset --hard HEAD~3"),
-    DestructiveRule("git-clean", ("clean",), (_GIT, r"\bclean\b", r"\s(?:-[a-z]*f|--force\b)"), "git clean -fdx"),
+    DestructiveRule("git-clean", ("clean",), (_GIT, r"\bclean\b", r"\s(?:-[a-z]*[fi]|--force\b|--interactive\b)"), "git clean -fdx"),
     DestructiveRule("git-checkout", ("checkout",), (_GIT, r"\bcheckout\b", r"\s(?:-f\b|--force\b|--\s)"), "git checkout -- src"),
     DestructiveRule("git-history", ("branch", "restore", "stash", "rebase", "filter"),
          (_GIT, r"\b(?:branch\s+(?:-d|--delete)\b|restore\b|stash\s+(?:drop|clear)\b|rebase\b|filter-(?:branch|repo)\b)"),
@@ -145,10 +156,11 @@ def read_settings(root: str) -> Settings:
 
 
 class Matcher:
-    """The rules under the settings of a workspace."""
+    """The rules under the settings of a workspace. `root` is its folder, to look for files that a redirection would empty."""
 
-    def __init__(self, settings: Settings = DEFAULT) -> None:
+    def __init__(self, settings: Settings = DEFAULT, root: str = "") -> None:
         self._off = frozenset(settings.off)
+        self._root = root
         self._rules: dict[str, list[DestructiveRule]] = {}
         for rule in COMMANDS:
             if rule.label not in self._off:
@@ -164,24 +176,49 @@ class Matcher:
 
     def of_arguments(self, arguments: Mapping[str, Any]) -> str:
         """The label of the first rule that matches what the arguments would run, "" for none."""
-        for text in _texts(arguments):
-            if label := self._of_text(text[:MAX_TEXT].lower()):
+        for text, is_line in _texts(arguments):
+            if label := self._of_text(text[:MAX_TEXT], is_line=is_line):
                 return label
         return ""
 
-    def _of_text(self, text: str) -> str:
-        if words := self._words.intersection(_WORD.findall(text)):
-            commands = dict.fromkeys(map(str.strip, _COMMAND.split(text)))
+    def _of_text(self, text: str, *, is_line: bool) -> str:
+        lower = text.lower()
+        words = self._words.intersection(_WORD.findall(lower))
+        empties = is_line and ">" in text and REDIRECT not in self._off
+        if words or empties:
+            commands = commands_run(text) if is_line else [CommandRun((), lower)]
             for rule in (rule for word in sorted(words) for rule in self._rules[word]):
-                if _matches(rule, text, commands):
+                if any(_matches(rule, command) for command in commands):
                     return rule.label
-        return next((label for label, pattern in self._added if pattern.search(text)), "")
+            if empties and self._empties(commands):
+                return REDIRECT
+        return next((label for label, pattern in self._added if pattern.search(lower)), "")
+
+    def _empties(self, commands: Sequence[CommandRun]) -> bool:
+        """Whether a redirection would empty a file that is there and not empty."""
+        bases = [self._root]
+        for command in commands:
+            if command.goes_to:
+                bases.append(os.path.join(bases[-1], command.goes_to))
+            for path in command.truncates:
+                places = (os.path.join(base, os.path.expanduser(path)) for base in bases if base)
+                if any(map(_has_content, places)):
+                    return True
+        return False
 
 
-def _matches(rule: DestructiveRule, text: str, commands: Iterable[str]) -> bool:
-    if len(rule.parts) == 1:
-        return _compiled(rule.parts[0]).search(text) is not None
-    return any(_in_order(rule.parts, command) for command in commands)
+def _has_content(path: str) -> bool:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
+def _matches(rule: DestructiveRule, command: CommandRun) -> bool:
+    return rule.programs.isdisjoint(command.programs) is not bool(rule.programs) and _in_order(
+        rule.parts, command.text
+    )
 
 
 def _in_order(parts: tuple[str, ...], command: str) -> bool:
@@ -213,10 +250,18 @@ def _compiled_by_person(pattern: str) -> Any:
         raise InvalidError(f"{FILE}: not an RE2 expression: {pattern[:60]!r}", str(error)[:200]) from error
 
 
-def _texts(arguments: Mapping[str, Any]) -> Iterator[str]:
+def _texts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """What the arguments hold to be run, and whether that is a command line: statements are not."""
+    further = [
+        value for key, value in arguments.items() if key.lower() in WORD_KEYS and isinstance(value, list)
+    ]
     for key, value in arguments.items():
-        if key.lower() in _KEYS:
-            if isinstance(value, str):
-                yield value
-            elif isinstance(value, list):
-                yield " ".join(word for word in value if isinstance(word, str))
+        if key.lower() not in _KEYS:
+            continue
+        is_line = key.lower() in PROGRAM_KEYS
+        words = value if isinstance(value, list) else []
+        if isinstance(value, str):
+            yield value, is_line
+            words = [value, *(word for more in further for word in more)] if is_line and further else []
+        if texts := [word for word in words if isinstance(word, str)]:
+            yield shlex.join(texts) if is_line else " ".join(texts), is_line

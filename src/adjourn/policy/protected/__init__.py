@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         PATCH_KEYS,
         PROGRAM_KEYS,
         SQL_KEYS,
+        WORD_KEYS,
         argument_key,
         is_path_key,
         only_reads,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMAND_KEYS", "CONTENT_KEYS", "MAX_PATH", "PATCH_KEYS", "PROGRAM_KEYS", "PROTECTED", "SIGNATURES",
-    "SQL_KEYS", "ProtectedPlaces", "argument_key", "is_path_key", "matched", "only_reads", "paths_in",
+    "SQL_KEYS", "WORD_KEYS", "ProtectedPlaces", "argument_key", "is_path_key", "matched", "only_reads", "paths_in",
     "places_of", "private_path", "protected_path", "reached", "reached_by_words", "readings", "reason_for",
 ]  # fmt: skip
 
@@ -52,7 +53,7 @@ if not TYPE_CHECKING:
         "reason": ("reason_for",),
         "walking": ("paths_in", "readings"),
         "words": (
-            "COMMAND_KEYS", "CONTENT_KEYS", "PATCH_KEYS", "PROGRAM_KEYS", "SQL_KEYS", "argument_key",
+            "COMMAND_KEYS", "CONTENT_KEYS", "PATCH_KEYS", "PROGRAM_KEYS", "SQL_KEYS", "WORD_KEYS", "argument_key",
             "is_path_key", "only_reads",
         ),
     })  # fmt: skip

@@ -70,15 +70,16 @@ class ShellWord(NamedTuple):
 
 class Simple:
     """One simple command. `before` is the one whose output it reads, `scope` the shell that it runs in, `bodies` what it is given
-    to read, `substituted` those of them that the shell looks for substitutions in.
+    to read, `substituted` those of them that the shell looks for substitutions in, `truncates` those of `writes` that it empties first.
     """
 
-    __slots__ = ("before", "bodies", "reads", "scope", "substituted", "words", "writes")
+    __slots__ = ("before", "bodies", "reads", "scope", "substituted", "truncates", "words", "writes")
 
     def __init__(self, scope: tuple[int, ...], before: Simple | None = None) -> None:
         self.words: list[ShellWord] = []
         self.reads: list[ShellWord] = []
         self.writes: list[ShellWord] = []
+        self.truncates: list[ShellWord] = []
         self.bodies: list[str] = []
         self.substituted: list[str] = []
         self.before = before
@@ -258,7 +259,9 @@ class _Script:
         else:
             place = command.words if not into else command.reads if into in ("<", "<&") else command.writes
             words = [one for text in texts for one in (_expanded(text) if self._wild else [text])]
-            place += [ShellWord(one, self._wild and not _WILD.isdisjoint(one)) for one in words]
+            place += (found := [ShellWord(one, self._wild and not _WILD.isdisjoint(one)) for one in words])
+            if into in (">", ">|", "&>"):
+                command.truncates += found
             self._whole.words += len(words)
             if self._whole.words > MAX_WORDS:
                 raise TooLongError

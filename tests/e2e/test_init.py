@@ -32,6 +32,7 @@ MCP = """\
 CODEX = '[mcp_servers.clock]\ncommand = "uvx"\nargs = ["clock"]\nenv = { TZ = "UTC" }\n'
 EVENTS = [
     "SessionStart",
+    "UserPromptSubmit",
     "PreToolUse",
     "PostToolUse",
     "PostToolUseFailure",

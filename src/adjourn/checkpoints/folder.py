@@ -62,6 +62,7 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     contract: str = ""
     policy: str = ""
     history_omitted: int = 0
+    report: dict[str, Any] | None = None
 
 
 class CheckpointFile(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
@@ -245,6 +246,7 @@ def render(store: Store, checkpoint: TaskCheckpoint) -> CheckpointFile:
             contract=texts["contract"],
             policy=texts["policy"],
             history_omitted=omitted(stated, len(history)),
+            report=_report(store, data.report),
         ),
     )
 
@@ -258,6 +260,12 @@ def _text(store: Store, text_digest: str) -> str:
             f"the contract or policy {text_digest[:12]} is not in the store", "import the checkpoint again"
         )
     return stored.decode()
+
+
+def _report(store: Store, report: str) -> dict[str, Any] | None:
+    """What was stated of the work until the checkpoint; None if nothing was, or the store does not have it."""
+    stored = store.get_blob(report) if report else None
+    return msgspec.json.decode(stored, type=dict[str, Any]) if stored else None
 
 
 def _public_key(key: str) -> bytes:

@@ -138,6 +138,7 @@ def _check_statements(
         ("adjourn.historyOmitted", extra.history_omitted, omitted(stated, len(history))),
         ("adjourn.document", _document_digest(extra.document), data.document),
         ("adjourn.document", extra.document, stated),
+        ("adjourn.report", _report_digest(extra), data.report if extra.report is not None else ""),
         ("adjourn.contract", digest(extra.contract.encode()), ledger.contract or NO_TEXT),
         ("adjourn.policy", digest(extra.policy.encode()), ledger.policy or NO_TEXT),
     ]
@@ -147,6 +148,10 @@ def _check_statements(
             raise IntegrityError(
                 f"{folder}/{JSON_FILE}: {field} differs from what was signed{shown}", RESTORE
             )
+
+
+def _report_digest(extra: Extra) -> str:
+    return _document_digest(extra.report) if extra.report is not None else ""
 
 
 def _document_digest(stated: dict[str, Any]) -> str:

@@ -147,7 +147,10 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
     while following := list(islice(entries, _CHUNK)):
         head = store.append(task, last, expect=head)
         last = following
-    store.append(task, last, expect=head, refs=refs, blobs=[*texts, canonical(verified.extra.document)])
+    documents = [
+        canonical(one) for one in (verified.extra.document, verified.extra.report) if one is not None
+    ]
+    store.append(task, last, expect=head, refs=refs, blobs=[*texts, *documents])
 
 
 def _is_newer(store: Store, checkpoint: TaskCheckpoint) -> bool:

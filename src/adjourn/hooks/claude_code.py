@@ -19,7 +19,16 @@ from adjourn.errors import InvalidError
 from adjourn.text import check_text, count_keys, visible_lines, without_secrets
 
 GATE = "PreToolUse"
-EVENTS = (GATE, "SessionStart", "PostToolUse", "PostToolUseFailure", "PreCompact", "Stop", "SessionEnd")
+EVENTS = (
+    GATE,
+    "SessionStart",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "UserPromptSubmit",
+    "PreCompact",
+    "Stop",
+    "SessionEnd",
+)
 _OF_CALLS = (GATE, "PostToolUse", "PostToolUseFailure")
 CODEX = "codex"
 MAX_INPUT = 64 * 1024 * 1024
@@ -95,6 +104,7 @@ class HookRequest(msgspec.Struct, frozen=True):
     duration_ms: Any = 0
     error: Any = ""
     is_interrupt: Any = False
+    prompt: Any = ""
     reason: Any = ""
     background_tasks: Any = None
 

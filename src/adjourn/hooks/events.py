@@ -1,4 +1,4 @@
-"""Events of a client: a session starts, a call ended, the context is about to be compacted, a turn or the session ended.
+"""Events of a client: a session starts, a person asks, a call ended, the context is about to be compacted, a turn or the session ended.
 
 Owns: what each event does. Must never: block the client, or print without need.
 """
@@ -6,21 +6,24 @@ Owns: what each event does. Must never: block the client, or print without need.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 from adjourn import handover
 from adjourn.clients import HookClient
-from adjourn.errors import IntegrityError
+from adjourn.errors import HeldError, IntegrityError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.gate import call_of, client_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
 from adjourn.log import digest, kinds
 from adjourn.policy import read_contract
-from adjourn.text import first_line
+from adjourn.text import clean, first_line, fit_text, without_secrets
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
+PROMPT_BYTES = 2048
+"""What is kept of the person's first prompt."""
 
 
 def _client(options: dict[str, str], root: str) -> HookClient:
@@ -41,6 +44,23 @@ def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
         return str(error)
     new = handover.NewSession(session.task.id, session.policy.budget, servers)
     return handover.brief_new_session(client.context, new)
+
+
+def _asked(options: dict[str, str], request: HookRequest, root: str) -> str:
+    """Open the client's session with what the person asks for. A session that is open knows it, or began without it."""
+    if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
+        return ""
+    client = _client(options, root)
+    session = client.session()
+    session.prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
+    with suppress(HeldError):  # another client works on the task; its first call says so
+        session.ensure_open()
+        client.keep(session)
+    return ""
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
 
 
 def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], HookRequest, str], str]:
@@ -102,6 +122,7 @@ def _over(options: dict[str, str], request: HookRequest, root: str) -> str:
 
 HANDLERS: dict[str, Callable[[dict[str, str], HookRequest, str], str]] = {
     "SessionStart": _began,
+    "UserPromptSubmit": _asked,
     "PostToolUse": _ended("ok"),
     "PostToolUseFailure": _ended("tool-error"),
     "PreCompact": _compacts,

@@ -47,6 +47,7 @@ OPTIONS = (
         "NAMES",
     ),
     Option("--settle", "keep calls open until a PostToolUse hook reports their outcome"),
+    Option("--no-prompt", "leave what the person asks for out of the history"),
     Option(
         "--stay",
         "keep a standby process for ten minutes; it answers later hooks in half the time (Linux)",

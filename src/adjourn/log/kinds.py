@@ -67,7 +67,8 @@ class SessionOpened(Data, frozen=True, kw_only=True):
     """A session begins: `client` works on the task through the process `pid` on `host`.
 
     `group` is the same for all sessions of one client process; `started` tells a process from a later one with the
-    same number. `policy` is the digest of the effective permissions' text.
+    same number. `policy` is the digest of the effective permissions' text. `prompt` is what the person asked the client for first,
+    cut at 2 KiB: the goal of a task without a contract that has made no call yet.
     """
 
     KIND = "session.opened"
@@ -78,6 +79,7 @@ class SessionOpened(Data, frozen=True, kw_only=True):
     host: str
     pid: int
     policy: str
+    prompt: str = ""
     started: int
 
 

@@ -58,7 +58,7 @@ def _of(command: Simple, *, feeds: bool, depth: int) -> Iterator[CommandRun]:
         folder = rest[0].text if program in GOING and rest and UNKNOWN not in rest[0].text else ""
         yield CommandRun((), "", truncates, folder)
         return
-    programs = (program,)
+    programs: tuple[str, ...] = (program,)
     if len(words) < len(command.words):  # `sudo -u ann rm x`: an option's value is not told from a program
         programs += tuple(map(name_of, rest))
     carries = program in _CARRIERS and depth < MAX_DEPTH

@@ -46,6 +46,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         "name",
         name=_text("Letters, digits, - and _"),
         description=_text("What is done and what is next"),
+        mission=_text("What the person wants"),
         progress=_objects("Checklist: {text, status: done|in_progress|pending, note?}"),
         currentState=_texts(),
         openQuestions=_texts("For a person"),

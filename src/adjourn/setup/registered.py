@@ -15,6 +15,7 @@ DEFAULT_SECONDS = 30
 EVENTS = {
     CLAUDE: (
         "SessionStart",
+        "UserPromptSubmit",
         "PreToolUse",
         "PostToolUse",
         "PostToolUseFailure",
@@ -22,7 +23,15 @@ EVENTS = {
         "Stop",
         "SessionEnd",
     ),
-    CODEX: ("SessionStart", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),
+    CODEX: (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "PreCompact",
+        "Stop",
+        "SessionEnd",
+    ),
 }
 """The events that each client reports to its hooks."""
 WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")

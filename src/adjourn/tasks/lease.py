@@ -100,6 +100,8 @@ class TaskLease:
         self._lock = RLock()
         self._fenced = ""
         self.is_open = False
+        self.prompt = ""
+        """What the person asked the client for first, if that opens the session."""
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
         """Open the session; `also` is written in the same transaction. Raises `HeldError` while another client lives on the task."""
@@ -136,6 +138,7 @@ class TaskLease:
             host=process.host,
             pid=process.pid,
             policy=digest(policy_text),
+            prompt=self.prompt,
             started=process.started,
         )
         yield NewEvent(opened, SYSTEM, self.id)

@@ -238,6 +238,8 @@ def _task_reopened(ledger: Ledger, event: Envelope, data: kinds.TaskReopened) ->
 
 def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) -> None:
     ledger.policy = data.policy
+    if data.prompt and not ledger.contract and not ledger.calls_used and ledger.checkpoint_seq < 0:
+        ledger.goal = data.prompt
     ledger.budget = None if data.budget < 0 else data.budget
     ledger.sessions[event.session] = OpenSession(
         id=event.session,

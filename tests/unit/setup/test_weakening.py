@@ -21,6 +21,7 @@ PLAIN = {
     "--log-json",
     "--meta-tools",
     "--proxied",
+    "--no-prompt",
     "--settle",
     "--stay",
     "--tool-names",

@@ -1,0 +1,83 @@
+"""What a person asks a client for first, as `adjourn hook` hears it: the mission of a task that no contract states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adjourn.log import kinds
+from support.hooks import HookEventWorkspace
+
+ASKED = "Port the tokenizer to Rust, and keep its tests green"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[HookEventWorkspace]:
+    with HookEventWorkspace(tmp_path, "use file.*, shell.exec", "budget calls=20") as work:
+        yield work
+
+
+def prompts(work: HookEventWorkspace) -> list[str]:
+    """What the history has of prompts."""
+    found = [kinds.data_of(event) for event in work.events()]
+    return [one.prompt for one in found if isinstance(one, kinds.SessionOpened)]
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+def test_the_first_prompt_is_the_mission(work: HookEventWorkspace, client: str) -> None:
+    """It is the goal in the ledger, in `status` and on the page; what the person says later changes nothing."""
+    told = work.tell("UserPromptSubmit", "--client", client, prompt=ASKED)
+    assert (told.code, told.out) == (0, "")
+    work.run("Write", {"file_path": str(work.root / "a"), "content": "x"}, "toolu_a", "--client", client)
+    assert work.tell("UserPromptSubmit", "--client", client, prompt="yes, go on").code == 0
+    work.tell("SessionEnd", "--client", client, reason="exit")
+    assert prompts(work) == [ASKED]
+    assert work.ledger().goal == ASKED
+    page = (work.root / "tmp" / "checkpoint-active.md").read_text()
+    assert f"## Mission\n{ASKED}\n" in page
+
+
+def test_a_prompt_after_the_first_call_is_no_mission(work: HookEventWorkspace) -> None:
+    """A task that is under way keeps its goal, whatever the next session is asked for."""
+    work.run("Read", {"file_path": "a"}, "toolu_a")
+    work.tell("SessionEnd", reason="exit")
+    goal = work.ledger().goal
+    work.tell("UserPromptSubmit", prompt="continue")
+    assert work.ledger().goal == goal
+
+
+def test_a_session_without_a_call_leaves_the_mission_to_the_next(work: HookEventWorkspace) -> None:
+    """What was asked for in a session that did nothing is replaced by what is asked for next."""
+    work.tell("UserPromptSubmit", prompt="hello")
+    work.tell("SessionEnd", reason="exit")
+    work.tell("UserPromptSubmit", prompt=ASKED)
+    assert work.ledger().goal == ASKED
+
+
+def test_a_prompt_has_no_secret_and_at_most_two_kibibytes(work: HookEventWorkspace) -> None:
+    """What is kept of a prompt is redacted and cut, and says that it was cut."""
+    secret = "ghp_" + "a1B2" * 9
+    work.tell("UserPromptSubmit", prompt=f"use {secret}\x1b[31m " + "ä" * 5000)
+    [kept] = prompts(work)
+    assert secret not in kept
+    assert "\x1b" not in kept
+    assert len(kept.encode()) <= 2048
+    assert kept.endswith("…")
+
+
+def test_a_prompt_can_be_left_out(work: HookEventWorkspace) -> None:
+    """With --no-prompt nothing of it is written, and the goal stays the policy's."""
+    told = work.tell("UserPromptSubmit", "--no-prompt", prompt=ASKED)
+    assert told.code == 0
+    work.run("Read", {"file_path": "a"}, "toolu_a")
+    assert prompts(work) == [""]
+    assert ASKED not in work.ledger().goal
+
+
+@pytest.mark.parametrize("prompt", ["", "   ", 7, None, ["x"]])
+def test_what_is_no_prompt_is_ignored(work: HookEventWorkspace, prompt: object) -> None:
+    """A member of another type opens no session and breaks nothing."""
+    assert work.tell("UserPromptSubmit", prompt=prompt).code == 0
+    assert not (work.root / ".aex" / "adjourn.db").exists() or work.events() == []

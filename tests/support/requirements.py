@@ -48,6 +48,7 @@ REQUIREMENTS = {
     "V1 observe": "A policy that observes stops nothing but a call in doubt and a protected place, and tells what it would.",
     "V1 reload": "An edited policy counts from the next call on; a broken edit, and an edited contract, change nothing.",
     "Record": "What an agent notes and asks is in its task's record, outlives its process, and is told to who resumes.",
+    "End": "Whatever ends a session, the next one is told the last step that its agent reported, or a person edited.",
     "mcp__": "A hook knows the tools of MCP servers as SERVER.TOOL.",
 }  # fmt: skip
 

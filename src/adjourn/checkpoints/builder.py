@@ -99,8 +99,8 @@ def compose(
         derived["progress"] = [mark(mission)]
     elif omitted:
         over = any(item.status == "done" for item in progress)  # done items are left out first
-        progress = (*progress, ChecklistItem(text=_more(omitted), status="done" if over else "pending"))
-        derived["progress"] = [mark(_more(omitted))]
+        progress = (*progress, ChecklistItem(text=more_text(omitted), status="done" if over else "pending"))
+        derived["progress"] = [mark(more_text(omitted))]
     state = _lines(
         sources.texts("current_state"), (*sources.recorded("current_state"), *_state_lines(happened))
     )
@@ -271,14 +271,15 @@ def _lines(stated: _Items[str], derived: Iterable[str]) -> _Items[str]:
     lines = _cleaned(stated.items[:MAX_ITEMS])
     omitted = stated.omitted + max(0, len(stated.items) - MAX_ITEMS)
     found = list(derived)
-    more = [_more(omitted)] if omitted else []
+    more = [more_text(omitted)] if omitted else []
     if len(found) > MAX_ITEMS:
-        found = [*found[:MAX_ITEMS], _more(len(found) - MAX_ITEMS)]
+        found = [*found[:MAX_ITEMS], more_text(len(found) - MAX_ITEMS)]
     added = [line for line in _cleaned([*more, *found]) if line not in lines]
     return _Items((*lines, *added), [mark(line) for line in added], omitted)
 
 
-def _more(count: int) -> str:
+def more_text(count: int) -> str:
+    """What stands at the end of a list that leaves items out."""
     return f"… and {count:,} more"
 
 
@@ -293,7 +294,7 @@ def _artifacts(sources: _Sources, happened: TaskFacts) -> _Items[Artifact]:
     shown = [Artifact(path=path, note=note) for path, note in list(found.items())[-MAX_ITEMS:]]
     if not omitted:
         return _Items(tuple(shown), [])
-    return _Items((*shown, Artifact(path=_more(omitted))), [mark(_more(omitted))], omitted)
+    return _Items((*shown, Artifact(path=more_text(omitted))), [mark(more_text(omitted))], omitted)
 
 
 def _state_lines(happened: TaskFacts) -> Iterable[str]:

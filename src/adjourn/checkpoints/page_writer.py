@@ -40,7 +40,7 @@ from adjourn.checkpoints.page_files import (
     stem_of,
     word,
 )
-from adjourn.checkpoints.report import NO_REPORT, AgentReport, edits_of
+from adjourn.checkpoints.report import NO_REPORT, PARTS, AgentReport, edits_of, members_of, stated_parts
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host import create_file, make_folder, sync_folder
 from adjourn.knowledge.records import record_of
@@ -142,6 +142,7 @@ def write(
             raise InvalidError(
                 f"the page is too large: {len(data)} bytes (limit {MAX_PAGE_BYTES})", "shorten its texts"
             )
+        notes += _cut_lists(page, said)
         place.replace(data)
         _forget_automatic(path, root, task.id)
     return WrittenPage(f"{FOLDER}/{place.target}", notes)
@@ -192,6 +193,16 @@ def _as_it_is(task: Task) -> Ledger:
     with task.lock:
         ledger = task.ledger
         return msgspec.structs.replace(ledger, doubts=dict(ledger.doubts))
+
+
+def _cut_lists(page: Page, said: AgentReport) -> list[str]:
+    """A note on each list that was stated now and is cut on the page."""
+    omitted = members_of(page, "omitted")
+    stated = [name for name in PARTS if name in omitted and name in stated_parts(said)]
+    return [
+        f"{name.replace('_', ' ')}: the page leaves out {omitted[name]:,} items; the checkpoint's report has them"
+        for name in stated
+    ]
 
 
 def _with_artifacts(page: Page, root: str) -> Page:

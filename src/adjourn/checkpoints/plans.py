@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from adjourn.checkpoints.builder import MAX_ITEMS, MAX_MISSION, TaskFacts, compose
+from adjourn.checkpoints.builder import MAX_ITEMS, MAX_MISSION, TaskFacts, compose, more_text
 from adjourn.checkpoints.page import Page
 from adjourn.checkpoints.page_files import PageSummary, page_summary
 from adjourn.checkpoints.report import (
@@ -28,7 +28,7 @@ from adjourn.store import Store
 from adjourn.tasks import Task
 
 MAX_REPORT_BYTES = 1024 * 1024
-"""Beyond it, each list of a report keeps `MAX_ITEMS` items."""
+"""Beyond it, each list of a report keeps its first `MAX_ITEMS` items."""
 
 
 def next_report(task: Task, said: AgentReport, description: str = "") -> bytes:
@@ -102,4 +102,17 @@ def _redacted_item(item: str | ReportedStep | ReportedArtifact) -> str | Reporte
 
 def _shortened(report: AgentReport) -> AgentReport:
     lists = {name: value for name in PARTS if isinstance(value := getattr(report, name), tuple)}
-    return msgspec.structs.replace(report, **{name: value[:MAX_ITEMS] for name, value in lists.items()})
+    return msgspec.structs.replace(report, **{name: _shortened_list(value) for name, value in lists.items()})
+
+
+def _shortened_list(items: tuple[object, ...]) -> tuple[object, ...]:
+    """The first items of a list of a report, and one that says how many are left out."""
+    if len(items) <= MAX_ITEMS:
+        return items
+    more = more_text(len(items) - MAX_ITEMS)
+    last: object = more
+    if isinstance(items[0], ReportedStep):
+        last = ReportedStep(text=more)
+    elif isinstance(items[0], ReportedArtifact):
+        last = ReportedArtifact(path=more)
+    return (*items[:MAX_ITEMS], last)

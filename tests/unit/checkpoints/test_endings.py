@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.checkpoints import page_writer
+from adjourn.checkpoints import page_writer, plans
 from adjourn.checkpoints.page_files import ACTIVE, find_active, in_order, read, search
 from adjourn.checkpoints.plans import plan_summary, read_report
 from adjourn.checkpoints.report import AgentReport, ReportedStep
@@ -302,6 +302,30 @@ def test_a_report_adds_up_and_has_no_secret(workspace: Workspace) -> None:
     stored = workspace.store.get_blob(made[0].report)
     assert stored is not None
     assert secret.encode() not in stored
+
+
+def test_a_list_that_is_cut_is_cut_aloud(workspace: Workspace) -> None:
+    """Of 5,000 items the page has 200; the answer says how many it leaves out, and the report has them all."""
+    steps = tuple(ReportedStep(text=f"step {number}") for number in range(5000))
+    made = mark(workspace, said=AgentReport(progress=steps))
+    assert made.notes == ["progress: the page leaves out 4,800 items; the checkpoint's report has them"]
+    report = read_report(workspace.store, made.checkpoint.data.report)
+    assert len(report.progress or ()) == 5000
+    assert mark(workspace).notes == []
+
+
+def test_a_report_beyond_its_limit_says_what_it_leaves_out(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document of a mebibyte is enough for anybody; its lists say how much longer they were."""
+    monkeypatch.setattr(plans, "MAX_REPORT_BYTES", 20_000)
+    steps = tuple(ReportedStep(text=f"step {number}") for number in range(5000))
+    made = mark(workspace, said=AgentReport(progress=steps, open_questions=("why?",) * 300))
+    report = read_report(workspace.store, made.checkpoint.data.report)
+    assert report.progress
+    assert report.progress[-1] == ReportedStep(text="… and 4,800 more")
+    assert report.open_questions
+    assert report.open_questions[-1] == "… and 100 more"
 
 
 def test_a_report_is_durable_before_its_page_is(

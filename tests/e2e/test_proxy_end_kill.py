@@ -22,6 +22,7 @@ import pytest
 
 from adjourn.log.kinds import CheckpointCreated
 from support.proxy import NEW, Client, ProxyWorkspace, decoded, run
+from support.requirements import requirement
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 200 if CAMPAIGN else 10
@@ -94,6 +95,7 @@ def _told(work: ProxyWorkspace, root: Path | None = None) -> int:
     return found[0]
 
 
+@requirement("End")
 @pytest.mark.timeout(3600 if CAMPAIGN else 300)
 def test_the_next_step_survives_every_end(tmp_path: Path) -> None:
     """After SIGKILL at any moment, and every fourth time SIGTERM, what is told is the last acknowledged step, or a later one."""

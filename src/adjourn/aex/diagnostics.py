@@ -43,7 +43,7 @@ _TABLE = (
     Diagnostic(
         "AEX002", "error", "No goal",
         "There is no `goal`, or it is empty. AEX100 reports a missing line from the parser.",
-        'add a line: goal "what is to be reached"',
+        'add a line: goal "the result to reach"',
     ),
     Diagnostic(
         "AEX003", "error", "Task without return",
@@ -53,18 +53,17 @@ _TABLE = (
     Diagnostic(
         "AEX010", "error", "Tool is not in `use`",
         "A `do` calls a tool that no `use` pattern of the contract names.",
-        "add the tool to `use`, or take the step out",
+        "add the tool to `use`, or remove the step",
     ),
     Diagnostic(
         "AEX011", "error", "Tool is denied",
-        "A `do` calls a tool that a `deny` pattern of the contract names. A deny also matches in another case of "
-        "letters and with another separator.",
-        "take the step out, or narrow the `deny`",
+        "A `do` calls a tool that a `deny` pattern of the contract names. A deny also matches other letter case and other separators.",
+        "remove the step, or narrow the `deny`",
     ),
     Diagnostic(
         "AEX020", "error", "Unknown input of a `make`",
         "Each input of a `make` is the name of a `need`, or of what an earlier step bound with `->` or `make`. "
-        "What a `for` body binds is not known after it.",
+        "A name that a `for` body binds is unknown after it.",
         "declare it with `need`, or bind it in an earlier step",
     ),
     Diagnostic(
@@ -85,19 +84,19 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX040", "error", "Indented between two levels",
-        "The line ends an `if` or `for` body, but stands deeper than the `if` or `for` itself: it would run "
-        "unconditionally while it looks conditional.",
+        "The line ends an `if` or `for` body, but is indented deeper than the `if` or `for` itself: "
+        "it would run unconditionally although it looks conditional.",
         "indent it as far as the body, or as far as the line that opens the body",
     ),
     Diagnostic(
-        "AEX041", "error", "Matches nothing, ever",
+        "AEX041", "error", "Never matches anything",
         "A pattern is `*`, `prefix.*` or one tool name, optionally with `:scope`. Tool names are 1 to 128 "
         "letters, digits, `_`, `.`, `-` and `/`. Anything else would permit, deny or ask for nothing. "
-        "The tool of a `do` is one name, without `*`: a warning where the step may be passed by.",
-        "write `*`, `prefix.*` or one tool name; a comment stands on a line of its own", either=True,
+        "The tool of a `do` is one name, without `*`: a warning where the step may be skipped.",
+        "write `*`, `prefix.*` or one tool name; put a comment on a separate line", either=True,
     ),
     Diagnostic(
-        "AEX042", "warning", "Said twice",
+        "AEX042", "warning", "Stated twice",
         "The last header, goal, `need`, budget key, argument or key of that name counts; a repeated pattern "
         "adds nothing. An error where two lines `mode` contradict each other.",
         "keep one of them", either=True,
@@ -105,19 +104,18 @@ _TABLE = (
     Diagnostic(
         "AEX043", "error", "Undefined name",
         "The name is neither a `need` nor bound by an earlier step. An error where every run would be blocked "
-        "by it (a top-level `check` or `for`); a warning where the name is taken as text, or where the step may "
-        "be passed by.",
+        "by it (a top-level `check` or `for`); a warning where the name is used as text, or where the step may be skipped.",
         "declare it with `need`, bind it in an earlier step, or put a text in quotes", either=True,
     ),
     Diagnostic(
         "AEX044", "error", "Unsupported condition",
-        "A `check` of another form than the supported ones blocks the run; an `if` takes it as false.",
+        "A `check` of another form than the supported ones blocks the run; an `if` treats it as false.",
         'use `NAME.path`, `x has "text"`, `x has citations`, `x does not include "text"`, '
         "`x touches only y` or `x is valid diff`", either=True,
     ),
     Diagnostic(
         "AEX045", "warning", "Unreachable step",
-        "The steps behind a `return` of the same block never run.",
+        "The steps after a `return` in the same block never run.",
         "remove the step, or move it before the `return`",
     ),
     Diagnostic(
@@ -128,19 +126,19 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX047", "warning", "May not mean what it says",
-        "The value is accepted, but in a way that is easily meant otherwise: an empty budget is 0, a negative "
+        "The value is accepted, but probably not as it was meant: an empty budget is 0, a negative "
         "one too, a fraction of a call is rounded down, an argument without `=` is empty, an open quote is text, a scope "
         "that begins with `/` or `.` is in no workspace, an expression without `^` is found anywhere in a text.",
         "write the value out",
     ),
     Diagnostic(
         "AEX048", "warning", "Has no effect",
-        "An `if` or `for` without a deeper-indented body, a `confirm` of a tool that `use` does not name, or a checkpoint "
-        "at a share of a budget that is not there.",
+        "An `if` or `for` without a deeper-indented body, a `confirm` of a tool that `use` does not name, "
+        "or a checkpoint at a share of a budget that does not exist.",
         "complete it, or remove it",
     ),
     Diagnostic(
-        "AEX049", "error", "`for` over what is no list",
+        "AEX049", "error", "`for` over a value that is not a list",
         "The value after `in` is a text, a number or an object; a run is blocked there.",
         "name a list, or write one: [a, b]", either=True,
     ),
@@ -152,12 +150,12 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX120", "error", "Policy with steps or inputs",
-        "A policy only says what is permitted: it has no `need`, `do`, `make`, `check`, `return`, `if` or `for`.",
+        "A policy only states permissions: it has no `need`, `do`, `make`, `check`, `return`, `if` or `for`.",
         "move the line to a task",
     ),
     Diagnostic(
         "AEX121", "error", "`allow` in a task",
-        "A task asks for tools with `use`; only a policy grants them with `allow`.",
+        "A task requests tools with `use`; only a policy grants them with `allow`.",
         "write `use`",
     ),
     Diagnostic(
@@ -177,8 +175,8 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX133", "error", "Nested too deeply",
-        "Bodies of `if` and `for`, and brackets within a value, may be nested 64 deep. What is deeper in a value is "
-        "taken as text, which is a warning.",
+        "Bodies of `if` and `for`, and brackets within a value, may be nested 64 deep. "
+        "Deeper parts of a value are read as text, with a warning.",
         "split the task", either=True,
     ),
     Diagnostic(
@@ -195,7 +193,7 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX136", "warning", "Document of the other kind",
-        "A task stands where a policy is expected, or a policy where a contract is expected. Its rules count.",
+        "A task was given where a policy is expected, or a policy where a contract is expected. Its rules count.",
         "check which file was named",
     ),
     Diagnostic(
@@ -218,11 +216,11 @@ _TABLE = (
         "AEX141", "error", "Value does not fit the operator",
         "`is` takes a quoted text, a number, true or false; `in` a list of them that is not empty; `matches` and `~` a quoted "
         "text; `<=`, `>=`, `<` and `>` a number.",
-        "write a value that the operator takes; a text stands in quotes",
+        "write a value that the operator takes; put a text in quotes",
     ),
     Diagnostic(
         "AEX142", "error", "Regular expression cannot be used",
-        "The text behind `~` is no regular expression of RE2, is longer than 1,000 characters, or google-re2 is not "
+        "The text after `~` is not a valid RE2 expression, is longer than 1,000 characters, or google-re2 is not "
         "installed. RE2 has no look-around and no back-references.",
         "fix the expression, or use `matches` with a glob",
     ),
@@ -234,8 +232,7 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX144", "error", "Clause missing or misplaced",
-        "A rule lacks a part that it needs (`once` without `by`, `limit` without `per`), or has a clause twice, or one whose "
-        "word is not known.",
+        "A rule lacks a part that it needs (`once` without `by`, `limit` without `per`), repeats a clause, or has an unknown clause.",
         "write each clause that the rule needs, each once",
     ),
     Diagnostic(
@@ -251,8 +248,7 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX160", "error", "Not a JSON policy",
-        "The file is not JSON, has a member that no policy has, has one twice, or one of the wrong type. Nothing of it "
-        "counts.",
+        "The file is not JSON, has an unknown or repeated member, or a member of the wrong type. All of it is ignored.",
         "a policy has `extends`, `allow`, `deny`, `require_confirmation` and `budget`; adjourn init --task NAME writes an example",
     ),
     Diagnostic(
@@ -263,7 +259,7 @@ _TABLE = (
     Diagnostic(
         "AEX162", "warning", "Permits nothing",
         "A JSON policy without entries in `allow`, its own or of a base, permits no tool.",
-        "list under `allow` what is permitted",
+        "list the permitted tools under `allow`",
     ),
 )  # fmt: skip
 

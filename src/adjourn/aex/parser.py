@@ -29,7 +29,7 @@ from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Tree, TreeNode, buil
 from adjourn.findings import Finding
 
 _HEADERS = ("task", "agent", "policy")
-_GOAL = 'write: goal "what is to be reached"'
+_GOAL = 'write: goal "the result to reach"'
 
 
 def parse(text: str, source: str = "") -> Document:

@@ -327,7 +327,7 @@ def test_a_finding_is_shown_with_its_line_underlined() -> None:
         "error AEX010 · t.aex:7:4 · tool `shell.exec` is not in `use`",
         "7 | do shell.exec()",
         "  |    ^^^^^^^^^^",
-        "help: add the tool to `use`, or take the step out",
+        "help: add the tool to `use`, or remove the step",
     ]
 
 

@@ -48,7 +48,7 @@ def test_a_command_names_the_place_the_title_and_the_remedy() -> None:
     found = finding("AEX041", "100% wrong: a, b", Span(4, 5, 3), source="a,b/c:d.aex", help="do\nthis")
     [command] = github([found])
     place, _, message = command.removeprefix("::").partition("::")
-    assert place == "error file=a%2Cb/c%3Ad.aex,line=4,col=5,endColumn=8,title=AEX041 Matches nothing%2C ever"
+    assert place == "error file=a%2Cb/c%3Ad.aex,line=4,col=5,endColumn=8,title=AEX041 Never matches anything"
     assert message == "100%25 wrong: a, b%0Ahelp: do\ufffdthis"
     assert github([finding("AEX135", "m", source="", help="h")])[0].startswith(
         "::warning line=1,title=AEX135 No"

@@ -167,3 +167,18 @@ def test_another_key_never_takes_a_trusted_name(left: CommandLine, tmp_path: Pat
     me.ok("keys", "show")
     assert [key["name"] for key in me.ok("keys", "--json").json["keys"]] == ["default", "ann"]
     assert me.run("keys", "distrust", "bob").code == 1
+
+
+def test_work_of_another_tool_is_imported(colleague: CommandLine, tmp_path: Path) -> None:
+    """A hand-over page becomes a task with a page, under the name given; a preview writes nothing; any client resumes it."""
+    page = tmp_path / "handoff.md"
+    page.write_text("# Handoff\n\n## Goal\nFix the login.\n\n## Next steps\n- Write the test\n")
+    preview = colleague.ok("import", str(page), "--dry-run")
+    assert preview.out.startswith("would import handoff from handoff: vouched for by you, not verified")
+    assert not (colleague.root / ".aex" / "adjourn.db").exists()
+    done = colleague.ok("import", "--from", "handoff", str(page), "--name", "login", "--json").json
+    assert (done["kind"], done["from"], done["page"]) == ("handoff", "handoff", "tmp/checkpoint-active.md")
+    assert not resumed(colleague, "login").get("isError")
+    assert "Write the test" in colleague.ok("resume", "login").out
+    assert colleague.run("import", str(page), "--from", "continuum").code == 1
+    assert colleague.run("import", str(page), "--thread", "x").code == 2

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.page_files import FoundPage
     from adjourn.checkpoints.parser import parse
     from adjourn.checkpoints.plans import plan_summary
-    from adjourn.checkpoints.report import NO_REPORT, AgentReport, report_of, statements_of
+    from adjourn.checkpoints.report import (
+        NO_REPORT,
+        AgentReport,
+        ReportedArtifact,
+        ReportedStep,
+        report_of,
+        statements_of,
+    )
     from adjourn.checkpoints.save import (
         close_session,
         save_checkpoint,
@@ -47,6 +54,8 @@ __all__ = [
     "FoundPage",
     "Freed",
     "GuardedSession",
+    "ReportedArtifact",
+    "ReportedStep",
     "TaskCheckpoint",
     "VerifiedFolder",
     "as_checkpoint",
@@ -97,7 +106,14 @@ if not TYPE_CHECKING:
             "page_files": ("FoundPage",),
             "parser": ("parse",),
             "plans": ("plan_summary",),
-            "report": ("AgentReport", "NO_REPORT", "report_of", "statements_of"),
+            "report": (
+                "AgentReport",
+                "NO_REPORT",
+                "ReportedArtifact",
+                "ReportedStep",
+                "report_of",
+                "statements_of",
+            ),
             "save": ("close_session", "save_checkpoint", "save_task_checkpoint", "task_checkpoint_name"),
             "shapes": ("AUDITED", "audit_entry", "imported_history", "shown_size"),
             "triggers": ("GuardedSession",),

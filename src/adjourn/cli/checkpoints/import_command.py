@@ -6,38 +6,73 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from adjourn import handover
 from adjourn.checkpoints import folder, folder_verification
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import Spinner, complain, safe, say, say_json
-from adjourn.errors import ConflictError, NotFoundError
+from adjourn.errors import ConflictError, NotFoundError, UsageError
 from adjourn.host import check_name, ids, keys
 from adjourn.tasks import Task
 
 if TYPE_CHECKING:
     from adjourn.checkpoints import TaskCheckpoint
-    from adjourn.handover import ForeignWork
+    from adjourn.handover import ForeignWork, Source
 
 
-@click.command("import", epilog=example("adjourn import ~/handover/fix-auth"))
+@click.command(
+    "import",
+    epilog=example(
+        "adjourn import ~/handover/fix-auth",
+        "adjourn import handoff.md --dry-run",
+        "adjourn import --from langgraph checkpoints.sqlite --thread 42 --name research",
+    ),
+)
 @click.argument("path", metavar="PATH")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(handover.SOURCES),
+    help="Format of PATH (default: the one that it looks like).",
+)
+@click.option("--name", default="", help="Name of the checkpoint (default: made from PATH or its content).")
+@click.option("--thread", default="", metavar="ID", help="Thread of a LangGraph file that has several.")
 @click.option("--dry-run", is_flag=True, help="Say what would be imported. Write nothing.")
 @at_store
 @for_machines
-def import_(context: CommandContext, path: str, *, dry_run: bool, as_json: bool) -> None:
-    """Import the checkpoint folder PATH, so that it can be resumed here. You vouch for it.
+def import_(
+    context: CommandContext,
+    path: str,
+    *,
+    source: Source | None,
+    name: str,
+    thread: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Import a checkpoint folder, or work that another tool wrote down, so that it can be resumed here. You vouch for it.
 
-    The whole folder is verified first. If it was signed by a key that is not trusted here, your import says that you trust this
+    PATH is the folder of a checkpoint (aex), a Continuation Record or another document of a resumable agent in JSON (continuum), the
+    SQLite file of LangGraph's checkpoints (langgraph), or a hand-over page in Markdown (handoff).
+
+    The whole folder of a signed checkpoint is verified first. If it was signed by a key that is not trusted here, your import says that you trust this
     history (not the key: `adjourn keys trust` does that). A checkpoint.json with only the published fields cannot be verified: its
-    history is imported on your word, marked as not verified, and a new task starts with it.
+    history is imported on your word, marked as not verified, and a new task starts with it. So is work in the other formats.
     """
     if not os.path.lexists(path):
-        raise NotFoundError(f"{path} does not exist", "name the folder of a checkpoint")
-    if handover.detect(path) == "aex" and folder.read_published(path).file.adjourn is not None:
+        raise NotFoundError(f"{path} does not exist", "name the folder of a checkpoint, or a file")
+    found = source or handover.detect(path)
+    if found == "aex" and not os.path.isdir(path):
+        path = os.path.dirname(path) or os.curdir
+    if found == "aex" and folder.read_published(path).file.adjourn is not None:
+        if name:
+            raise UsageError("a signed checkpoint keeps its name", "leave out --name")
         told = _signed(context, path, dry_run=dry_run)
     else:
-        told = _foreign(context, path, handover.read_work(path), dry_run=dry_run)
+        work = handover.read_work(path, found, thread)
+        work = msgspec.structs.replace(work, name=check_name(name)) if name else work
+        told = _foreign(context, path, work, dry_run=dry_run)
     if as_json:
         say_json(told)
     else:
@@ -72,8 +107,9 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
     """Import what another tool wrote, as a new task."""
     before = _owner(context, check_name(work.name))
     said = {"from": work.source, "kept": list(work.kept), "leftOut": list(work.left_out), "dryRun": dry_run}
+    kind = "published" if work.source == "aex" else work.source
     if dry_run:
-        return _to_json(work.name, None, before, signer="", kind="published", **said)
+        return _to_json(work.name, None, before, signer="", kind=kind, **said)
     store = context.make_store()
     target = folder.path_of(context.root, work.name)
     here = os.path.realpath(path) == target
@@ -86,9 +122,7 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
     made = handover.import_work(task, context.root, work, user())
     for note in made.notes:
         complain(note)
-    return _to_json(
-        work.name, made.checkpoint, before, signer="default", kind="published", page=made.page, **said
-    )
+    return _to_json(work.name, made.checkpoint, before, signer="default", kind=kind, page=made.page, **said)
 
 
 def _to_json(
@@ -102,7 +136,7 @@ def _to_json(
         "hash": made.hash if made else "",
         "key": made.data.key if made else "",
         "signer": signer,
-        "vouched": not signer or kind == "published",
+        "vouched": not signer or kind != "history",
         "kind": kind,
         "replaced": before if before and before != task else "",
         **more,

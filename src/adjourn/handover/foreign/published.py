@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from adjourn.checkpoints import MAX_DESCRIPTION, folder
+from adjourn.checkpoints import MAX_DESCRIPTION, NO_REPORT, AgentReport, folder
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.handover.foreign.work import (
     MAX_ENTRIES,
@@ -60,6 +60,8 @@ def read(directory: str) -> ForeignWork:
     """Read the folder of a checkpoint with the published fields only. Raises `InvalidError`, `NotFoundError`."""
     stored = folder.read_published(directory)
     file = stored.file
+    if file.adjourn is not None:
+        raise InvalidError(f"{directory} is signed by adjourn", "import the folder, which is verified first")
     check_name(file.name)
     if len(file.description) > MAX_DESCRIPTION:
         raise InvalidError(
@@ -93,6 +95,9 @@ def read(directory: str) -> ForeignWork:
         calls=spent,
         budget=file.budget,
         entries=tuple(entries[-MAX_ENTRIES:]),
+        report=AgentReport(resumption_point=prose(file.description))
+        if prose(file.description)
+        else NO_REPORT,
         kept=tuple(kept),
         left_out=tuple(left_out),
     )

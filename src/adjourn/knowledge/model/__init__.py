@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         without,
         write,
     )
+    from adjourn.knowledge.model.published import from_published
     from adjourn.knowledge.model.record import (
         COLLECTIONS,
         VERSION,
@@ -102,6 +103,7 @@ __all__ = [
     "bare",
     "by_id",
     "copy_of",
+    "from_published",
     "load",
     "parse",
     "parts_of",
@@ -155,6 +157,7 @@ if not TYPE_CHECKING:
                 "without",
                 "write",
             ),
+            "published": ("from_published",),
             "record": (
                 "COLLECTIONS",
                 "CRAuthor",

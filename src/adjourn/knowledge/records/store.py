@@ -19,7 +19,18 @@ from msgspec import UNSET
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.host import now
 from adjourn.knowledge.cognition import RecordChange, Transition, transitions
-from adjourn.knowledge.model import CRAuthor, CRDiff, CRMergeResult, Strategy, Tree, same, view, without
+from adjourn.knowledge.model import (
+    CRAuthor,
+    CRDiff,
+    CRMergeResult,
+    RecordContent,
+    Strategy,
+    Tree,
+    from_published,
+    same,
+    view,
+    without,
+)
 from adjourn.knowledge.records import decisions, diff, interventions, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_log
 from adjourn.knowledge.records.effects import Effects
@@ -148,9 +159,10 @@ class CRStore:
     def create(self, cr: Mapping[str, Any], *, author: CRAuthor | None = None, cr_id: str = "") -> Tree:
         """Create a record and return it. Members that `cr` leaves out are empty; `task` needs an id and a goal.
 
-        With `parentCRHash`, creates a fork: a copy of that version in which the members of `cr` replace its own. `author`
+        Null is absent, and times may have fractions, as in the published shape. With `parentCRHash`, creates a fork: a copy of that version in which the members of `cr` replace its own. `author`
         defaults to `cr["createdBy"]`. Raises `ConflictError` if the id is taken.
         """
+        cr = from_published(cr, RecordContent)
         by = author or (view(cr["createdBy"], CRAuthor) if "createdBy" in cr else SYSTEM)
         new_id, at = cr_id or self._new_id(), self._writer.clock()
         parent, tree = None, None

@@ -1,0 +1,364 @@
+"""A thread of LangGraph, from the SQLite file of langgraph-checkpoint-sqlite.
+
+    checkpoints(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+    writes(thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, value)
+
+The newest checkpoint of a thread's root graph is read, from a copy of the file. Its objects are data: no class is imported, nothing
+is unpickled or called.
+
+Owns: reading that file, within bounds. Must never: write to it, or run SQL of its schema for longer than `MAX_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from adjourn.checkpoints import AgentReport, ReportedStep
+from adjourn.errors import InvalidError, NotFoundError
+from adjourn.handover.foreign import msgpack
+from adjourn.handover.foreign.work import (
+    MAX_LINE,
+    MAX_STATEMENTS,
+    ForeignWork,
+    counted,
+    name_from,
+    prose,
+    statements,
+    word,
+)
+from adjourn.host import open_regular
+from adjourn.knowledge.records import agent_notes
+from adjourn.log import canonical, kinds
+from adjourn.text import check_values, count_keys, preview, redact_json
+
+MAGIC = b"SQLite format 3\0"
+MAX_DATABASE_BYTES = 256 * 1024 * 1024
+MAX_VALUE_BYTES = 16 * 1024 * 1024
+MAX_WRITES = 1000
+MAX_SECONDS = 10.0
+MAX_SHOWN = 10
+_CHUNK = 1024 * 1024
+_GOALS = ("goal", "task", "objective", "mission", "input", "query", "question")
+_ONE_ARGUMENT, _ARGUMENTS, _MEMBERS, _METHOD, _MODEL_1, _MODEL_2, _ARRAY, _SNAPSHOT = range(8)
+"""The extension types of LangGraph's serializer."""
+_PLAIN = frozenset(
+    (
+        "builtins",
+        "collections",
+        "datetime",
+        "decimal",
+        "fractions",
+        "ipaddress",
+        "pathlib",
+        "uuid",
+        "zoneinfo",
+    )
+)
+_BRANCH = "branch:to:"
+_DO_NOT = "name a file that SqliteSaver of langgraph-checkpoint-sqlite wrote"
+
+
+def read(path: str, thread: str = "") -> ForeignWork:
+    """Read the newest checkpoint of a thread: the named one, or the only one of the file. Raises `InvalidError`, `NotFoundError`."""
+    with _opened(path) as database:
+        found = _thread(database, thread, path)
+        rows = database.execute(
+            "SELECT checkpoint_id, type, checkpoint, metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
+            "ORDER BY checkpoint_id DESC LIMIT 1",
+            (found,),
+        ).fetchall()
+        if not rows:
+            raise NotFoundError(
+                f"{path}: thread {found[:100]!r} has no checkpoint of its root graph", _DO_NOT
+            )
+        newest, kind, data, metadata = rows[0]
+        writes = database.execute(
+            "SELECT channel, type, value FROM writes WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? "
+            "ORDER BY task_id, idx LIMIT ?",
+            (found, newest, MAX_WRITES),
+        ).fetchall()
+    checkpoint = _decoded(kind, data)
+    if not isinstance(checkpoint, dict):
+        raise InvalidError(f"{path}: the checkpoint of thread {found[:100]!r} is not a map", _DO_NOT)
+    values = checkpoint.get("channel_values")
+    about = _metadata(metadata)
+    waiting = [(str(channel), _decoded(kind, value)) for channel, kind, value in writes]
+    return _work(found, checkpoint, values if isinstance(values, dict) else {}, about, waiting)
+
+
+# --- the file
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[sqlite3.Connection]:
+    """A connection to a copy of the file and its write-ahead log, in which only these two tables can be read."""
+    with tempfile.TemporaryDirectory(prefix="adjourn-import-") as folder:
+        copy = os.path.join(folder, "copy.sqlite")
+        _copy(path, copy)
+        with suppress(NotFoundError):
+            _copy(f"{path}-wal", f"{copy}-wal")
+        deadline = time.monotonic() + MAX_SECONDS
+        with closing(sqlite3.connect(copy)) as database:
+            try:
+                database.execute("PRAGMA trusted_schema = OFF")
+                database.execute("PRAGMA query_only = ON")
+                database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+                database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+                _check_schema(database, path)
+                yield database
+            except sqlite3.Error as error:
+                raise InvalidError(f"{path} cannot be read: {error}", _DO_NOT) from error
+
+
+def _copy(path: str, target: str) -> None:
+    with os.fdopen(open_regular(path, MAX_DATABASE_BYTES), "rb") as source, open(target, "xb") as copy:
+        left = MAX_DATABASE_BYTES
+        while left > 0 and (chunk := source.read(min(_CHUNK, left))):
+            copy.write(chunk)
+            left -= len(chunk)
+
+
+def _check_schema(database: sqlite3.Connection, path: str) -> None:
+    """Both must be tables with their columns, not views, which could run anything."""
+    for table, columns in (
+        ("checkpoints", ("thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint", "metadata")),
+        (
+            "writes",
+            ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"),
+        ),
+    ):
+        row = database.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        there = [one[1] for one in database.execute(f"PRAGMA table_info({table})")]
+        if row is None or row[0] != "table" or not str(row[1]).upper().startswith("CREATE TABLE"):
+            raise InvalidError(f"{path} has no table {table}", _DO_NOT)
+        if missing := [name for name in columns if name not in there]:
+            raise InvalidError(f"{path}: the table {table} has no column {missing[0]}", _DO_NOT)
+
+
+def _thread(database: sqlite3.Connection, thread: str, path: str) -> str:
+    rows = database.execute(
+        "SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id LIMIT ?", (MAX_SHOWN + 1,)
+    ).fetchall()
+    names = [row[0] for row in rows if isinstance(row[0], str)]
+    if thread:
+        return thread
+    if len(names) != 1:
+        shown = ", ".join(word(name) for name in names[:MAX_SHOWN]) + (
+            ", …" if len(names) > MAX_SHOWN else ""
+        )
+        raise InvalidError(
+            f"{path} has {'several threads: ' + shown if names else 'no thread'}",
+            "name the thread: --thread ID" if names else _DO_NOT,
+        )
+    return names[0]
+
+
+# --- values
+
+
+def _decoded(kind: object, data: object) -> Any:
+    """A stored value without its classes. One that is pickled, or of an unknown kind, is not decoded."""
+    if kind == "null" or data is None:
+        return None
+    if kind == "msgpack" and isinstance(data, bytes):
+        return _plain(msgpack.decode(data))
+    if kind == "json" and isinstance(data, bytes | str):
+        return _json(data)
+    if kind in ("bytes", "bytearray") and isinstance(data, bytes):
+        return _plain(data)
+    return {
+        "type": f"{str(kind)[:60]}, not decoded",
+        "bytes": len(data) if isinstance(data, bytes | str) else 0,
+    }
+
+
+def _json(data: bytes | str) -> Any:
+    check_values(data, "a value")
+    try:
+        value = msgspec.json.decode(data)
+        count_keys(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(f"a value is not JSON: {error}", _DO_NOT) from error
+    return value
+
+
+def _metadata(data: object) -> dict[str, Any]:
+    value = _json(data) if isinstance(data, bytes | str) and data else {}
+    return value if isinstance(value, dict) else {}
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A decoded value as JSON. `depth` counts extensions in extensions."""
+    if isinstance(value, msgpack.Extension):
+        return _extension(value, depth)
+    if isinstance(value, bytes):
+        return {"type": "bytes", "bytes": len(value)}
+    if isinstance(value, list):
+        return [_plain(one, depth) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain(one, depth) for name, one in value.items()}
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return str(value)
+    return str(value) if isinstance(value, int) and abs(value) > 2**53 - 1 else value
+
+
+def _extension(value: msgpack.Extension, depth: int) -> Any:
+    """An object as its type's name and its members: `{"type": "module.Name", …}`; of a plain type of Python, its one value."""
+    unknown = {"type": f"extension {value.code}", "bytes": len(value.data)}
+    if depth > MAX_SHOWN or value.code > _SNAPSHOT or value.code == _ARRAY:
+        return unknown | ({"type": "numpy array"} if value.code == _ARRAY else {})
+    inner = msgpack.decode(value.data)
+    if value.code == _SNAPSHOT:
+        return _plain(inner, depth + 1)
+    if not isinstance(inner, list) or len(inner) < 3 or not all(isinstance(one, str) for one in inner[:2]):
+        return unknown
+    module, name, arguments = inner[0], inner[1], _plain(inner[2], depth + 1)
+    if module.partition(".")[0] in _PLAIN and value.code in (_ONE_ARGUMENT, _METHOD):
+        return arguments
+    shown = {"type": f"{module}.{name}"[:200]}
+    return shown | (
+        arguments if isinstance(arguments, dict) and "type" not in arguments else {"value": arguments}
+    )
+
+
+# --- what it says
+
+
+def _work(
+    thread: str,
+    checkpoint: dict[str, Any],
+    values: dict[str, Any],
+    about: dict[str, Any],
+    writes: Sequence[tuple[str, Any]],
+) -> ForeignWork:
+    channels = {name: one for name, one in values.items() if not name.startswith(("branch:", "__"))}
+    messages = [_message(one) for value in channels.values() for one in _messages(value)]
+    said = {name: one for name, one in channels.items() if not _messages(one)}
+    goal = _goal(said, messages)
+    seen, due = _nodes(checkpoint)
+    asked = [_question(one) for channel, one in writes if channel == "__interrupt__"]
+    failed = [prose(preview(one, MAX_LINE)) for channel, one in writes if channel == "__error__"]
+    pending = sum(not channel.startswith(("__", "branch:")) for channel, _ in writes)
+    last = next((text for kind, text in reversed(messages) if kind == "ai" and text), "")
+    step = about.get("step")
+    state = [f"LangGraph thread {word(thread)} at step {step if isinstance(step, int) else 'unknown'}"]
+    state += [f"The last answer of the model: {last}"] if last else []
+    state += [f"A node failed: {one}" for one in failed]
+    steps = [ReportedStep(text=f"Node {word(node)}", status="done") for node in seen if node not in due]
+    steps += [ReportedStep(text=f"Node {word(node)}") for node in due]
+    point = (
+        f"Go on with {'node' if len(due) == 1 else 'the nodes'} {', '.join(map(word, due))}" if due else ""
+    )
+    facts = statements(f"{name} = {preview(redact_json(one), 1500)}" for name, one in said.items())
+    calls = _tool_calls(channels)
+    document = {
+        "thread": thread,
+        "checkpoint": checkpoint,
+        "metadata": about,
+        "writes": [list(one) for one in writes],
+    }
+    return ForeignWork(
+        source="langgraph",
+        name=name_from(thread, "langgraph"),
+        documents=(canonical(redact_json(document)),),
+        goal=goal,
+        description=prose(f"LangGraph thread {thread}. {point or 'No node is due.'}"),
+        at=word(checkpoint.get("ts")),
+        entries=tuple(calls[-MAX_STATEMENTS:]),
+        report=AgentReport(
+            mission=goal or f"Continue the LangGraph thread {word(thread)}",
+            progress=tuple(steps[:MAX_STATEMENTS]) or (ReportedStep(text="Look over what was done"),),
+            current_state=tuple(state),
+            open_questions=tuple(one for one in asked if one),
+            resumption_point=point or "Look over the values of the thread, and decide on the next step",
+        ),
+        note=agent_notes.AgentNote(facts=facts),
+        kept=(
+            f"{counted(len(said), 'value')} of the state",
+            f"{counted(len(messages), 'message')}: the last answer; all in the document",
+            counted(len(calls), "tool call"),
+            f"{counted(len(due), 'node')} due, {counted(len(asked), 'interrupt')}",
+        ),
+        left_out=(
+            "older checkpoints of the thread, and those of subgraphs",
+            *([f"{counted(pending, 'pending write')}: only in the document"] if pending else []),
+            "objects: their classes are not imported, only their members are kept",
+        ),
+    )
+
+
+def _messages(value: Any) -> list[dict[str, Any]]:
+    """The messages in a channel's value; empty if it holds anything else."""
+    items = value if isinstance(value, list) else []
+    found = [one for one in items if isinstance(one, dict) and ".messages." in str(one.get("type", ""))]
+    return found if items and len(found) == len(items) else []
+
+
+def _message(value: dict[str, Any]) -> tuple[str, str]:
+    """Who says it (`human`, `ai`, `tool`, …), and the text."""
+    members = value["value"] if isinstance(value.get("value"), dict) else value
+    kind = str(value["type"]).rpartition(".")[2].removesuffix("Chunk").removesuffix("Message").lower()
+    content = members.get("content", "")
+    if isinstance(content, list):
+        content = "\n".join(
+            str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in content
+        )
+    return kind, prose(content)
+
+
+def _tool_calls(channels: dict[str, Any]) -> list[kinds.EntryImported]:
+    """The tool calls of the model's messages. They were made outside of adjourn, and count for no budget."""
+    found = []
+    for value in channels.values():
+        for message in _messages(value):
+            members = message["value"] if isinstance(message.get("value"), dict) else message
+            asked = members.get("tool_calls")
+            for one in asked if isinstance(asked, list) else []:
+                if isinstance(one, dict) and word(one.get("name")):
+                    shown = preview(redact_json(one.get("args")), MAX_LINE)
+                    found.append(
+                        kinds.EntryImported(
+                            entry="langgraph.tool_call", reason=shown, tool=word(one.get("name"))
+                        )
+                    )
+    return found
+
+
+def _goal(said: dict[str, Any], messages: Sequence[tuple[str, str]]) -> str:
+    """The value of a channel with a telling name, else the first words of a person."""
+    named = next((text for name in _GOALS if (text := prose(said.get(name)))), "")
+    return named or next((text for kind, text in messages if kind == "human" and text), "")
+
+
+def _nodes(checkpoint: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The nodes that ran, and those that are due: their channel is newer than what they have seen."""
+    versions, seen = checkpoint.get("channel_versions"), checkpoint.get("versions_seen")
+    versions = versions if isinstance(versions, dict) else {}
+    seen = seen if isinstance(seen, dict) else {}
+    ran = [node for node in seen if not node.startswith("__")]
+    values = checkpoint.get("channel_values")
+    marked = values if isinstance(values, dict) else {}
+    due = []
+    for channel, version in versions.items():
+        node = channel.removeprefix(_BRANCH)
+        if node != channel and channel in marked:
+            known = seen.get(node)
+            if not isinstance(known, dict) or known.get(channel) != version:
+                due.append(node)
+    return ran, due
+
+
+def _question(value: Any) -> str:
+    items = value if isinstance(value, list) else [value]
+    asked = [one.get("value", one) if isinstance(one, dict) else one for one in items]
+    return prose(
+        "; ".join(one if isinstance(one, str) else preview(redact_json(one), MAX_LINE * 2) for one in asked)
+    )

@@ -52,7 +52,7 @@ _S = TypeVar("_S", bound=Session)
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a context is set up with. `task` is an explicit task id, empty for the client's own; `server` stands for the server
-    behind it.
+    behind it; `brief_bytes` is the most that a resume answers.
     """
 
     root: str
@@ -62,6 +62,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     take_over: bool = False
     auto_confirm: bool = False
     server: str = ""
+    brief_bytes: int = 8192
 
 
 class ClientContext:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     )
     from adjourn.handover.importing import import_folder, locate, vouched_for
     from adjourn.handover.listing import list_tasks, read_contract_file
-    from adjourn.handover.pending import PendingWork, find_pending_work, notice, older_work
+    from adjourn.handover.pending import PendingWork, find_pending_work, older_work
     from adjourn.handover.record_sections import describe_record, read_section_request
     from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
     from adjourn.handover.resumption import Preview, Resumed, resume
-    from adjourn.handover.session_brief import NewSession, brief_new_session
+    from adjourn.handover.session_brief import NewSession, brief_new_session, instructions
     from adjourn.handover.value import Handover, Item, Section
 
 __all__ = [
@@ -47,9 +47,9 @@ __all__ = [
     "find_pending_work",
     "import_folder",
     "import_work",
+    "instructions",
     "list_tasks",
     "locate",
-    "notice",
     "older_work",
     "read_contract_file",
     "read_section_request",
@@ -75,11 +75,11 @@ if not TYPE_CHECKING:
             ),
             "importing": ("import_folder", "locate", "vouched_for"),
             "listing": ("list_tasks", "read_contract_file"),
-            "pending": ("PendingWork", "find_pending_work", "notice", "older_work"),
+            "pending": ("PendingWork", "find_pending_work", "older_work"),
             "record_sections": ("describe_record", "read_section_request"),
             "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),
             "resumption": ("Preview", "Resumed", "resume"),
-            "session_brief": ("NewSession", "brief_new_session"),
+            "session_brief": ("NewSession", "brief_new_session", "instructions"),
             "value": ("Handover", "Item", "Section"),
         },
     )

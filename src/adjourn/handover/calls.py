@@ -14,7 +14,7 @@ import msgspec
 from adjourn.log import Event, decode, kinds
 from adjourn.policy import meta_tool
 from adjourn.store import Head, Store
-from adjourn.tasks import following
+from adjourn.tasks import Ledger, NotableCall, following
 from adjourn.text import one_line, without_secrets
 
 TAIL = 1000
@@ -66,10 +66,14 @@ class RecentCalls(msgspec.Struct):
     calls: int = 0
 
 
-def recent_calls(store: Store, task: str, head: Head, tail: int = TAIL) -> RecentCalls:
-    """Read what became of the calls in the last `tail` events before and with `head`. Raises `IntegrityError`."""
-    entries = list(following(store, task, max(0, head.seq + 1 - tail), head))
-    return fold(decode(entry.data) for entry in entries)
+def recent_calls(store: Store, ledger: Ledger) -> RecentCalls:
+    """What became of a task's calls: of those in its last `TAIL` events, and of notable ones before. Raises `IntegrityError`."""
+    start = max(0, ledger.seq + 1 - TAIL)
+    entries = list(following(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
+    found = fold(decode(entry.data) for entry in entries)
+    made, refused = older_calls(ledger, start)
+    older = {f"{call.seq}": call for call in made}
+    return RecentCalls(older | found.made, refused + found.refused, found.calls + len(older))
 
 
 def fold(events: Iterable[Event]) -> RecentCalls:
@@ -138,8 +142,7 @@ class _Fold:
 
     def settled_by_hand(self, event: Event, data: kinds.EffectSettled) -> None:
         if (call := self.made.get(data.call)) is not None:
-            happened = "done" if data.outcome == "done" else "not done"
-            call.outcome = f"settled by {said(event.by.id, 60)} as {happened}"
+            call.outcome = _settled_by(event.by.id, happened=data.outcome == "done")
             call.message = data.note
 
     def replayed(self, event: Event, data: kinds.ToolReplayed) -> None:
@@ -161,24 +164,19 @@ class _Fold:
             self._refuse(event, kinds.ToolDenied(reason="", tool=data.tool), why, "")
 
     def denied(self, event: Event, data: kinds.ToolDenied) -> None:
-        why, remedy = _DENIALS.get(data.reason, (data.reason, ""))
-        rule = f": {data.rule}" if data.rule else ""
-        self._refuse(event, data, f"{why}{rule}", remedy)
+        self._refuse(event, data, *_of_denial(data.reason, data.rule))
 
     def exhausted(self, event: Event, data: kinds.BudgetExhausted) -> None:
-        why = f"refused: the budget of {data.budget or 'calls'} is spent"
-        self._refuse(event, data, why, "a person can raise it in the policy")
+        self._refuse(event, data, *_of_budget(data.budget))
 
     def required(self, event: Event, data: kinds.ConfirmRequired) -> None:
         del event
         self.asked[data.approval] = data
 
     def not_confirmed(self, event: Event, data: kinds.ConfirmDenied) -> None:
-        asked = self.asked.pop(data.approval, None)
-        remedy = f"a person can still run `adjourn approve {data.approval}`; then repeat the very same call"
-        self._refuse(
-            event, asked or kinds.ToolDenied(reason="", tool=data.tool), _said_no(event, data.via), remedy
-        )
+        asked = self.asked.pop(data.approval, None) or kinds.ToolDenied(reason="", tool=data.tool)
+        by = event.by.id if event.by.type == "human" else ""
+        self._refuse(event, asked, *_of_answer(data.via, data.approval, by))
 
     def _refuse(self, event: Event, asked: _Stopped, why: str, remedy: str) -> None:
         if not meta_tool(asked.tool):
@@ -188,17 +186,79 @@ class _Fold:
             )
 
 
-def _said_no(event: Event, via: str) -> str:
-    """Who refused a call that a person was asked about."""
+def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Refusal]]:
+    """The notable calls of a ledger whose events are before position `before`: those let through, and those refused."""
+    made: list[CallReport] = []
+    refused: list[Refusal] = []
+    for one in ledger.notable.values():
+        if one.seq >= before or meta_tool(one.tool):
+            continue
+        argument = telling_argument(one.arguments) if one.arguments else ""
+        outcome = _outcome_of(one)
+        if outcome is not None:
+            made.append(
+                CallReport(
+                    one.seq,
+                    "",
+                    one.tool,
+                    "",
+                    argument,
+                    effectful=True,
+                    outcome=outcome[0],
+                    message=outcome[1],
+                )
+            )
+        else:
+            why, remedy = _refusal_of(one)
+            refused.append(Refusal(one.seq, one.tool, "", argument, said(why, MAX_WHY), remedy))
+    return made, refused
+
+
+def _outcome_of(one: NotableCall) -> tuple[str, str] | None:
+    """The outcome and message of a notable call that was let through; None for one that was refused."""
+    if one.event == kinds.ToolSettled.KIND:
+        return "error", one.why
+    if one.event == kinds.EffectSettled.KIND:
+        return _settled_by(one.by, happened=one.why == "done"), ""
+    return None
+
+
+def _refusal_of(one: NotableCall) -> tuple[str, str]:
+    first, _, rest = one.why.partition(" ")
+    if one.event == kinds.ToolDenied.KIND:
+        return _of_denial(first, rest)
+    if one.event == kinds.BudgetExhausted.KIND:
+        return _of_budget(one.why)
+    return _of_answer(first, rest, one.by)
+
+
+def _settled_by(by: str, *, happened: bool) -> str:
+    return f"settled by {said(by, 60) or 'a library'} as {'done' if happened else 'not done'}"
+
+
+def _of_denial(reason: str, rule: str) -> tuple[str, str]:
+    why, remedy = _DENIALS.get(reason, (f"refused: {reason}", ""))
+    return f"{why}: {rule}" if rule else why, remedy
+
+
+def _of_budget(budget: str) -> tuple[str, str]:
+    return f"refused: the budget of {budget or 'calls'} is spent", "a person can raise it in the policy"
+
+
+def _of_answer(via: str, approval: str, by: str) -> tuple[str, str]:
+    """Who refused a call that a person was asked about, and what can be done. `by` is the person, "" for nobody."""
+    remedy = f"a person can still run `adjourn approve {approval}`; then repeat the very same call"
     if via == "timeout":
-        return "timed out: nobody answered the question"
+        return "timed out: nobody answered the question", remedy
     if via == "cancelled":
-        return "not made: the client gave it up before anybody answered the question"
-    if event.by.type != "human" or via in ("elicitation:decline", "elicitation:cancel", "elicitation:none"):
-        return "not made: the client closed the question; no person is known to have refused"
-    return f"refused by {said(event.by.id, 60)}"
+        return "not made: the client gave it up before anybody answered the question", remedy
+    if not by or via in CLOSED:
+        return "not made: the client closed the question; no person is known to have refused", remedy
+    return f"refused by {said(by, 60)}", remedy
 
 
+CLOSED = ("elicitation:decline", "elicitation:cancel", "elicitation:none")
+"""Answers of a client's dialog that no person need have given, also where an event of before says that one did."""
 _OUTCOMES = {
     "ok": _OK,
     "tool-error": "error",

@@ -24,7 +24,6 @@ from adjourn.handover.value import Handover
 from adjourn.knowledge.brief import Recorded, recorded
 from adjourn.knowledge.records import CRStore, expire_due, record_of
 from adjourn.log import timestamp
-from adjourn.store import Head
 from adjourn.tasks import Ledger, Task, describe_holder, is_alive
 
 MAX_DESCRIPTION, MAX_GOAL, MAX_NOTE = 2500, 500, 300
@@ -53,7 +52,7 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
     known = _known(task, checkpoint, now)
     sources = Sources(
         ledger=ledger,
-        recent=recent_calls(task.store, task.id, Head(ledger.seq, ledger.hash)),
+        recent=recent_calls(task.store, ledger),
         page=page,
         recorded=known,
         stamp=timestamp(now),
@@ -87,7 +86,7 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
 def _state(task: Task, known: Recorded, stamp: str, group: str) -> str:
     """Who must act next."""
     ledger = task.ledger
-    if known.is_finished:
+    if known.is_finished or ledger.finished:
         return FINISHED
     for session in ledger.sessions.values():
         if session.group != group and is_alive(task.store, task.id, session, task.clock()):

@@ -28,7 +28,7 @@ from adjourn.handover.rendering import ROOM, history_answer, to_json
 from adjourn.handover.value import Handover
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
-from adjourn.policy import for_task, read_contract
+from adjourn.policy import Contract, for_task, read_contract
 from adjourn.store import MemoryStore, Store
 from adjourn.tasks import Session, Task, is_alive
 
@@ -133,11 +133,13 @@ def _store_to_read(reader: Preview, name: str) -> Store:
     return scratch
 
 
-def reader_of(root: str, task: Task, group: str = "") -> Reader:
-    """Who reads a task here, under the workspace's policy and the task's contract; without a policy, under the last session's budget."""
+def reader_of(root: str, task: Task, group: str = "", contract: Contract | None = None) -> Reader:
+    """Who reads a task here: under the workspace's policy, or the `contract` that the reader has, and the task's contract; without
+    a policy, under the last session's budget.
+    """
     ledger = task.ledger
     try:
-        policy = for_task(read_contract(root), task.store, ledger.contract).policy
+        policy = for_task(contract or read_contract(root), task.store, ledger.contract).policy
     except AdjournError:
         return Reader(root, None, ledger.budget, group)
     return Reader(root, policy, policy.budget, group)

@@ -106,8 +106,9 @@ def _lines(texts: Iterable[str], limit: int = MAX_LINE) -> list[Item]:
 def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
     """The agent's or the record's resumption point; else what is in hand; else the last call. There always is one."""
     page, known = sources.page, sources.recorded
-    if known.is_finished:
-        return [Item("nothing: the task is completed")]
+    if known.is_finished or sources.ledger.finished:
+        note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
+        return _lines([f"nothing: the task is finished{note}"])
     stated = [*known.steps, *([page.resumption_point] if isinstance(page.resumption_point, str) else ())]
     if found := _lines(stated, MAX_STEP):
         return found

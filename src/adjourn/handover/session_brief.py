@@ -18,22 +18,23 @@ from adjourn.clients import ClientContext
 from adjourn.errors import ConflictError
 from adjourn.handover.composing import hand_over
 from adjourn.handover.importing import is_trusted
-from adjourn.handover.pending import PendingWork, find_pending_work, older_work
+from adjourn.handover.pending import PendingWork, find_pending_work, notice, older_work
 from adjourn.handover.rendering import ROOM, to_text
 from adjourn.handover.resumption import reader_of
 from adjourn.log import decode, kinds, timestamp
 
+NOTICE_BYTES = 2 * 1024
+"""Clients cut the instructions of a server."""
 MAX_LATER = 500
 """Events after a checkpoint that are searched for its resume."""
 
 
 class NewSession(NamedTuple):
-    """The session that reads the brief: its task so far, its budget in calls (None: unlimited), the servers through which it can call
-    `aex.resume`, and how many bytes it reads.
+    """The session that reads the brief: its task so far, the servers through which it can call `aex.resume`, and how many bytes it
+    reads.
     """
 
     task: str = ""
-    budget: int | None = None
     servers: Sequence[str] = ()
     room: int = ROOM
 
@@ -46,6 +47,22 @@ def brief_new_session(context: ClientContext, session: NewSession) -> str:
     text = _text(found, session, context)
     _mark_shown(found)
     return text
+
+
+def instructions(context: ClientContext, found: PendingWork, tool: str) -> str:
+    """What an agent is told whose server speaks first: the notice, and what fits of the hand-over, at most `NOTICE_BYTES`.
+
+    `tool` is how the client spells `aex.resume`. Of an untrusted signer, it is the notice alone.
+    """
+    task, made = found
+    begin = notice(found, tool)
+    if not is_trusted(task.store, made):
+        return begin
+    document(task.store, made)
+    handover = hand_over(
+        task, made, reader_of(context.options.root, task, context.group, context.options.contract)
+    )
+    return to_text(handover, NOTICE_BYTES, [begin], f"The rest: {tool}.")
 
 
 # --- the text
@@ -66,8 +83,7 @@ def _text(found: PendingWork, session: NewSession, context: ClientContext) -> st
     if _was_shown(found):
         begin.append("An earlier session was told this, and did not resume it.")
     document(task.store, made)
-    reader = reader_of(root, task, context.group)._replace(budget=session.budget)
-    handover = hand_over(task, made, reader)
+    handover = hand_over(task, made, reader_of(root, task, context.group, context.options.contract))
     end = f"The rest: {_the_rest(name, session, handover.page)}."
     return to_text(handover, session.room, begin, end)
 

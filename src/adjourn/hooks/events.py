@@ -42,7 +42,7 @@ def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
         session.task.check_history()
     except IntegrityError as error:
         return str(error)
-    new = handover.NewSession(session.task.id, session.policy.budget, servers)
+    new = handover.NewSession(session.task.id, servers, int(options["--brief-bytes"]))
     return handover.brief_new_session(client.context, new)
 
 

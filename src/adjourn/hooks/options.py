@@ -23,6 +23,7 @@ class Option(NamedTuple):
     environment: str = ""
 
 
+BRIEF_BYTES, MIN_BYTES, MAX_BYTES = "8192", 1024, 65536
 OPTIONS = (
     Option(
         "--client",
@@ -45,6 +46,12 @@ OPTIONS = (
         "--proxied",
         "leave the tools of these MCP servers, separated by commas, to the proxy that lists them (default: adjourn)",
         "NAMES",
+    ),
+    Option(
+        "--brief-bytes",
+        f"tell a new session at most this much about unfinished work (default: {BRIEF_BYTES})",
+        "BYTES",
+        default=BRIEF_BYTES,
     ),
     Option("--settle", "keep calls open until a PostToolUse hook reports their outcome"),
     Option("--no-prompt", "leave what the person asks for out of the history"),
@@ -82,6 +89,10 @@ def parse(arguments: list[str]) -> dict[str, str]:
             value = rest.pop(0) if option.metavar else "yes"
         if option.choices and value not in option.choices:
             raise UsageError(f"{flag} is {' or '.join(option.choices)}, not {value!r}")
+        if flag == "--brief-bytes" and not (
+            value.isascii() and value.isdecimal() and len(value) < 6 and MIN_BYTES <= int(value) <= MAX_BYTES
+        ):
+            raise UsageError(f"{flag} is a number from {MIN_BYTES} to {MAX_BYTES}, not {value[:40]!r}")
         values[flag] = check_argument(value) if flag == "--store" else value
     return values
 

@@ -71,6 +71,7 @@ class Proxy:
             task=options["--task"],
             take_over=bool(options["--take-over"]),
             auto_confirm=bool(options["--auto-confirm"]),
+            brief_bytes=int(options["--brief-bytes"]),
             server=digest(os.fsencode("\0".join(options.upstream)))[:16],
         )
         self.upstream = upstream

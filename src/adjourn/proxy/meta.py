@@ -68,10 +68,10 @@ class MetaTools:
             found = handover.find_pending_work(self._context)  # the upstream boots meanwhile
             if found is None:
                 return handover.older_work(self._context)
+            return handover.instructions(self._context, found, self._spelled("aex.resume"))
         except AdjournError as error:  # reported again by the first call
             self._report.event("store.error", str(error))
             return ""
-        return handover.notice(found, self._spelled("aex.resume"))
 
     def _spelled(self, name: str) -> str:
         undotted = self._context.client.lower().startswith(UNDOTTED_CLIENTS)

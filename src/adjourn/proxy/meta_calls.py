@@ -77,7 +77,7 @@ def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
 
 def _resume(context: ClientContext, arguments: Arguments) -> Any:
     name, more = _text(arguments, "name"), _text(arguments, "more", "")
-    return resume(context, name).to_json(more)
+    return resume(context, name).to_json(more, context.options.brief_bytes)
 
 
 def _list_tasks(context: ClientContext, arguments: Arguments) -> Any:

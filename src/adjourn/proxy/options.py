@@ -32,6 +32,7 @@ class ProxyOption:
         self.environment = environment
 
 
+BRIEF_BYTES, MIN_BYTES, MAX_BYTES = "8192", 1024, 65536
 OPTIONS = (
     ProxyOption("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"),
     ProxyOption("--contract", "task contract that narrows the policy", metavar="FILE"),
@@ -54,6 +55,12 @@ OPTIONS = (
         "how long a call waits for a person (default: 50)",
         metavar="SECONDS",
         default="50",
+    ),
+    ProxyOption(
+        "--brief-bytes",
+        f"the most that aex.resume answers (default: {BRIEF_BYTES})",
+        metavar="BYTES",
+        default=BRIEF_BYTES,
     ),
     ProxyOption(
         "--errors",
@@ -121,4 +128,7 @@ def parse(arguments: list[str]) -> ProxyOptions:
         )
     if not values["--confirm-timeout"].isdecimal():
         raise UsageError(f"--confirm-timeout is a number of seconds, not {values['--confirm-timeout']!r}")
+    size = values["--brief-bytes"]
+    if not (size.isascii() and size.isdecimal() and len(size) < 6 and MIN_BYTES <= int(size) <= MAX_BYTES):
+        raise UsageError(f"--brief-bytes is a number from {MIN_BYTES} to {MAX_BYTES}, not {size[:40]!r}")
     return ProxyOptions(values, upstream)

@@ -35,7 +35,16 @@ if TYPE_CHECKING:
         expire_dead_sessions,
         is_alive,
     )
-    from adjourn.tasks.ledger import AT_SHARE, Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
+    from adjourn.tasks.ledger import (
+        AT_SHARE,
+        Approval,
+        Ledger,
+        NotableCall,
+        OpenCall,
+        OpenSession,
+        rate_of,
+        rate_used,
+    )
     from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, is_vendors, judge, method_refusal, rule_name
     from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_for_turn
     from adjourn.tasks.session import (
@@ -83,6 +92,7 @@ __all__ = [
     "KeptHeads",
     "Ledger",
     "NewEvent",
+    "NotableCall",
     "OnceClaim",
     "OpenCall",
     "OpenSession",
@@ -155,7 +165,16 @@ if not TYPE_CHECKING:
                 "expire_dead_sessions",
                 "is_alive",
             ),
-            "ledger": ("AT_SHARE", "Approval", "Ledger", "OpenCall", "OpenSession", "rate_of", "rate_used"),
+            "ledger": (
+                "AT_SHARE",
+                "Approval",
+                "Ledger",
+                "NotableCall",
+                "OpenCall",
+                "OpenSession",
+                "rate_of",
+                "rate_used",
+            ),
             "methods": ("OF_CLIENT", "OF_SERVER", "is_vendors", "judge", "method_refusal", "rule_name"),
             "retry": ("PermanentConflictError", "append_with_retry", "wait_for_turn"),
             "session": (

@@ -7,7 +7,7 @@ Must never: write anything, read a clock, or lower `calls_used`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,6 +19,9 @@ MAX_PAUSED_CALLS = 100
 MAX_FENCED = 100
 MAX_RATES = 1000
 MAX_MARKS = 100
+MAX_NOTABLE = 60
+MAX_NOTED = 200
+"""Characters that are kept of the arguments of a notable call."""
 MAX_SILENT = 100
 """Open questions beyond which those that nobody answered are forgotten, even where silence means yes."""
 SLICES = 60
@@ -26,6 +29,19 @@ PAUSE = 5 * 60_000
 """Milliseconds between two events beyond which a task is taken to rest."""
 AT_SHARE = "at "
 """How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
+
+
+class Named(Protocol):
+    """What names a call: its tool, the digest of its arguments, and these as text."""
+
+    @property
+    def tool(self) -> str: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def arguments(self) -> str: ...
 
 
 class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -62,6 +78,17 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     definition: str = ""
 
 
+class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A call that did not simply succeed, however long ago: the event that says so, its kind, and what it says (`why`, `by`)."""
+
+    seq: int
+    event: str
+    tool: str
+    arguments: str = ""
+    why: str = ""
+    by: str = ""
+
+
 class OpenSession(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
     """A session that has not ended."""
 
@@ -81,7 +108,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
     `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files.
-    `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
+    `notable` are the last calls that were refused, failed or were settled by hand, by tool and digest, until the same call is let
+    through again. `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
     before; both by `definition_key`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
     actor that said so.
@@ -112,6 +140,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     rates: dict[str, list[list[int]]] = {}
     marks: dict[str, int] = {}
     beside: int = 0
+    notable: dict[str, NotableCall] = {}
     definitions: dict[str, str] = {}
     changed: dict[str, str] = {}
     imported: int = 0
@@ -298,6 +327,8 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         ledger.open_calls[call.call] = call
     else:  # nobody can tell whether who claimed it lives: it is in doubt until it is settled
         ledger.doubts[call.call] = call
+    if ledger.notable:
+        ledger.notable.pop(f"{data.tool} {data.digest}", None)
     if data.limits:
         _count_rates(ledger, event, data.limits)
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
@@ -341,7 +372,6 @@ def _tool_continued(ledger: Ledger, event: Envelope, data: kinds.ToolContinued) 
 
 
 def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> None:
-    del event
     call = ledger.open_calls.pop(data.call, None) or ledger.doubts.get(data.call)
     if call is None:
         return
@@ -349,15 +379,33 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
         ledger.doubts[call.call] = call
         return
     ledger.doubts.pop(data.call, None)
-    if data.outcome == "input-required":
+    if data.outcome in ("tool-error", "error"):
+        _note(ledger, event, call, data.message)
+    elif data.outcome == "input-required":
         ledger.paused_calls[data.state + call.digest] = call
         if len(ledger.paused_calls) > MAX_PAUSED_CALLS:
             del ledger.paused_calls[next(iter(ledger.paused_calls))]
 
 
+def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
+    """Keep what became of a call that did not simply succeed."""
+    key = f"{call.tool} {call.digest or event.seq}"
+    ledger.notable.pop(key, None)  # the last one stands last
+    if len(ledger.notable) >= MAX_NOTABLE:
+        del ledger.notable[next(iter(ledger.notable))]
+    ledger.notable[key] = NotableCall(
+        seq=event.seq,
+        event=event.event,
+        tool=call.tool,
+        arguments=call.arguments[:MAX_NOTED],
+        why=why[:MAX_NOTED],
+        by=event.by.id if event.by.type == "human" else "",
+    )
+
+
 def _effect_settled(ledger: Ledger, event: Envelope, data: kinds.EffectSettled) -> None:
-    del event
-    ledger.doubts.pop(data.call, None)
+    if (call := ledger.doubts.pop(data.call, None)) is not None:
+        _note(ledger, event, call, data.outcome)
 
 
 def _task_imported(ledger: Ledger, event: Envelope, data: kinds.TaskImported) -> None:
@@ -379,9 +427,14 @@ def _entry_imported(ledger: Ledger, event: Envelope, data: kinds.EntryImported) 
         ledger.tools[data.tool] = ledger.tools.get(data.tool, 0) + 1
 
 
-def _refused(ledger: Ledger, event: Envelope, data: kinds.Data) -> None:
-    del event, data
+def _denied(ledger: Ledger, event: Envelope, data: kinds.ToolDenied) -> None:
     ledger.calls_refused += 1
+    _note(ledger, event, data, f"{data.reason} {data.rule}")
+
+
+def _exhausted(ledger: Ledger, event: Envelope, data: kinds.BudgetExhausted) -> None:
+    ledger.calls_refused += 1
+    _note(ledger, event, data, data.budget)
 
 
 def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequired) -> None:
@@ -416,8 +469,8 @@ def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApprov
 
 def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) -> None:
     ledger.calls_refused += 1
-    del event
     if (asked := ledger.approvals.get(data.approval)) is not None:
+        _note(ledger, event, asked, f"{data.via} {data.approval}")
         ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=False, refused=data.via)
 
 
@@ -462,8 +515,8 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.ToolChanged: _tool_changed,
     kinds.ToolSettled: _tool_settled,
     kinds.EffectSettled: _effect_settled,
-    kinds.ToolDenied: _refused,
-    kinds.BudgetExhausted: _refused,
+    kinds.ToolDenied: _denied,
+    kinds.BudgetExhausted: _exhausted,
     kinds.ConfirmRequired: _confirm_required,
     kinds.ConfirmApproved: _confirm_approved,
     kinds.ConfirmDenied: _confirm_denied,

@@ -13,18 +13,20 @@ from adjourn.cli.shared.output import (
     counted,
     cut,
     described,
+    facts,
     imported_line,
     safe,
     say,
-    say_facts,
     say_json,
     width,
 )
 from adjourn.cli.shared.task_view import who
 from adjourn.cli.shared.times import ago
 from adjourn.host import reading_secret
+from adjourn.text import fit_text
 
-ITEM = "- "
+LINES_BESIDE = 200
+"""Bytes of the first line and the last one, at the most."""
 
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
@@ -69,21 +71,21 @@ def _print(told: handover.Handover, now: int, room: int) -> None:
     unsure = f"; {told.doubts} in doubt" if told.doubts else ""
     say(f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}")
     key = told.untrusted_signer
-    say_facts(
+    rows = (
         ("state", told.state),
         ("goal", told.goal),
         ("mission", told.mission),
-        ("description", described(told.description, "" if key else "trusted", key)),
+        ("description", described(fit_text(told.description, room // 10), "" if key else "trusted", key)),
         ("made", ago(told.made, now)),
         ("imported", imported_line(dict(told.imported) if told.imported else None)),
     )
     for note in told.notes:
         complain(safe(note))
-    for line in handover.to_lines(told, room, lambda text: ITEM + safe(text)):
-        if line.startswith(ITEM):
-            say_facts(("-", line.removeprefix(ITEM)))
-        else:
-            say(line.removeprefix("## "))
+    head = facts(rows)
+    say(head)
+    left = room - len(head.encode()) - LINES_BESIDE
+    for line in handover.to_lines(told, left, lambda text: facts([("-", text)])):
+        say(line.removeprefix("## "))
     say(f"history: adjourn resume {told.name} --more {told.events}")
 
 

@@ -104,14 +104,15 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("rollback", "CHECKPOINT", "--yes"), ("rollback", FIRST, "--yes")
 
     # questions to a person
+    yield plain("inbox")
     yield plain("answer")
     question = ask("answer")["questions"][0]["id"]
     yield ("answer", "QUESTION", "ANSWER"), ("answer", question, "keep")
     yield plain("approve")
+    yield plain("deny")
     asked = [one["approval"] for one in ask("approve")["questions"]]
     yield ("approve", "QUESTION"), ("approve", asked[0])
     yield ("deny", "QUESTION"), ("deny", asked[-1])
-    yield plain("deny")
     decision = ask("record", "show")["decisions"][0]["id"]
     yield (
         ("decide", "DECISION", "--contest", "TEXT"),
@@ -140,6 +141,9 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("record", "import", "FILE"), ("record", "import", "r.jsonl")
     _fork(work)
     yield ("record", "merge", "RECORD", "RECORD"), ("record", "merge", FIRST, "theirs")
+    yield plain("record", "resolve")
+    yield plain("record", "check")
+    yield ("record", "complete", "RECORD"), ("record", "complete", FIRST)
 
     # trust
     yield plain("keys")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         read_work,
     )
     from adjourn.handover.importing import import_folder, locate, vouched_for
+    from adjourn.handover.inbox import Inbox, WaitingItem, calls_in_doubt, find_waiting, waiting_in_record
     from adjourn.handover.listing import list_tasks, read_contract_file
     from adjourn.handover.pending import PendingWork, find_pending_work, older_work
     from adjourn.handover.record_sections import describe_record, read_section_request
@@ -34,6 +35,7 @@ __all__ = [
     "ForeignWork",
     "Handover",
     "ImportedWork",
+    "Inbox",
     "Item",
     "NewSession",
     "PendingWork",
@@ -41,10 +43,13 @@ __all__ = [
     "Resumed",
     "Section",
     "Source",
+    "WaitingItem",
     "brief_new_session",
+    "calls_in_doubt",
     "describe_record",
     "detect",
     "find_pending_work",
+    "find_waiting",
     "import_folder",
     "import_work",
     "instructions",
@@ -58,6 +63,7 @@ __all__ = [
     "to_json",
     "to_lines",
     "vouched_for",
+    "waiting_in_record",
 ]
 
 if not TYPE_CHECKING:
@@ -74,6 +80,7 @@ if not TYPE_CHECKING:
                 "read_work",
             ),
             "importing": ("import_folder", "locate", "vouched_for"),
+            "inbox": ("Inbox", "WaitingItem", "calls_in_doubt", "find_waiting", "waiting_in_record"),
             "listing": ("list_tasks", "read_contract_file"),
             "pending": ("PendingWork", "find_pending_work", "older_work"),
             "record_sections": ("describe_record", "read_section_request"),

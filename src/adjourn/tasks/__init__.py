@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.tasks.approvals import answer, settle_doubt
+    from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
     from adjourn.tasks.decision import (
         APPROVAL_MILLISECONDS,
         Ask,
@@ -132,13 +132,14 @@ __all__ = [
     "tasks_of",
     "usable_approval",
     "wait_for_turn",
+    "waiting_approvals",
 ]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "approvals": ("answer", "settle_doubt"),
+            "approvals": ("answer", "settle_doubt", "waiting_approvals"),
             "decision": (
                 "APPROVAL_MILLISECONDS",
                 "Ask",

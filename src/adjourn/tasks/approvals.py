@@ -1,4 +1,4 @@
-"""What a person says: yes or no to a question, and what became of a call in doubt.
+"""What a person says: yes or no to a question, and what became of a call in doubt; and which questions wait for it.
 
 Owns: writing that down, in the same step as what it makes of claims. Must never: say it for a person.
 """
@@ -8,12 +8,54 @@ from __future__ import annotations
 from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import Actor, kinds, timestamp
 from adjourn.tasks import idempotency
+from adjourn.tasks.decision import subject
 from adjourn.tasks.ledger import Approval, Ledger
 from adjourn.tasks.task import NewEvent, Task
 
+BY_A_PERSON = frozenset(("cli", "terminal", "elicitation:no"))
+"""Where a no came from that a person said. Declines and time-outs of clients are nobody's answer."""
+REPEATED = "repeated"
+"""Where the no to an older question about a call comes from when the newer one is approved."""
+
+
+def waiting_approvals(ledger: Ledger, now: int) -> list[Approval]:
+    """The questions that wait for a person at `now` (milliseconds): one for each call, the newest.
+
+    Those that expired, that a person has denied, and those about repeating a call that is no longer in doubt wait no more.
+    """
+    stamp = timestamp(now)
+    found = dict[tuple[str, ...], Approval]()
+    for asked in ledger.approvals.values():
+        moot = asked.doubt and asked.doubt not in ledger.doubts and asked.doubt not in ledger.open_calls
+        if not (asked.approved or moot) and asked.expires > stamp and not _has_no(asked):
+            found[_about(asked)] = asked
+    return list(found.values())
+
+
+def _has_no(asked: Approval) -> bool:
+    return asked.refused in BY_A_PERSON or asked.refused == REPEATED
+
+
+def _about(asked: Approval) -> tuple[str, ...]:
+    """The call that a question is about, and who has to answer."""
+    return (*subject(asked), asked.who)
+
+
+def _waiting_alike(ledger: Ledger, asked: Approval, now: int) -> list[Approval]:
+    """The unanswered questions about the call of `asked`, oldest first."""
+    stamp = timestamp(now)
+    return [
+        one
+        for one in ledger.approvals.values()
+        if _about(one) == _about(asked) and not one.approved and one.expires > stamp and not _has_no(one)
+    ]
+
 
 def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
-    """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is not open any more."""
+    """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is not open any more.
+
+    A yes goes to the newest question about the same call, for which the call may still wait; it closes the older ones.
+    """
     found: list[Approval] = []
 
     def build(ledger: Ledger) -> list[NewEvent]:
@@ -28,9 +70,17 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
                 f"question {approval} of task {task.id} is for {asked.who} to answer, not for {by.id}",
                 f"{asked.who} can run `adjourn approve {approval}`",
             )
-        found[:] = [asked]
-        kind = kinds.ConfirmApproved if yes else kinds.ConfirmDenied
-        return [NewEvent(kind(approval=approval, tool=asked.tool, via=via), by, session)]
+        if not yes:
+            found[:] = [asked]
+            denied = kinds.ConfirmDenied(approval=approval, tool=asked.tool, via=via)
+            return [NewEvent(denied, by, session)]
+        same = [one for one in _waiting_alike(ledger, asked, task.clock()) if one.id != approval]
+        meant = next((one for one in reversed(same) if not one.refused), asked) if asked.refused else asked
+        found[:] = [meant]
+        approved = kinds.ConfirmApproved(approval=meant.id, tool=meant.tool, via=via)
+        closed = [one for one in (asked, *same) if one.id != meant.id and one.refused != REPEATED]
+        repeated = [kinds.ConfirmDenied(approval=one.id, tool=one.tool, via=REPEATED) for one in closed]
+        return [NewEvent(data, by, session) for data in (approved, *repeated)]
 
     task.commit(build)
     return found[0]

@@ -402,14 +402,14 @@ def usable_approval(
     stamp = timestamp(now)
     wanted = (call.tool, call.digest, doubt, shown_params(call), definition_of(ledger, call))
     for approval in ledger.approvals.values():
-        if _subject(approval) != wanted or (who and approval.who != who):
+        if subject(approval) != wanted or (who and approval.who != who):
             continue
         if (approval.approved and approval.expires > stamp) or (silence and _silent_yes(approval, now)):
             return approval
     return None
 
 
-def _subject(approval: Approval) -> tuple[str, ...]:
+def subject(approval: Approval) -> tuple[str, ...]:
     """What a question is about."""
     return approval.tool, approval.digest, approval.doubt, approval.params, approval.definition
 

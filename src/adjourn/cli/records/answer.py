@@ -13,7 +13,7 @@ from adjourn.cli.shared.task_view import approval_json, each_task
 from adjourn.cli.shared.times import left
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log import timestamp
-from adjourn.tasks import answer
+from adjourn.tasks import answer, waiting_approvals
 
 if TYPE_CHECKING:
     from adjourn.cli.records.select import Item
@@ -102,15 +102,14 @@ def _answer(
         one for one in items(records_at(context), "resume point") if one.item["approvalStatus"] == "pending"
     ]
     if not start:
-        calls = [(task, asked) for task, asked in waiting if not asked.approved]
-        _list(calls, points, context.now, as_json=as_json)
+        _list(_asked(context), points, context.now, as_json=as_json)
         return
     named = {one.id for one in points if one.id.startswith(start)}
     if record or (named and (start in named or not any(asked.id.startswith(start) for _, asked in waiting))):
         _decide(context, points, start, record, yes=yes, because=because, as_json=as_json)
         return
     task, asked = _one(waiting, start)
-    answer(context.writable(task), asked.id, yes=yes, via="cli", by=user())
+    asked = answer(context.writable(task), asked.id, yes=yes, via="cli", by=user())
     if as_json:
         say_json(approval_json(asked, task) | {"answer": "approved" if yes else "denied"})
         return
@@ -155,6 +154,15 @@ def _open(context: CommandContext) -> list[tuple[str, Approval]]:
     for name, task in each_task(context):
         if not isinstance(task, AdjournError):
             found += [(name, asked) for asked in task.ledger.approvals.values() if asked.expires > stamp]
+    return sorted(found, key=lambda pair: pair[1].asked)
+
+
+def _asked(context: CommandContext) -> list[tuple[str, Approval]]:
+    """Questions of all tasks that wait, the newest last."""
+    found = []
+    for name, task in each_task(context):
+        if not isinstance(task, AdjournError):
+            found += [(name, asked) for asked in waiting_approvals(task.ledger, context.now)]
     return sorted(found, key=lambda pair: pair[1].asked)
 
 

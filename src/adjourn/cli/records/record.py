@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from adjourn.cli.records.close import check, complete, resolve
 from adjourn.cli.records.merge import diff_, merge
 from adjourn.cli.records.select import find_id, find_version, newest, readable, records_at, short_names, stamp
 from adjourn.cli.records.transfer import export, import_, prove, verify
@@ -133,5 +134,5 @@ def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
     return name, task["id"], str(one["sequence"]), when, task["status"], safe(task["goal"])
 
 
-for _command in (show, history, diff_, merge, verify, prove, export, import_):
+for _command in (show, history, resolve, check, complete, diff_, merge, verify, prove, export, import_):
     record.add_command(_command)

@@ -18,10 +18,11 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
+from adjourn.handover import waiting_in_record
 from adjourn.host import GitCommand, distrusting, keys, reading_secret, strays
 from adjourn.policy import BrokenContractError, read_contract
 from adjourn.setup import findings, has_code_behind_proxy, home
-from adjourn.tasks import KeptHeads
+from adjourn.tasks import KeptHeads, Ledger
 
 _GIT_SECONDS = 5
 _OLDEST_PYTHON = (3, 11)
@@ -265,16 +266,28 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
                     "stale-session", f"task {name}: session {one.session.id} of {task_view.who(one.session)} has not closed; {state}",
                     "nothing to do: the next session on the task marks it as lost", "warning",
                 )  # fmt: skip
-        for call in task_view.doubts(ledger, sessions):
-            yield _found(
-                "in-doubt", f"task {name}: call {call.call} ({call.tool}) is in doubt: it may have had its effect",
-                f"check its effect, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
-            )  # fmt: skip
-        for asked in task_view.questions(ledger, context.now):
-            yield _found(
-                "waiting", f"task {name}: {asked.tool} waits for an answer",
-                f"adjourn approve {asked.id}   (or deny)", "warning",
-            )  # fmt: skip
+        yield from _waiting(context, name, ledger, sessions)
+
+
+def _waiting(
+    context: CommandContext, name: str, ledger: Ledger, sessions: list[task_view.Holder]
+) -> Iterator[Finding]:
+    """What waits for a person in a task."""
+    for call in task_view.doubts(ledger, sessions):
+        yield _found(
+            "in-doubt", f"task {name}: call {call.call} ({call.tool}) is in doubt: it may have had its effect",
+            f"check its effect, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
+        )  # fmt: skip
+    for asked in task_view.questions(ledger, context.now):
+        yield _found(
+            "waiting", f"task {name}: {asked.tool} waits for an answer",
+            f"adjourn approve {asked.id}   (or deny)", "warning",
+        )  # fmt: skip
+    if noted := waiting_in_record(context.store, ledger, context.now):
+        yield _found(
+            "waiting-in-record", f"task {name}: {len(noted)} waiting in its record, first {noted[0].kind} {noted[0].id}",
+            "adjourn inbox", "warning",
+        )  # fmt: skip
 
 
 def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:

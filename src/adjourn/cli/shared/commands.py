@@ -52,6 +52,7 @@ _TABLE = {
         "gc": ("checkpoints.gc:gc", "Delete data that nothing refers to; report the space freed."),
     },
     "Questions to a person": {
+        "inbox": ("records.inbox:inbox", "Show everything that waits for a person, and how to answer it."),
         "approve": ("records.answer:approve", "Approve a call that waits for a person; list waiting calls."),
         "deny": ("records.answer:deny", "Deny a call that waits for a person."),
         "answer": ("records.answer:answer_", "Answer a question that an agent left in a record."),

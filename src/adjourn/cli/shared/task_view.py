@@ -14,8 +14,9 @@ import msgspec
 from adjourn import aex, code, runs, tasks
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.handover import calls_in_doubt
 from adjourn.host import group_of, process, reading_secret
-from adjourn.log import decode, timestamp
+from adjourn.log import decode
 from adjourn.store import Store
 from adjourn.tasks import (
     Approval,
@@ -29,6 +30,7 @@ from adjourn.tasks import (
     rate_of,
     rate_used,
     tasks_of,
+    waiting_approvals,
 )
 
 
@@ -49,15 +51,12 @@ def holders(context: StoreContext, ledger: Ledger) -> list[Holder]:
 
 def doubts(ledger: Ledger, sessions: list[Holder]) -> list[OpenCall]:
     """Calls in doubt, and those that the next session will find in doubt, because theirs is over without having closed."""
-    over = {holder.session.id for holder in sessions if not holder.alive}
-    cut_off = [call for call in ledger.open_calls.values() if call.effectful and call.session in over]
-    return [*ledger.doubts.values(), *cut_off]
+    return calls_in_doubt(ledger, {holder.session.id for holder in sessions if not holder.alive})
 
 
 def questions(ledger: Ledger, now: int) -> list[Approval]:
-    """Questions that can still be answered with yes."""
-    stamp = timestamp(now)
-    return [asked for asked in ledger.approvals.values() if not asked.approved and asked.expires > stamp]
+    """The questions of a task that wait for a person."""
+    return waiting_approvals(ledger, now)
 
 
 def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]]:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.cli.shared.times import ago, left, span
+from adjourn.handover import waiting_in_record
 from adjourn.host.python import leave_working_folder
 from adjourn.store.passwords import check_argument
+
+MAX_NOTED = 10
+"""Things of a record that are shown; `adjourn inbox` shows all."""
 
 
 def run(arguments: list[str]) -> int | None:
@@ -65,14 +71,20 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     """Print the status of a task, named by an id or a beginning of one, or else chosen as `current_task` does."""
     ledger = task_view.current_task(context, task).ledger
     sessions = task_view.holders(context, ledger)
+    noted = waiting_in_record(context.store, ledger, context.now)
     if as_json:
         say_json(
-            task_view.task_json(context, ledger) | {"next": task_view.next_step(context, ledger, sessions)}
+            task_view.task_json(context, ledger)
+            | {
+                "waitingInRecord": [msgspec.to_builtins(one) for one in noted],
+                "next": task_view.next_step(context, ledger, sessions),
+            }
         )
         return
     unsure, waiting = task_view.doubts(ledger, sessions), task_view.questions(ledger, context.now)
     rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
-    state = [f"{len(waiting)} waiting"] * bool(waiting) + [f"{len(unsure)} in doubt"] * bool(unsure)
+    count = len(waiting) + len(noted)
+    state = [f"{count} waiting"] * bool(count) + [f"{len(unsure)} in doubt"] * bool(unsure)
     if ledger.finished:
         later = ledger.calls_used - ledger.calls_at_finish
         state.insert(0, f"finished, {later} call{'s' * (later != 1)} since" if later else "finished")
@@ -107,4 +119,7 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
         ("waiting", f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, context.now)}")
         for one in waiting
     ]
+    rows += [("waiting", f"{one.kind} {one.id}: {one.title}"[:300]) for one in noted[:MAX_NOTED]]
+    if len(noted) > MAX_NOTED:
+        rows.append(("waiting", f"and {len(noted) - MAX_NOTED:,} more: adjourn inbox"))
     say_facts(*rows, ("next", task_view.next_step(context, ledger, sessions)))

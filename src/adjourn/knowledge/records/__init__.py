@@ -11,9 +11,9 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.knowledge.records.effect_lookup import EffectCall, current
-    from adjourn.knowledge.records.effects import EffectClaim, Effects
+    from adjourn.knowledge.records.effects import EffectClaim, Effects, moot_questions
     from adjourn.knowledge.records.effects_model import OPERATION, THROUGH, omitted_count
-    from adjourn.knowledge.records.interventions import expire_due
+    from adjourn.knowledge.records.interventions import expire_due, obstacles
     from adjourn.knowledge.records.proofs import (
         ConsistencyProof,
         InclusionProof,
@@ -42,6 +42,8 @@ __all__ = [
     "expire_due",
     "export_record",
     "import_record",
+    "moot_questions",
+    "obstacles",
     "omitted_count",
     "read_proof",
     "record_of",
@@ -54,9 +56,9 @@ if not TYPE_CHECKING:
         __name__,
         {
             "effect_lookup": ("EffectCall", "current"),
-            "effects": ("EffectClaim", "Effects"),
+            "effects": ("EffectClaim", "Effects", "moot_questions"),
             "effects_model": ("OPERATION", "THROUGH", "omitted_count"),
-            "interventions": ("expire_due",),
+            "interventions": ("expire_due", "obstacles"),
             "proofs": ("ConsistencyProof", "InclusionProof", "SignedRecordHead", "read_proof"),
             "store": ("CRStore",),
             "task_record": ("record_of",),

@@ -11,7 +11,7 @@ claim as an effect that did not happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, Protocol
 from uuid import uuid4
@@ -19,6 +19,7 @@ from uuid import uuid4
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
 from adjourn.knowledge.cognition import RecordChange, Transition, derived_id, path_of, put
+from adjourn.knowledge.cognition.transitions import with_blocking
 from adjourn.knowledge.model import CRAuthor, Tree, by_id, same, view
 from adjourn.knowledge.records import effect_lookup, effects_model, interventions
 from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
@@ -29,6 +30,7 @@ from adjourn.text import first_line, preview
 
 DONE, NOT_DONE = "done", "not done"
 """The answers to the question about an effect in doubt."""
+_MOOT = "The call is settled: it was done."
 Probe = Callable[[Tree], bool | None]
 """Checks whether an effect happened. Returns None if it cannot know."""
 
@@ -293,12 +295,29 @@ def _update_effects(store: Store, record: Tree, at: int) -> Transition:
     for effect in changed:
         by = effect.get("settledBy", {})
         asked = by_id(step.record["questionsForUser"]).get(_question_id(effect), {})
-        if by.get("type") == "human" and asked.get("status") == "open":
+        if asked.get("status") != "open":
+            continue
+        if by.get("type") == "human":
             answer = DONE if effect["status"] == "completed" else NOT_DONE
             person = CRAuthor(id=by["id"], type="human")
             said = interventions.answer_question(step.record, asked["id"], answer, person, at)
             step = Transition(said.record, (*step.events, *said.events))
+        elif effect.get("status", "completed") == "completed":
+            moot = put(step.record, "question", {**asked, "status": "skipped", "skippedReason": _MOOT})
+            closed = RecordChange("updated", path_of("question", asked["id"]), {"skippedReason": _MOOT})
+            step = Transition(with_blocking(step.record, moot, at), (*step.events, closed))
     return step
+
+
+def moot_questions(record: Tree, doubts: Container[str]) -> set[str]:
+    """The ids of the questions about effects that nobody needs to answer: the effect is settled, or among the `doubts`, the calls of
+    its task in doubt, each of which is told by itself.
+    """
+    return {
+        _question_id(effect)
+        for effect in record["toolEffects"]
+        if effect.get("status", "completed") == "completed" or "settledBy" in effect or effect["id"] in doubts
+    }
 
 
 def _add_claim(store: Store, record: Tree, at: int, effect: Tree) -> Transition:

@@ -1,0 +1,77 @@
+"""`adjourn inbox`."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.output import Spinner, complain, cut, safe, say, say_facts, say_json, width
+from adjourn.cli.shared.times import ago, left
+from adjourn.errors import NotFoundError
+from adjourn.handover import WaitingItem, find_waiting
+from adjourn.host import reading_secret
+
+_KINDS = {"resume-point": "resume point", "in-doubt": "call in doubt"}
+_OPTIONS = {"decision": "variant"}
+
+
+@click.command(epilog=example("adjourn inbox", "adjourn inbox --task 20261121 --json"))
+@click.option("--task", metavar="TASK", default="", help="Show only what waits in this task.")
+@at_store
+@for_machines
+def inbox(context: CommandContext, *, task: str, as_json: bool) -> int:
+    """Show everything that waits for a person, oldest first, each with the commands that answer it.
+
+    Approvals of calls, questions, resume points, calls in doubt, contested decisions and blockers, of all tasks in the store. TASK is
+    an id or a beginning of one. Exit code 1 when a task or record cannot be read.
+    """
+    name, missing = _task(context, task)
+    with Spinner("reading tasks"):
+        found = find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=name)
+    if missing and not found.items:  # nor has a record of such a task anything that waits
+        raise missing
+    if as_json:
+        unreadable = [{"name": name, "reason": str(error)} for name, error in found.unreadable.items()]
+        say_json(waiting=[msgspec.to_builtins(one) for one in found.items], unreadable=unreadable)
+    else:
+        say(counted(len(found.items)))
+        for one in found.items:
+            _say(one, context.now)
+    for name, error in found.unreadable.items():
+        complain(f"{safe(name)} cannot be read: {error.message}", "`adjourn verify` tells more")
+    return 1 if found.unreadable else 0
+
+
+def counted(count: int) -> str:
+    """`2 things wait for you`."""
+    if not count:
+        return "nothing waits"
+    return f"{count:,} things wait for you" if count > 1 else "1 thing waits for you"
+
+
+def _task(context: CommandContext, start: str) -> tuple[str, NotFoundError | None]:
+    """The id of a task ("" without one), and that no task has it: a record may be of a task whose history is not here."""
+    try:
+        return (context.task(start).id if start else ""), None
+    except NotFoundError as error:
+        return start, error
+
+
+def _say(one: WaitingItem, now: int) -> None:
+    kind = _KINDS.get(one.kind, one.kind)
+    say(cut(f"\n{kind} {safe(one.id)}  {safe(one.title)}", width() + 1), "bold")
+    options = [
+        (f"  {_OPTIONS.get(one.kind, 'option')} {number}", option)
+        for number, option in enumerate(one.options)
+    ]
+    say_facts(
+        ("  arguments" if one.kind in ("approval", "in-doubt") else "  context", one.context),
+        ("  because", one.cause),
+        *options,
+        ("  then", "; ".join(one.steps)),
+        ("  task", one.task),
+        ("  since", ago(one.since, now) + (f", {left(one.until, now)}" if one.until else "")),
+    )
+    for number, command in enumerate(one.commands):
+        say(f"  {'answer' if not number else '    or'}: {safe(command)}")

@@ -14,7 +14,7 @@ from evaluation.reader import Unit, read
 from evaluation.stage import Stage
 from evaluation.story import NEXT
 from evaluation.vocabulary import CODING
-from support.proxy import Client, decoded
+from support.proxy import Client, decoded, text_of
 
 KILLS = 200 if os.environ.get("ADJOURN_CAMPAIGN") else 3
 NAME = "killed"
@@ -82,5 +82,5 @@ def test_the_next_step_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
             for told in (stage.told_by_hook(), stage.told_by_command(NAME)):
                 assert _told(read(told), kept, last), (kill, kept, told)
             client = stage.begin_session(f"agent {number}")
-            answer = client.call("aex.resume", {"name": NAME})["result"]["content"][0]["text"]
+            answer = text_of(client.answer(client.begin("aex.resume", {"name": NAME}), 60))
             assert _told(read(answer), kept, last), (kill, kept, answer)

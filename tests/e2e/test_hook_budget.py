@@ -22,7 +22,7 @@ from adjourn.host.process import group_of
 from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import read_contract
 from adjourn.tasks.decision import ToolRequest
-from support.hooks import HOOK, HOOK_POLICY, HookWorkspace
+from support.hooks import HOOK, HOOK_POLICY, SETTLE, HookEventWorkspace, HookWorkspace
 from support.proxy import META_TOOLS, only
 from support.requirements import requirement
 
@@ -248,3 +248,27 @@ def test_a_long_history_is_not_loaded_whole(work: HookWorkspace, monkeypatch: py
     assert json.loads(fold.partition(":")[2])["seq"] >= 128
     assert work.ask("Read").decision == "allow"
     assert work.ledger().calls_used == 71
+
+
+def test_the_agent_is_told_of_its_budget_after_a_call(tmp_path: Path) -> None:
+    """At 75 % and 90 % of a budget, the answer to PostToolUse has a line for the agent, once in the session."""
+    with HookEventWorkspace(tmp_path, "use file.*", "budget calls=4") as work:
+        told = []
+        for number in range(4):
+            given = {"file_path": str(work.root / "a"), "content": str(number)}
+            work.ask("Write", given, SETTLE, tool_use_id=f"t{number}")
+            told.append(work.done("Write", given, f"t{number}").out)
+        assert [index for index, out in enumerate(told) if out] == [2, 3]
+        output = json.loads(told[2])["hookSpecificOutput"]
+        assert output["hookEventName"] == "PostToolUse"
+        assert "3 of 4 calls (75 %)" in output["additionalContext"]
+        refused = work.ask("Write", {"file_path": "b", "content": "x"}, SETTLE)
+        assert "the work is checkpointed" in refused.reason
+
+
+def test_a_hook_can_be_told_to_say_nothing_of_the_budget(tmp_path: Path) -> None:
+    """With --no-budget-notice, PostToolUse prints nothing."""
+    with HookEventWorkspace(tmp_path, "use file.*", "budget calls=1") as work:
+        given = {"file_path": str(work.root / "a"), "content": "x"}
+        work.ask("Write", given, SETTLE, tool_use_id="t")
+        assert not work.done("Write", given, "t", "--no-budget-notice").out

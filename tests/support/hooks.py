@@ -107,7 +107,8 @@ class HookEventWorkspace(HookWorkspace):
         told = self.tell(
             "PostToolUse", *options, tool_name=name, tool_input=arguments, tool_use_id=use, **members
         )
-        assert (told.code, told.out, told.err) == (0, "", "")
+        assert (told.code, told.err) == (0, "")
+        assert not told.out or "additionalContext" in told.out
         return told
 
     def brief(self, *options: str, env: dict[str, str] | None = None, source: str = "startup") -> str:

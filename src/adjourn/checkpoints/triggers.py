@@ -10,6 +10,7 @@ each: a later checkpoint takes the name of the earlier one, which stays in the c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from adjourn.aex import Policy
@@ -18,7 +19,7 @@ from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import MAX_NAME
 from adjourn.log import decode, digest, kinds
 from adjourn.policy import DEFAULT, Matcher, Settings, read_settings
-from adjourn.tasks import AT_SHARE, Admitted, Ledger, Session, ToolRequest, budgets_used
+from adjourn.tasks import AT_SHARE, Admitted, BudgetNotice, Ledger, Session, ToolRequest, budgets_used
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "
 """Prefixes of the triggers of checkpoints around calls: `before deploy.run`, `before shell.exec: rm`."""
@@ -95,6 +96,16 @@ class GuardedSession(Session):
     """A session that makes automatic checkpoints. Before it opens, it checks its task's history against the `anchors`."""
 
     _watch: _Watch | None = None
+
+    @cached_property
+    def notice(self) -> BudgetNotice:
+        """What the agent was told of its budget."""
+        return BudgetNotice()
+
+    def change(self, policy: Policy, policy_text: bytes, contract_text: bytes) -> None:
+        """Continue under an edited policy, as `TaskLease.change` does; its budgets may be others."""
+        super().change(policy, policy_text, contract_text)
+        self.notice.reset()
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
         """Open the session as `TaskLease.open` does. Raises `IntegrityError` where the history was cut."""

@@ -56,6 +56,10 @@ class HookClient:
         """Whether a living proxy of the client has listed an MCP server's tool, which is named as the client spells it."""
         return is_listed(self.context.store, self.context.secret, self._groups, tool)
 
+    def has_proxies(self) -> bool:
+        """Whether the client has proxies in this workspace, and so the meta-tools."""
+        return bool(_proxied(self.context.store, self._groups)[0])
+
     def claim(self) -> None:
         """Settle on a task for the client's hooks and proxies, whichever comes first. Only where it is to have proxies."""
         if not _proxied(self.context.store, self._groups)[0]:

@@ -22,7 +22,7 @@ Owns: this session, and the facts of such calls. Must never: say that a call wen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ import msgspec
 
 from adjourn import checkpoints
 from adjourn.checkpoints import GuardedSession
+from adjourn.errors import ConflictError
 from adjourn.log import digest, kinds, timestamp
 from adjourn.policy import Contract
 from adjourn.tasks import (
@@ -51,7 +52,9 @@ from adjourn.tasks import (
     Task,
     ToolRequest,
     idempotency,
+    notice_text,
     observed,
+    spent_shares,
     usable_approval,
 )
 
@@ -126,6 +129,25 @@ class HookSession(GuardedSession):
         self.settle([fact])
         self.notes += self.checkpoint_after_recorded(found.tool, _seq_of(found.call), fact)
         return True
+
+    def budget_notice(self, has_tools: Callable[[], bool]) -> str:
+        """The line for the agent on shares of its budget that this session was not told of; "" for none. The ref `noticed/TASK`
+        has what it was told, since each hook is another process. `has_tools` tells whether the agent has the meta-tools.
+        """
+        store, name = self.task.store, f"noticed/{self.task.id}"
+        before = store.ref(name)
+        session, *told = (before or "").split(" ")
+        told = told if session == self.id else []
+        shares = spent_shares(self.policy, self.task.ledger, told)
+        if not shares:
+            return ""
+        try:
+            value = " ".join((self.id, *told, *(one.mark for one in shares)))
+            store.swap(name, value, expect=before, durable=False)
+        except ConflictError:  # another hook tells it
+            return ""
+        permitted = self.policy.judge_open("aex.checkpoint").effect == "allow"
+        return notice_text(shares, "aex.checkpoint" if permitted and has_tools() else "")
 
     def turn_over(self) -> None:
         """The client has answered its agent all that it asked for: what is still open was not seen, but it is not cut off.

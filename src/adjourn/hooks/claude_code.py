@@ -226,19 +226,17 @@ def answer(given: Answer, client: str, shape: str) -> bytes:
     return msgspec.json.encode({"hookSpecificOutput": output} | said) + b"\n"
 
 
-def message(text: str) -> bytes:
-    """The line to print for a text to the person."""
-    return msgspec.json.encode(_for_person(text)) + b"\n"
-
-
 def _for_person(text: str) -> dict[str, Any]:
     return {"systemMessage": f"adjourn: {visible_lines(without_secrets(text))[:MAX_REASON]}"}
 
 
-def context(event: str, text: str) -> bytes:
-    """The line to print for a text to the agent."""
-    output = {"hookEventName": event, "additionalContext": without_secrets(text)}
-    return msgspec.json.encode({"hookSpecificOutput": output}) + b"\n"
+def event_answer(event: str, person: str, agent: str) -> bytes:
+    """The line to print for an event: a text to the person, and one to the agent."""
+    said = _for_person(person) if person else {}
+    if agent:
+        output = {"hookEventName": event, "additionalContext": without_secrets(agent)}
+        said |= {"hookSpecificOutput": output}
+    return msgspec.json.encode(said) + b"\n"
 
 
 def _published(decision: str, reason: str) -> dict[str, str]:

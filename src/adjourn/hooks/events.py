@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from adjourn import handover
 from adjourn.clients import HookClient
@@ -26,11 +26,22 @@ PROMPT_BYTES = 2048
 """What is kept of the person's first prompt."""
 
 
+class EventText(NamedTuple):
+    """What an event has to say: to the person, and to the agent."""
+
+    person: str = ""
+    agent: str = ""
+
+
+NO_TEXT = EventText()
+Handler = Callable[[dict[str, str], HookRequest, str], EventText]
+
+
 def _client(options: dict[str, str], root: str) -> HookClient:
     return client_of(options, read_contract(root, options["--policy"], options["--contract"]), root)
 
 
-def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
+def _began(options: dict[str, str], request: HookRequest, root: str) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
     del request
     client = _client(options, root)
@@ -41,37 +52,37 @@ def _began(options: dict[str, str], request: HookRequest, root: str) -> str:
     try:
         session.task.check_history()
     except IntegrityError as error:
-        return str(error)
+        return EventText(agent=str(error))
     new = handover.NewSession(session.task.id, servers, int(options["--brief-bytes"]))
-    return handover.brief_new_session(client.context, new)
+    return EventText(agent=handover.brief_new_session(client.context, new))
 
 
-def _asked(options: dict[str, str], request: HookRequest, root: str) -> str:
+def _asked(options: dict[str, str], request: HookRequest, root: str) -> EventText:
     """Open the client's session with what the person asks for. A session that is open knows it, or began without it."""
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
-        return ""
+        return NO_TEXT
     client = _client(options, root)
     session = client.session()
     session.prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
     with suppress(HeldError):  # another client works on the task; its first call says so
         session.ensure_open()
         client.keep(session)
-    return ""
+    return NO_TEXT
 
 
 def _bytes(text: str) -> int:
     return len(text.encode())
 
 
-def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], HookRequest, str], str]:
+def _ended(outcome: Literal["ok", "tool-error"]) -> Handler:
     """The handler of a call that ended with this outcome."""
 
-    def settle(options: dict[str, str], request: HookRequest, root: str) -> str:
+    def settle(options: dict[str, str], request: HookRequest, root: str) -> EventText:
         if not options["--settle"]:
-            return ""  # the call was settled when it was allowed
+            return NO_TEXT  # the call was settled when it was allowed
         client = _client(options, root)
         if is_left_to_proxy(client, options, *claude_code.mcp_tool(request.tool_name)):
-            return ""  # the proxy settles it
+            return NO_TEXT  # the proxy settles it
         session = client.session()
         settled = kinds.ToolSettled(
             answer=digest(bytes(request.tool_response)) if request.tool_response else "",
@@ -80,9 +91,11 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Callable[[dict[str, str], Ho
             milliseconds=_milliseconds(request.duration_ms),
             outcome="no-answer" if request.is_interrupt is True else outcome,
         )
-        if session.settle_named(call_of(request), request.tool_use_id, settled):
-            client.keep(session)
-        return "\n".join(session.notes)
+        if not session.settle_named(call_of(request), request.tool_use_id, settled):
+            return EventText(person="\n".join(session.notes))
+        notice = "" if options["--no-budget-notice"] else session.budget_notice(client.has_proxies)
+        client.keep(session)
+        return EventText("\n".join(session.notes), notice)
 
     return settle
 
@@ -98,29 +111,29 @@ def _milliseconds(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 2**53 else 0
 
 
-def _compacts(options: dict[str, str], request: HookRequest, root: str) -> str:
+def _compacts(options: dict[str, str], request: HookRequest, root: str) -> EventText:
     del request
     session = _client(options, root).session()
     session.checkpoint(COMPACTION)
-    return "\n".join(session.notes)
+    return EventText(person="\n".join(session.notes))
 
 
-def _turn_over(options: dict[str, str], request: HookRequest, root: str) -> str:
+def _turn_over(options: dict[str, str], request: HookRequest, root: str) -> EventText:
     session = _client(options, root).session()
     if not request.background_tasks:  # work in the background may still be interrupted
         session.turn_over()
     session.checkpoint(TURN)
-    return "\n".join(session.notes)
+    return EventText(person="\n".join(session.notes))
 
 
-def _over(options: dict[str, str], request: HookRequest, root: str) -> str:
+def _over(options: dict[str, str], request: HookRequest, root: str) -> EventText:
     reason = request.reason if isinstance(request.reason, str) and request.reason else "other"
     session = _client(options, root).session()
     session.end(f"client-{reason[:40]}")
-    return "\n".join(session.notes)
+    return EventText(person="\n".join(session.notes))
 
 
-HANDLERS: dict[str, Callable[[dict[str, str], HookRequest, str], str]] = {
+HANDLERS: dict[str, Handler] = {
     "SessionStart": _began,
     "UserPromptSubmit": _asked,
     "PostToolUse": _ended("ok"),
@@ -129,4 +142,4 @@ HANDLERS: dict[str, Callable[[dict[str, str], HookRequest, str], str]] = {
     "Stop": _turn_over,
     "SessionEnd": _over,
 }
-"""The handler of each event. Its text is for the agent if a session starts, else for the person."""
+"""The handler of each event."""

@@ -109,6 +109,10 @@ def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_a
             return Answer("ask", asked)
         return Answer("deny", f"{asked} (a person can say yes with `adjourn approve`; repeat the call then)")
     if isinstance(decision, Block):
+        if decision.reason == "budget_exhausted" and not hook_client.has_proxies():
+            # a client without proxies has no aex.checkpoint; a page was written when the budget was spent
+            remedy = "stop here: the work is checkpointed; a person can raise the budget in the policy"
+            return Answer("deny", f"{decision.message} ({remedy})")
         return _refused(decision)
     return Answer("deny", f'tool "{tool}" had this effect already, and a hook cannot hand out its answer')
 

@@ -62,9 +62,8 @@ def _record(options: dict[str, str], request: HookRequest, root: str) -> None:
     from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # not needed for a decision
 
     text = HANDLERS[request.hook_event_name](options, request, root)
-    if text:
-        begins = request.hook_event_name == "SessionStart"
-        _write(claude_code.context(request.hook_event_name, text) if begins else claude_code.message(text))
+    if text.person or text.agent:
+        _write(claude_code.event_answer(request.hook_event_name, text.person, text.agent))
 
 
 def _read() -> bytes:

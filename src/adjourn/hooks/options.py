@@ -53,6 +53,7 @@ OPTIONS = (
         "BYTES",
         default=BRIEF_BYTES,
     ),
+    Option("--no-budget-notice", "tell the agent nothing of its budget after its calls"),
     Option("--settle", "keep calls open until a PostToolUse hook reports their outcome"),
     Option("--no-prompt", "leave what the person asks for out of the history"),
     Option(

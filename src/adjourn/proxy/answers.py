@@ -19,9 +19,10 @@ from adjourn.host import process
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
 from adjourn.policy import meta_tool
+from adjourn.proxy.budget_notices import BudgetNotices
 from adjourn.proxy.connection import MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.lists import edit_tools, greeting, own_list
-from adjourn.proxy.loop import Outcome
+from adjourn.proxy.loop import NEVER, Outcome
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.request import Request
 from adjourn.proxy.server_requests import ServerRequests
@@ -69,8 +70,15 @@ class Settled(NamedTuple):
 class Answers:
     """Handles the server's lines. While it is `busy`, the worker makes a checkpoint: it is not to be given any."""
 
-    def __init__(self, connection: Connection, meta: MetaTools, server_requests: ServerRequests) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        meta: MetaTools,
+        server_requests: ServerRequests,
+        notices: BudgetNotices | None = None,
+    ) -> None:
         self._connection = connection
+        self._notices = notices
         self._context = connection.context
         self._report = connection.report
         self._meta = meta
@@ -169,6 +177,9 @@ class Answers:
             return self._unasked(request_id)
         try:
             line = self._answered(request, reply, line)
+            session = request.session
+            if session is not None and session.task.ledger.calls_used >= session.notice.at:
+                line = self._noticed(session, request, line)
         except Exception as error:  # one odd answer must not leave its request without any
             self._report.event("proxy.bug", f"{type(error).__name__}: {error}")
             line = frames.error(reply.id, frames.INTERNAL_ERROR, "the upstream's answer could not be handled")
@@ -203,6 +214,14 @@ class Answers:
             self._connection.permitted.listed((), is_last=True)
             self._watch_lister()
             line = frames.result(request.id, own_list(added, modern=request.modern))
+        return line
+
+    def _noticed(self, session: GuardedSession, request: Request, line: bytes) -> bytes:
+        """An answer with the line about the budget that is due, if it is one to a call."""
+        if self._notices is None:
+            session.notice.at = NEVER
+        elif request.kind == "call" and request.method == "tools/call":
+            return self._notices.add(session, line, modern=request.modern)
         return line
 
     def _settle(self, request: Request, fact: kinds.ToolSettled) -> None:

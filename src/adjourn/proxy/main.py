@@ -25,6 +25,7 @@ from adjourn.mcp import LineReader, frames
 from adjourn.policy import BrokenContractError, Contract, read_contract
 from adjourn.proxy.answers import Answers
 from adjourn.proxy.approvals import Confirmations
+from adjourn.proxy.budget_notices import BudgetNotices
 from adjourn.proxy.connection import CLIENT_OUT, MAX_WAITING, Connection
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.loop import NEVER, Loop
@@ -90,7 +91,8 @@ class Proxy:
         server_requests = ServerRequests(connection)
         confirmations = Confirmations(connection, seconds=int(options["--confirm-timeout"]))
         self.gate = Gate(connection, meta, confirmations, server_requests)
-        self.answers = Answers(connection, meta, server_requests)
+        notices = None if options["--no-budget-notice"] else BudgetNotices(meta)
+        self.answers = Answers(connection, meta, server_requests, notices)
         self._client = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
         self._server = LineReader(upstream.stdout, MAX_UPSTREAM_MESSAGE)
         self._ended = ""

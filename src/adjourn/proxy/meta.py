@@ -73,6 +73,10 @@ class MetaTools:
             self._report.event("store.error", str(error))
             return ""
 
+    def spelled(self, name: str) -> str:
+        """How the client spells a meta-tool; "" for one that the policy does not permit."""
+        return self._spelled(name) if self._context.policy.judge_open(name).effect == "allow" else ""
+
     def _spelled(self, name: str) -> str:
         undotted = self._context.client.lower().startswith(UNDOTTED_CLIENTS)
         return (

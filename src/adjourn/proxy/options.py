@@ -83,6 +83,7 @@ OPTIONS = (
         default="once",
         choices=("once", "always"),
     ),
+    ProxyOption("--no-budget-notice", "tell the agent nothing of its budget in the answers of tools"),
     ProxyOption("--log-json", "log to stderr as one JSON object a line"),
     ProxyOption("--upstream", "upstream command as one text, instead of words after --", metavar="COMMAND"),
 )

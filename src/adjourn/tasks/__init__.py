@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
+    from adjourn.tasks.budget_notice import BudgetNotice, SpentShare, notice_text, spent_shares
     from adjourn.tasks.decision import (
         APPROVAL_MILLISECONDS,
         Ask,
@@ -85,6 +86,7 @@ __all__ = [
     "Ask",
     "Batch",
     "Block",
+    "BudgetNotice",
     "Builder",
     "Continue",
     "Decision",
@@ -101,6 +103,7 @@ __all__ = [
     "Session",
     "SessionExpiredError",
     "SessionIdentity",
+    "SpentShare",
     "Stopped",
     "Task",
     "TaskSwitchedError",
@@ -121,6 +124,7 @@ __all__ = [
     "is_vendors",
     "judge",
     "method_refusal",
+    "notice_text",
     "observed",
     "protected_refusal",
     "question",
@@ -129,6 +133,7 @@ __all__ = [
     "refusal_event",
     "rule_name",
     "settle_doubt",
+    "spent_shares",
     "tasks_of",
     "usable_approval",
     "wait_for_turn",
@@ -140,6 +145,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "approvals": ("answer", "settle_doubt", "waiting_approvals"),
+            "budget_notice": ("BudgetNotice", "SpentShare", "notice_text", "spent_shares"),
             "decision": (
                 "APPROVAL_MILLISECONDS",
                 "Ask",

@@ -335,13 +335,20 @@ def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
             "budget_exhausted",
             f"{'Call budget' if key == 'calls' else 'Budget'} exhausted: {_amount(used)} of {_amount(limit)} {key} of task"
             f" {ledger.task} are spent ({rule})",
-            "checkpoint the work; a person can raise the budget in the policy",
+            f"{_last_step(policy)}; a person can raise the budget in the policy",
             str(rule or ""),
             budget="" if key == "calls" else key,
             used=int(used * unit),
             limit=int(limit * unit),
         )
     return None
+
+
+def _last_step(policy: Policy) -> str:
+    """What an agent without budget can still do: meta-tools cost nothing."""
+    if policy.judge_open("aex.checkpoint").effect == "allow":
+        return "call aex.checkpoint, which is still allowed, with your progress and a resumptionPoint"
+    return "checkpoint the work"
 
 
 def _amount(number: float) -> str:

@@ -20,6 +20,7 @@ PLAIN = {
     "--contract",
     "--log-json",
     "--meta-tools",
+    "--no-budget-notice",
     "--proxied",
     "--no-prompt",
     "--settle",

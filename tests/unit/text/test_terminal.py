@@ -83,9 +83,14 @@ def test_a_hook_shows_no_such_character_to_a_person(
         claude_code.answer(claude_code.Answer("deny", f"a{character}b", f"c{character}d"), "claude", "claude")
     )
     assert character not in answer["systemMessage"] + answer["hookSpecificOutput"]["permissionDecisionReason"]
-    assert character not in json.loads(claude_code.message(f"a{character}b"))["systemMessage"]
+    assert (
+        character not in json.loads(claude_code.event_answer("Stop", f"a{character}b", ""))["systemMessage"]
+    )
     secret = "gh" + "p_" + "a1" * 18
-    for line in (claude_code.message(f"use {secret}"), claude_code.context("SessionStart", f"use {secret}")):
+    for line in (
+        claude_code.event_answer("Stop", f"use {secret}", ""),
+        claude_code.event_answer("SessionStart", "", f"use {secret}"),
+    ):
         assert secret.encode() not in line
     tell(f"a{character}b")
     assert character not in capfd.readouterr().err

@@ -1,0 +1,81 @@
+"""When an agent is told how much of a budget is spent: once at each share, in each session.
+
+Pure. An ordinary call costs one comparison: `BudgetNotice.at` is the number of calls below which nothing can be due.
+
+Owns: the shares and the words. Must never: decide whether a call may pass, or say anything twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from adjourn.aex import Policy
+from adjourn.tasks.decision import budgets_used
+from adjourn.tasks.ledger import Ledger
+
+NOTICE_SHARES = (75, 90)
+"""Percents of any budget at which the agent is told."""
+NEVER = float("inf")
+
+
+class SpentShare(NamedTuple):
+    """A share of a budget that is spent: the budget's key, the percent that was reached, and how much is used of how much."""
+
+    budget: str
+    percent: int
+    used: float
+    limit: float
+
+    @property
+    def mark(self) -> str:
+        """What names it among those that were told. A raised budget is another one."""
+        return f"{self.percent}%{self.budget}={self.limit:.15g}"
+
+
+def spent_shares(policy: Policy, ledger: Ledger, told: Collection[str]) -> list[SpentShare]:
+    """Of each budget the largest share that is spent, unless it is among those `told`."""
+    found = []
+    for key, used, limit in budgets_used(policy, ledger):
+        reached = [percent for percent in NOTICE_SHARES if limit and used * 100 >= percent * limit]
+        if reached and (share := SpentShare(key, reached[-1], used, limit)).mark not in told:
+            found.append(share)
+    return found
+
+
+def notice_text(shares: Collection[SpentShare], tool: str) -> str:
+    """One line for the agent. `tool` is how it calls `aex.checkpoint`, "" where it cannot."""
+    spent = " and ".join(
+        f"{round(one.used, 2):.15g} of {one.limit:.15g} {one.budget} ({one.used * 100 / one.limit:.0f} %)"
+        for one in shares
+    )
+    how = f"call {tool} with your progress and a resumptionPoint" if tool else "write down what comes next"
+    return f"adjourn: {spent} of this task's budget are spent. Save the work now: {how}, then go on."
+
+
+class BudgetNotice:
+    """What one session's agent was told. `at` is the number of calls from which `due` has to be asked."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self._told: set[str] = set()
+
+    def reset(self) -> None:
+        """The policy changed: other shares may be due."""
+        self.at = 0.0
+
+    def due(self, policy: Policy, ledger: Ledger) -> list[SpentShare]:
+        """What the next answer should say. Computes `at` anew."""
+        if policy.budget is None and not policy.budgets:
+            self.at = NEVER
+            return []
+        shares = spent_shares(policy, ledger, self._told)
+        if not shares and policy.budgets.keys() <= {"calls", "legs"}:
+            limit = policy.budget or 0
+            later = (percent * limit / 100 for percent in NOTICE_SHARES)
+            self.at = min((calls for calls in later if calls > ledger.calls_used), default=NEVER)
+        return shares
+
+    def tell(self, shares: Collection[SpentShare]) -> None:
+        """They were told."""
+        self._told.update(one.mark for one in shares)

@@ -22,7 +22,7 @@ ROOM = 8 * 1024
 MIN_ROOM, MAX_ROOM = 1024, 64 * 1024
 DESCRIPTION, GOAL, TOOLS = 10, 8, 7
 """Percentages of the room that the description, the goal and the list of tools take at most."""
-LEAST = 40
+LEAST = 24
 """Bytes below which no part of an item is shown."""
 REPEATED = 80
 """Characters of a description that the next step says in full."""
@@ -68,7 +68,13 @@ def fit(sections: Sequence[Section], room: int, form: Form) -> list[Fitted]:
             again = _fit(one.section, _used(one, form) + left, form)
             left -= _used(again, form) - _used(one, form)
             fitted[number] = again
-    return [one for one in fitted if one.items]
+    told = []
+    for one in fitted:  # a section of which nothing fits is counted where there is room for that
+        cost = form.frame(one.section) + form.note(one.section)
+        if one.items or (one.left_out and cost <= left):
+            told.append(one)
+            left -= 0 if one.items else cost
+    return told
 
 
 def _fit(section: Section, room: int, form: Form) -> Fitted:
@@ -78,7 +84,8 @@ def _fit(section: Section, room: int, form: Form) -> Fitted:
         if _size(wording, form) <= whole:
             return _ordered(section, wording, section.beyond)
     last = section.wordings[-1]
-    room -= form.frame(section) + form.note(section)
+    is_noted = section.beyond or len(last) > 1
+    room -= form.frame(section) + (form.note(section) if is_noted else 0)
     kept = list(fit_items(last, room, form.size))
     rest = room - _size(kept, form)
     if rest >= LEAST and (part := form.cut(last[len(kept)], rest)) is not None:
@@ -112,7 +119,7 @@ def to_json(handover: Handover, room: int = ROOM) -> dict[str, Any]:
     """The answer of `aex.resume`: at most `room` bytes as compact JSON. The published members come first."""
     answer = _about(handover, room)
     fitted = fit(handover.sections, room - _bytes(answer) - len('"leftOut":{},'), JSON)
-    shown = {one.section.name: [_value(item) for item in one.items] for one in fitted}
+    shown = {one.section.name: [_value(item) for item in one.items] for one in fitted if one.items}
     left_out = {one.section.name: one.left_out for one in fitted if one.left_out}
     answer["auditSummary"] = shown.pop("auditSummary", [])
     return answer | shown | ({"leftOut": left_out} if left_out else {})

@@ -1,0 +1,186 @@
+"""The hand-over: outcomes of calls, repeats as one line, three renderings of the same facts, in any room."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.handover.calls import telling_argument
+from adjourn.handover.rendering import MIN_ROOM, to_json, to_lines, to_text
+from adjourn.handover.value import Handover, Item, Section
+from adjourn.log import kinds
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.task import SYSTEM
+from adjourn.text import Share, quoted, share_room
+from support.workspace import ANN, Workspace
+
+NAMES = ("nextStep", "inDoubt", "waiting", "refused", "progress", "auditSummary", "decisions", "facts")
+
+
+def call(workspace: Workspace, tool: str, argument: str, outcome: str = "ok", message: str = "") -> str:
+    """A call with effects that is answered so; "" is not answered."""
+    context = workspace.context()
+    request = ToolRequest(
+        tool=tool, digest=f"{abs(hash((tool, argument))):064x}"[:64], arguments=json.dumps({"path": argument})
+    )
+    session, (admitted,) = context.admit([request])
+    if outcome and admitted.call:
+        session.settle([kinds.ToolSettled(call=admitted.call, message=message, outcome=outcome)])  # type: ignore[arg-type]
+    return admitted.call or (admitted.approval.id if admitted.approval else "")
+
+
+def lines(workspace: Workspace) -> dict[str, list[str]]:
+    """What a new client is told after the work, by section."""
+    context = workspace.context()
+    workspace.save(context)
+    told = workspace.resume(context)
+    found = {name: told[name] for name in NAMES if name in told}
+    found["auditSummary"] = [" ".join(map(str, entry["data"].values())) for entry in told["auditSummary"]]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ('{"content":"long","path":"src/a.py"}', "src/a.py"),
+        ('{"cmd":"ls -l","cwd":"/"}', "ls -l"),
+        ('{"to":"bob","body":"hi"}', "bob"),
+        ('{"amount":42}', "42"),
+        ('{"text":"a\\"b","x":1}', 'a"b'),
+        ('{"command":"pytest -q and a lot mo…', "pytest -q and a lot mo……"),
+        ('{"paths":["a.py","b.py"]}', "a.py"),
+        ("", ""),
+        ("{}", ""),
+    ],
+)
+def test_the_telling_argument(arguments: str, expected: str) -> None:
+    """A path, command, url or the like is told, else the first short text, also of arguments that were cut."""
+    assert telling_argument(arguments) == expected
+
+
+def test_each_outcome_is_told_with_its_argument(memory_workspace: Workspace) -> None:
+    """A failed call has its message; a refused one is not among those done; a settled one says by whom and how."""
+    memory_workspace.write_policy(
+        "use file.*", "confirm before file.remove", "deny file.secret", "budget calls=50"
+    )
+    call(memory_workspace, "file.write", "good.py")
+    call(memory_workspace, "file.write", "bad.py", "tool-error", "disk full")
+    call(memory_workspace, "file.secret", "key.pem")
+    doubt = call(memory_workspace, "file.write", "sent.py", "no-answer")
+    settled = call(memory_workspace, "file.write", "looked.py", "no-answer")
+    late, closed, no = (call(memory_workspace, "file.remove", name) for name in ("late", "closed", "no"))
+    task = memory_workspace.context().session().task
+    settle_doubt(task, settled, happened=False, by=ANN)
+    answer(task, late, yes=False, via="timeout", by=SYSTEM)
+    answer(task, closed, yes=False, via="elicitation:decline", by=SYSTEM)
+    answer(task, no, yes=False, via="terminal", by=ANN)
+    waits = call(memory_workspace, "file.remove", "waits")
+    told = lines(memory_workspace)
+    assert told["auditSummary"] == [
+        "file.write good.py ok",
+        "file.write bad.py error disk full",
+        "file.write looked.py settled by ann as not done",
+    ]
+    assert [one["call"] for one in told["inDoubt"]] == [doubt]  # type: ignore[index]
+    refused = {line.split(":")[0]: line for line in told["refused"]}
+    assert "refused by a rule: deny file.secret" in refused["file.secret key.pem"]
+    assert "timed out: nobody answered" in refused["file.remove late"]
+    assert "no person is known to have refused" in refused["file.remove closed"]
+    assert "refused by ann" in refused["file.remove no"]
+    assert f"adjourn approve {waits}" in told["waiting"][0]
+
+
+def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_workspace: Workspace) -> None:
+    """However much was done since, they are told; the same call let through again takes them back."""
+    memory_workspace.write_policy("use file.*", "deny file.secret")
+    call(memory_workspace, "file.secret", "key.pem")
+    call(memory_workspace, "file.write", "bad.py", "error", "disk full")
+    call(memory_workspace, "file.write", "mended.py", "error", "disk full")
+    call(memory_workspace, "file.write", "mended.py")
+    for number in range(520):
+        call(memory_workspace, "file.write", f"part-{number:03}")
+    told = lines(memory_workspace)
+    assert any("bad.py error disk full" in line for line in told["auditSummary"])
+    assert not any("mended.py error" in line for line in told["auditSummary"])
+    assert told["refused"][0].startswith("file.secret key.pem")
+
+
+def test_repeated_calls_become_one_line_where_there_is_no_room(memory_workspace: Workspace) -> None:
+    """Forty writes are told one by one in a large room, and as one line with the first and the last in a small one."""
+    memory_workspace.write_policy("use file.*")
+    context = memory_workspace.context()
+    for number in range(40):
+        call(memory_workspace, "file.write", f"src/part-{number:02}.py")
+    memory_workspace.save(context)
+    from adjourn.handover import resume  # noqa: PLC0415
+
+    handover = resume(context, "fix-auth").handover()
+    assert len(to_json(handover)["auditSummary"]) == 40
+    small = "\n".join(to_lines(handover, MIN_ROOM, quoted))
+    assert "(src/part-00.py … src/part-" in small
+
+
+# --- renderings, in any room
+
+
+def made(sizes: list[int], length: int) -> Handover:
+    """A hand-over whose sections have so many items of about that length."""
+    sections = tuple(
+        Section(name, name, ([Item(f"{name}-{n}-" + "x" * length) for n in range(count)],), 12)
+        for name, count in zip(NAMES, sizes, strict=False)
+        if count
+    )
+    return Handover(
+        name="n",
+        task="t",
+        made="2026-01-01",
+        state="active",
+        goal="g" * length,
+        description="d" * length,
+        sections=sections,
+    )
+
+
+@given(st.lists(st.integers(0, 60), min_size=8, max_size=8), st.integers(1, 400), st.integers(1024, 20_000))
+def test_no_rendering_exceeds_its_room_and_none_starves_a_section(
+    sizes: list[int], length: int, room: int
+) -> None:
+    """Each section tells at least something, what is left out is counted, and the size is kept."""
+    handover = made(sizes, length)
+    answer = to_json(handover, room)
+    assert len(json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode()) <= room
+    text = to_text(handover, room, ["# begin"], "end")
+    assert len(text.encode()) <= room
+    for section in handover.sections:
+        shown = answer.get(section.name, [])
+        left = answer.get("leftOut", {}).get(section.name, 0)
+        assert shown or room < 2048
+        assert len(shown) + left == len(section.items) or (not shown and room < 2048)
+
+
+@given(st.lists(st.integers(0, 6), min_size=8, max_size=8))
+def test_all_renderings_tell_the_same_in_the_same_order(sizes: list[int]) -> None:
+    """Where there is room for all, JSON and text have the same items."""
+    handover = made(sizes, 10)
+    answer, text = to_json(handover), to_text(handover, 8192, [], "")
+    for section in handover.sections:
+        for item in section.items:
+            assert item.text in answer[section.name]
+            assert f"| - {item.text}" in text
+    headings = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [section.title for section in handover.sections]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 12)), max_size=8), st.integers(0, 10_000))
+def test_a_room_is_shared_by_floors(wanted: list[tuple[int, int]], room: int) -> None:
+    """Nobody gets more than they want, all get their floor if they want it, and nothing is left while somebody wants more."""
+    shares = [Share(*one) for one in wanted]
+    given_sizes = share_room(shares, room)
+    assert sum(given_sizes) <= room
+    for share, size in zip(shares, given_sizes, strict=True):
+        assert min(share.wanted, share.floor * room // 100) <= size <= share.wanted
+    assert sum(given_sizes) == min(room, sum(share.wanted for share in shares))

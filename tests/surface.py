@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,8 @@ def python_names() -> Tree:
 
 
 def _object(value: object) -> Tree:
+    if typing.get_origin(value) is not None:
+        return {"kind": "alias", "is": str(value).replace("collections.abc.", "").replace("typing.", "")}
     if not isinstance(value, type):
         return {
             "kind": "function" if inspect.isroutine(value) else type(value).__name__,

@@ -8,6 +8,7 @@ from typing import Any, assert_type
 import adjourn
 from adjourn import (
     AdjournError,
+    Call,
     CognitiveStore,
     ConflictError,
     ContinuationRecord,
@@ -21,15 +22,23 @@ from adjourn import (
     Middleware,
     NotFoundError,
     RefusedError,
+    RestoredSession,
     ResumableAnthropic,
     ResumableOpenAI,
+    SessionOptions,
     Store,
     StoreError,
     UsageError,
+    Validity,
     brief,
+    create_checkpoint,
+    diff_checkpoints,
+    estimate_tokens,
     format_state_for_prompt,
     open_store,
     parse_reply,
+    restore_checkpoint,
+    validate_checkpoint,
 )
 from adjourn.knowledge.cognition.replies import TaggedStatement
 
@@ -72,6 +81,20 @@ def sessions(store: Store) -> None:
     assert_type(memory.prompt(), str)
     assert_type(memory.update_from_response("FACT: a"), Json)
     assert_type(Middleware(memory).wrap(_ask), Callable[[Any], Any])
+
+
+def published(session: Json, checkpoint: Json, memory: CognitiveStore) -> None:
+    """The pure functions of the published API take and return JSON objects; closed sets are checked."""
+    assert_type(create_checkpoint(session, "first", 0, new_id="c1"), tuple[Json, Json])
+    assert_type(restore_checkpoint(checkpoint, 0, new_session_id="s"), RestoredSession)
+    assert_type(validate_checkpoint(checkpoint), Validity)
+    assert_type(validate_checkpoint(checkpoint).errors, list[str])
+    assert_type(diff_checkpoints(checkpoint, checkpoint), Json)
+    assert_type(estimate_tokens(checkpoint), int)
+    assert_type(memory.add_triggers("phase_change"), Callable[[], None])
+    memory.remove_triggers("phase")  # type: ignore[arg-type]
+    call: Call = _ask
+    print(call, SessionOptions(threshold=0.5))
 
 
 def _ask(request: Mapping[str, Any]) -> Any:

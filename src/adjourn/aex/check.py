@@ -17,7 +17,7 @@ from adjourn.aex.check_v1 import check_v1
 from adjourn.aex.diagnostics import Severity, finding, quoted
 from adjourn.aex.match import PatternIndex, fold_pattern, never_matches, split_scope
 from adjourn.aex.parser import parse
-from adjourn.aex.text import Word
+from adjourn.aex.text import MAX_BUDGET, Word
 from adjourn.aex.types import known_type
 from adjourn.findings import Finding
 
@@ -59,6 +59,11 @@ class _Declarations(Checker):
             self.report("AEX001", "the document has no `task` or `policy` declaration")
         if not document.goal:
             self.report("AEX002", f"the {kind} has no goal")
+        for header in document.headers:
+            if header.version.partition(".")[0].lstrip("0") not in ("", "1"):
+                self.report(
+                    "AEX004", f"version {quoted(header.version)} of the language is not known", header.line
+                )
         self.repeated("header", (header.line for header in document.headers), one=True)
         self.repeated("goal", document.goals, one=True)
         if not document.is_policy:
@@ -125,8 +130,13 @@ class _Declarations(Checker):
                 if key in ("minutes", "tokens", "usd", "legs"):
                     remedy = "write v1 in the header"
                 self.report("AEX046", f"budget {quoted(key)} is not counted", entry.key, severity, remedy)
+            elif MAX_BUDGET < entry.value < float("inf"):
+                message = f"budget {quoted(key)} is larger than any count: {quoted(entry.text.text)}"
+                self.report("AEX046", message, entry.text, "error", f"write a number of at most {MAX_BUDGET}")
             elif not entry.text.text:
                 self.report("AEX047", "an empty number counts as 0", entry.key)
+            elif entry.value == float("inf"):
+                continue  # no limit, and said so
             elif entry.value < 0 or (key == "calls" and entry.value % 1):
                 taken = 0 if entry.value < 0 else entry.value // 1
                 self.report("AEX047", f"{quoted(entry.text.text)} counts as {taken:.0f}", entry.text)

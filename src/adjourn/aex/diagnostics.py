@@ -51,6 +51,12 @@ _TABLE = (
         "end the steps with `return` and the result",
     ),
     Diagnostic(
+        "AEX004", "error", "Unknown version",
+        "The number behind the name in the header is the version of the language, not of the document. There are versions 0 and 1, "
+        "and a text such as `1.0` means version 0. What a later version means cannot be known, so nothing of it is taken.",
+        "write `v0` or `v1` in the header",
+    ),
+    Diagnostic(
         "AEX010", "error", "Tool is not in `use`",
         "A `do` calls a tool that no `use` pattern of the contract names.",
         "add the tool to `use`, or remove the step",
@@ -121,7 +127,7 @@ _TABLE = (
     Diagnostic(
         "AEX046", "warning", "Budget that limits nothing",
         "Version 0 counts `calls` only, and another key has no effect. Version 1 counts calls, minutes, tokens, usd "
-        "and legs, and another key is an error.",
+        "and legs, and another key is an error. So is a number above 9,007,199,254,740,991 in either version.",
         "use `budget calls=N`", either=True,
     ),
     Diagnostic(

@@ -24,6 +24,7 @@ from adjourn.aex.files import load
 from adjourn.aex.match import never_matches
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
+from adjourn.aex.text import MAX_BUDGET
 from adjourn.findings import Finding, Span
 from adjourn.host import relative_inside
 
@@ -37,7 +38,7 @@ _Patterns = Annotated[
     list[Annotated[str, _Meta(min_length=1)]],
     _Meta(description="Patterns: `*`, `prefix.*` or a tool's name, optionally with `:` and a scope."),
 ]
-_Number = Annotated[int, _Meta(ge=0)] | Annotated[float, _Meta(ge=0)]
+_Number = Annotated[int, _Meta(ge=0, le=MAX_BUDGET)] | Annotated[float, _Meta(ge=0, le=float(MAX_BUDGET))]
 _Path = tuple[str | int, ...]
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]')
 _BYTE = re.compile(r"\(byte (\d+)\)")

@@ -22,6 +22,8 @@ LOOP_NAME = LETTERS + DIGITS + "_"
 BIND = LETTERS + DIGITS + "_.-"
 TOOL = LETTERS + DIGITS + "._*"
 VERSION = DIGITS + "."
+MAX_BUDGET = 2**53 - 1
+"""The largest whole number that every reader of JSON keeps exact."""
 
 
 class Word(msgspec.Struct, frozen=True):

@@ -126,6 +126,8 @@ def test_a_budget_is_whole_calls(root: Path, calls: float, budget: int) -> None:
         ('{"deny": null}', "$.deny"),
         ('{"budget": 5}', "$.budget"),
         ('{"budget": {"calls": -1}}', "$.budget"),
+        ('{"budget": {"calls": 1e300}}', "$.budget"),
+        ('{"budget": {"calls": 9007199254740992}}', "$.budget"),
         ('{"budget": {"calls": true}}', "$.budget"),
         ('{"budget": {"calls": "5"}}', "$.budget"),
         ('{"budget": {"calls": 1e999}}', "$.budget"),

@@ -106,16 +106,29 @@ def late(record: Tree, **members: Any) -> Tree:
 
 
 def test_time_is_up_at_the_time(free: Tree) -> None:
-    """createdAt + timeoutMs is the time; without a start or a limit a point waits for ever; a late one cannot be decided."""
+    """createdAt + timeoutMs is the time; without a limit a point waits for ever; a late one cannot be decided."""
     assert expire_due(late(free), LATER - 1) is None
     assert expire_due(late(free), LATER) is not None
     assert expire_due(free, LATER * 2) is None
-    assert (
-        expire_due({**free, "resumePoints": [without(late(free)["resumePoints"][0], "createdAt")]}, LATER * 2)
-        is None
-    )
     with pytest.raises(RefusedError, match="resume point p1 has timed out"):
         use.approve_resume_point(late(free), "p1", PERSON, LATER)
+
+
+def test_a_point_without_a_start_counts_from_its_version(free: Tree) -> None:
+    """A stored point without createdAt, as other programs write it, times out timeoutMs after its version was written."""
+    unstarted = late({**free, "resumePoints": [without(free["resumePoints"][0], "createdAt")]})
+    written = unstarted["lastModifiedAt"]
+    assert expire_due(unstarted, written + 999) is None
+    assert expire_due(unstarted, written + 1000) is not None
+
+
+def test_a_start_is_added_and_later_versions_do_not_move_it(free: Tree) -> None:
+    """A written point with a time-out gets the time of its version as its start, and keeps it when it is written again."""
+    point = without(late(free)["resumePoints"][0], "createdAt")
+    first = update_record({**free, "resumePoints": []}, {"resumePoints": [point]}, PERSON, 5000).record
+    assert first["resumePoints"][0]["createdAt"] == 5000
+    again = update_record(first, {"resumePoints": [{**point, "label": "again"}]}, PERSON, 9000).record
+    assert (again["resumePoints"][0]["label"], again["resumePoints"][0]["createdAt"]) == ("again", 5000)
 
 
 def test_time_out_abort(free: Tree) -> None:

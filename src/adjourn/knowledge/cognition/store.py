@@ -39,6 +39,7 @@ from adjourn.knowledge.model import (
     WorkingState,
     accept,
     copy_of,
+    require_one_of,
     same,
     tree_of,
     view,
@@ -293,8 +294,7 @@ class CognitiveStore:
     def add_triggers(self, *triggers: Trigger) -> Callable[[], None]:
         """Let these triggers fire checkpoints too. Returns a function that takes back what this call added."""
         for trigger in triggers:
-            if trigger not in TRIGGERS:
-                raise UsageError(f"unknown trigger {trigger!r}", "use one of " + ", ".join(TRIGGERS))
+            require_one_of(trigger, TRIGGERS, "trigger")
         key = object()
         with self._lock:
             self._triggers[key] = frozenset(triggers)

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from adjourn.errors import InvalidError
+from adjourn.errors import InvalidError, UsageError
 from adjourn.log import MAX_SAFE_INTEGER, canonical
 from adjourn.text import check_values, fit_text
 
@@ -105,6 +105,12 @@ def view(tree: Mapping[str, Any], kind: type[T]) -> T:
 def tree_of(part: DocumentPart) -> Tree:
     """The tree of a typed value."""
     return load(msgspec.json.encode(part))
+
+
+def require_one_of(value: object, choices: Sequence[str], what: str) -> None:
+    """Refuse a value outside a closed set. Raises `UsageError`."""
+    if value not in choices:
+        raise UsageError(f"unknown {what} {str(value)[:MAX_ID]!r}", "use one of " + ", ".join(choices))
 
 
 def copy_of(tree: Mapping[str, Any]) -> Tree:

@@ -224,12 +224,15 @@ def escalation_of(point: Tree) -> str:
 
 
 def timed_out(record: Tree, point: Tree, now: int) -> bool:
-    """Whether a pending point has timed out without an escalation yet. Without a start or a limit it never times out."""
-    if point["approvalStatus"] != "pending" or "timeoutMs" not in point or "createdAt" not in point:
+    """Whether a pending point has timed out without an escalation yet. Without a limit it never times out.
+
+    Its time begins at `createdAt`. A point without it, as other programs write them, counts from the time of this version of the record.
+    """
+    if point["approvalStatus"] != "pending" or "timeoutMs" not in point:
         return False
     if any(question["id"] == escalation_of(point) for question in record["questionsForUser"]):
         return False
-    return bool(point["createdAt"] + point["timeoutMs"] <= now)
+    return bool(point.get("createdAt", record["lastModifiedAt"]) + point["timeoutMs"] <= now)
 
 
 def _require_free(record: Tree, point_id: str, verb: str, *, but: str = "") -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import UNSET
 
@@ -26,6 +26,7 @@ from adjourn.knowledge.model import (
     Tree,
     by_id,
     parts_of,
+    require_one_of,
     same,
     tree_of,
     without,
@@ -68,8 +69,14 @@ class Merged(NamedTuple):
         )
 
 
+def require_strategy(strategy: str) -> None:
+    """Refuse a strategy that does not exist. Raises `UsageError`."""
+    require_one_of(strategy, get_args(Strategy), "strategy")
+
+
 def merge(a: Tree, b: Tree, base: Tree | None, strategy: Strategy) -> Merged:
-    """Merge records `a` and `b`, given their nearest common ancestor (None: they have none)."""
+    """Merge records `a` and `b`, given their nearest common ancestor (None: they have none). Raises `UsageError` for another strategy."""
+    require_strategy(strategy)
     said_a, said_b = without(a, *ENVELOPE), without(b, *ENVELOPE)
     if base is not None:
         said = without(base, *ENVELOPE)
@@ -97,6 +104,8 @@ def resolve_conflict(
     value: Any = UNSET,
 ) -> Transition:
     """Resolve a conflict that a record keeps: take the value of one side, or set another `value`."""
+    if take is not None:
+        require_one_of(take, ("a", "b", "base"), "side")
     conflicts = record.get("conflicts", [])
     found = next((conflict for conflict in conflicts if conflict["path"] == path), None)
     if found is None:

@@ -340,6 +340,7 @@ class CRStore:
 
         Unresolved conflicts are stored in that version, for `resolve_conflict`. Writes nothing if B adds nothing.
         """
+        merge.require_strategy(strategy)
 
         def attempt() -> CRMergeResult:
             log, b = self._writer.log(cr_id_a), self.resolve(cr_id_b)

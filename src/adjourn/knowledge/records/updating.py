@@ -84,6 +84,8 @@ def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, no
 
 
 def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAuthor, now: int) -> Transition:
+    old = record["resumePoints"]
+    after = _with_starts(after, {point["id"]: point["createdAt"] for point in old if "createdAt" in point})
     for kind, collection in COLLECTION.items():
         if collection in updates:
             _check_items(kind, record, after, author)
@@ -93,8 +95,22 @@ def _checked(record: Tree, after: Tree, updates: Mapping[str, Any], author: CRAu
     if status != record["task"]["status"]:
         kept = {**after["task"], "status": record["task"]["status"]}
         after = move_task({**after, "task": kept}, status, now)
+    after = _with_starts(after, {point["id"]: record["lastModifiedAt"] for point in old}, now)
     after = with_blocking(record, after, now)
     return Transition(after, tuple(_changes(record, after, updates)))
+
+
+def _with_starts(after: Tree, starts: Mapping[str, int], default: int | None = None) -> Tree:
+    """The record with a start for each resume point that has a time-out and no `createdAt`, so that later versions do not delay it."""
+    points = [
+        point
+        if "createdAt" in point
+        or "timeoutMs" not in point
+        or (start := starts.get(point["id"], default)) is None
+        else {**point, "createdAt": start}
+        for point in after["resumePoints"]
+    ]
+    return {**after, "resumePoints": points} if points != after["resumePoints"] else after
 
 
 def _changes(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[RecordChange]:

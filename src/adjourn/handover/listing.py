@@ -18,20 +18,36 @@ from adjourn.store import Store
 FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
 MAX_FILE_BYTES = 10_000_000
 MAX_FILES = 2000
+MAX_CURSOR = 12
 UNTRUSTED = "an untrusted signer"
 """The author of the description of a checkpoint without a trusted signer, or not verified yet."""
 
 
-def list_tasks(store: Store, root: str, *, limit: int) -> list[dict[str, Any]]:
-    """`{name, path, type, goal, tools?}` of contracts, runs and checkpoints, in this order, at most `limit` bytes."""
-    found = [entry for place, kind in FOLDERS for entry in _contracts(root, place, kind)]
-    found += _checkpoints(store, root)
-    size = 0
-    for count, entry in enumerate(found):
-        size += shown_size(entry)
-        if size > limit - 1000:
-            return found[:count]
-    return found
+def list_tasks(store: Store, root: str, *, limit: int, more: str = "") -> dict[str, Any]:
+    """`tasks`: `{name, path, type, goal, tools?}` of contracts, runs and checkpoints, in this order, in at most `limit` bytes.
+
+    If they do not fit, checkpoints come first, `left` counts those that are missing, and `more` is the cursor of the next answer.
+    Raises `InvalidError` for another cursor.
+    """
+    if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
+        raise InvalidError(
+            f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out"
+        )
+    contracts = [entry for place, kind in FOLDERS for entry in _contracts(root, place, kind)]
+    made = _checkpoints(store, root)
+    room = limit - 1000
+    if not more and sum(map(shown_size, contracts + made)) <= room:
+        return {"tasks": contracts + made}
+    found, start = made + contracts, int(more or 0)
+    shown: list[dict[str, Any]] = []
+    for entry in found[start:]:
+        room -= shown_size(entry)
+        if room < 0 and shown:
+            break
+        shown.append(entry)
+    stop = start + len(shown)
+    left = {"more": str(stop), "left": len(found) - stop} if stop < len(found) else {}
+    return {"tasks": shown} | left
 
 
 def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:

@@ -81,8 +81,8 @@ def _resume(context: ClientContext, arguments: Arguments) -> Any:
 
 
 def _list_tasks(context: ClientContext, arguments: Arguments) -> Any:
-    del arguments
-    return {"tasks": list_tasks(context.store, context.options.root, limit=MAX_ANSWER_BYTES)}
+    more = _text(arguments, "more", "")
+    return list_tasks(context.store, context.options.root, limit=MAX_ANSWER_BYTES, more=more)
 
 
 def _review_task(context: ClientContext, arguments: Arguments) -> Any:

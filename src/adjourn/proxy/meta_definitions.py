@@ -30,6 +30,11 @@ def _objects(description: str) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object"}, "description": description}
 
 
+def _listed(description: str) -> dict[str, Any]:
+    """As `_objects`, shorter."""
+    return {"type": "array", "description": description}
+
+
 def _tool(what: str, hints: dict[str, bool], *required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     return {
@@ -65,7 +70,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         _WRITES,
         summary=_text(),
     ),
-    "aex.list_tasks": _tool("List task contracts and checkpoints.", _READS),
+    "aex.list_tasks": _tool("List task contracts and checkpoints.", _READS, more=_text()),
     "aex.review_task": _tool(
         "Tell what a task contract may do under the policy.",
         _READS,
@@ -83,6 +88,13 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         learnings=_objects(
             "{content, type?: insight|constraint|pattern|warning, source?: observation|failure|success|feedback, confidence?: 0-1}"
         ),
+        goal=_text(),
+        status={"enum": ["in-progress", "completed", "failed"]},
+        successCriteria={"type": "array"},
+        tags={"type": "array"},
+        resumePoints=_listed("Gates: {label, when?, nextSteps?}"),
+        blockers=_listed("{description, blocks?: labels, resolution?}"),
+        invariants=_listed("{description, severity?: hard|soft, status?: holding|violated}"),
     ),
     "adjourn.record": _tool(
         "Read this task's notes, decisions, questions and answers. Without a section: which there are.",

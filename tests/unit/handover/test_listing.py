@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adjourn.errors import NotFoundError
+from adjourn.errors import InvalidError, NotFoundError
 from adjourn.handover.listing import list_tasks, read_contract_file
 from support.workspace import Workspace
 
@@ -26,7 +26,7 @@ def put(workspace: Workspace, path: str, text: str = TASK) -> Path:
 
 
 def all_of(workspace: Workspace, limit: int = LIMIT) -> list[dict[str, Any]]:
-    return list_tasks(workspace.store, str(workspace.root), limit=limit)
+    return list(list_tasks(workspace.store, str(workspace.root), limit=limit)["tasks"])
 
 
 def paths(workspace: Workspace) -> list[str]:
@@ -171,6 +171,29 @@ def test_the_list_is_bounded(memory_workspace: Workspace) -> None:
         ]
     assert len(entries) == 60
     assert 5 < len(all_of(memory_workspace, 5000)) < 60
+
+
+def test_what_does_not_fit_is_counted_and_paged_checkpoints_first(memory_workspace: Workspace) -> None:
+    """The pages together have each entry once; the first has the checkpoints; each but the last says how much is left."""
+    for number in range(60):
+        put(memory_workspace, f"tasks/t{number:03}.aex", TASK.replace("Fix", "Fix it, " + "x" * 100))
+    context = memory_workspace.context()
+    memory_workspace.work(context, "file.read")
+    memory_workspace.save(context)
+    root, seen, more = str(memory_workspace.root), list[str](), ""
+    for _ in range(60):
+        answer = list_tasks(memory_workspace.store, root, limit=5000, more=more)
+        seen += [entry["path"] for entry in answer["tasks"]]
+        assert answer.get("left", 0) == 61 - len(seen)
+        if not (more := answer.get("more", "")):
+            break
+    assert seen[0] == ".aex/checkpoints/fix-auth/"
+    assert sorted(seen) == sorted(set(seen))
+    assert len(seen) == 61
+    for cursor in ("-1", "x", "9" * 12, "²"):
+        with pytest.raises(InvalidError, match="unknown cursor"):
+            list_tasks(memory_workspace.store, root, limit=5000, more=cursor)
+    assert list_tasks(memory_workspace.store, root, limit=5000, more="99999") == {"tasks": []}
 
 
 # --- reading one

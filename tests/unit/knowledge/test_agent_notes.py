@@ -273,7 +273,7 @@ def test_the_schemas_say_what_is_read() -> None:
         ("adjourn.record", SectionRequest),
     ):
         schema = meta_definitions.DEFINITIONS[tool]["inputSchema"]
-        assert set(schema["properties"]) == set(read.__struct_fields__)
+        assert set(schema["properties"]) == set(read.__struct_encode_fields__)
         assert schema.get("required", []) == [
             one.name for one in msgspec.structs.fields(read) if one.required
         ]

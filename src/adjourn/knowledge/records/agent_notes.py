@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from adjourn.errors import ConflictError, InvalidError
+from adjourn.errors import ConflictError, InvalidError, RefusedError
 from adjourn.knowledge.cognition import (
     CognitiveStore,
     Collection,
@@ -45,6 +45,8 @@ MAX_AT_ONCE = 100
 MAX_KEPT = 1_000
 """Items of one kind that notes can add to a record or a state of mind."""
 MAX_OPTIONS = 20
+_OF_PEOPLE = ("human-required", "permission")
+"""The types of blockers that only a person can resolve."""
 
 Saying = Annotated[str, Meta(min_length=1, max_length=MAX_STATEMENT)]
 Sayings = Annotated[tuple[Saying, ...], Meta(max_length=MAX_AT_ONCE)]
@@ -67,8 +69,38 @@ class NotedLearning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     confidence: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
-class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The input of `adjourn.note`."""
+class NotedResumePoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A gate: work goes on there when somebody with the authority has approved it. Its time never runs out."""
+
+    label: Saying
+    description: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
+    when: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
+    preconditions: Sayings = ()
+    next_steps: Sayings = ()
+    required_authority: Literal["human", "agent", "any"] = "human"
+
+
+class NotedBlocker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An obstacle, and the labels of the resume points that it blocks. With a `resolution`: the known one is removed."""
+
+    description: Saying
+    type: Literal["missing-info", "permission", "dependency", "error", "human-required"] = "error"
+    severity: Literal["critical", "high", "medium", "low"] = "medium"
+    blocks: Sayings = ()
+    resolution: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
+
+
+class NotedInvariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that must remain true, and what a check of it found."""
+
+    description: Saying
+    severity: Literal["hard", "soft"] = "soft"
+    status: Literal["holding", "violated"] | UnsetType = UNSET
+    evidence: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
+
+
+class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """The input of `adjourn.note`. `goal`, `status`, `successCriteria` and `tags` are the task's."""
 
     facts: Sayings = ()
     assumptions: Sayings = ()
@@ -76,6 +108,13 @@ class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     goals: Sayings = ()
     decisions: Annotated[tuple[NotedDecision, ...], Meta(max_length=MAX_AT_ONCE)] = ()
     learnings: Annotated[tuple[NotedLearning, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+    goal: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
+    status: Literal["in-progress", "completed", "failed"] | UnsetType = UNSET
+    success_criteria: Sayings = ()
+    tags: Sayings = ()
+    resume_points: Annotated[tuple[NotedResumePoint, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+    blockers: Annotated[tuple[NotedBlocker, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+    invariants: Annotated[tuple[NotedInvariant, ...], Meta(max_length=MAX_AT_ONCE)] = ()
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,7 +148,7 @@ def read_note(arguments: Mapping[str, Any]) -> AgentNote:
     note = _read(arguments, AgentNote)
     if note == AgentNote():
         raise InvalidError(
-            "the note is empty", f"give one or more of {', '.join(AgentNote.__struct_fields__)}"
+            "the note is empty", f"give one or more of {', '.join(AgentNote.__struct_encode_fields__)}"
         )
     return note
 
@@ -127,15 +166,15 @@ def add(session: Session, note: AgentNote) -> NoteResult:
     session.hold()
     records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
     record = _own(records, session.task, author)
-    changed_by_note(
-        record, note, author, session.task.clock()
-    )  # what is refused is refused before anything is written
+    now = session.task.clock()
+    # what is refused is refused before anything is written
+    update_record(record, changed_by_note(record, note, author, now), author, now)
     added = dict[str, int]()
     _remember(session.task, note, added)
 
     def said(before: Tree, at: int) -> Tree:
         members = changed_by_note(before, note, author, at)
-        added.update({name: len(items) - len(before[name]) for name, items in members.items()})
+        added.update({name: _count_changed(before[name], value) for name, value in members.items()})
         return members | _newest_of_mind(session.task)
 
     after = _change(records, record["id"], said, author)
@@ -201,8 +240,142 @@ def changed_by_note(record: Tree, note: AgentNote, author: CRAuthor, now: int) -
             affects=[],
             **sure,
         )
-    changed = {"decisions": decisions, "learnings": learnings}
-    return {name: _bounded(name, record, of.items) for name, of in changed.items() if of.changed}
+    points = _resume_points(record, note, now)
+    changed = {
+        "decisions": decisions.items,
+        "learnings": learnings.items,
+        "resumePoints": points,
+        "blockers": _blockers(record, note, points, by, now),
+        "invariants": _invariants(record, note, by, now),
+    }
+    lists = {name: _bounded(name, record, of) for name, of in changed.items() if not same(of, record[name])}
+    return lists | _task(record, note) | _metadata(record, note)
+
+
+def _resume_points(record: Tree, note: AgentNote, now: int) -> list[Tree]:
+    points = Collection(record["resumePoints"], "label", "point")
+    for one in note.resume_points:
+        points.add(
+            one.label,
+            description=one.description,
+            when=one.when,
+            preconditions=list(one.preconditions),
+            requiredAuthority=one.required_authority,
+            safeToAutoExecute=False,
+            onTimeout="escalate",
+            approvalStatus="pending",
+            nextSteps=list(one.next_steps),
+            createdAt=now,
+        )
+    return points.items
+
+
+def _blockers(record: Tree, note: AgentNote, points: list[Tree], by: Tree, now: int) -> list[Tree]:
+    known = {normalised(point["label"]): point["id"] for point in points}
+    # Those that are resolved are no longer known: the same obstacle may come back.
+    active = [one for one in record["blockers"] if one["status"] == "active"]
+    blockers = Collection(active, "description", "blocker")
+    resolved = dict[str, Tree]()
+    for one in note.blockers:
+        if one.resolution:
+            old = next(
+                (b for b in active if normalised(b["description"]) == normalised(one.description)), None
+            )
+            if old is None:
+                continue
+            if old["type"] in _OF_PEOPLE:
+                raise RefusedError(
+                    f"blocker {old['id']} waits for a person",
+                    f"a person resolves it with `adjourn record resolve {old['id']} RESOLUTION`",
+                )
+            resolved[old["id"]] = {
+                **old, "status": "resolved", "resolution": one.resolution, "resolvedBy": by, "resolvedAt": now,
+            }  # fmt: skip
+            continue
+        missing = [label for label in one.blocks if normalised(label) not in known]
+        if missing:
+            raise InvalidError(f"unknown resume point: {missing[0][:80]!r}", "note the resume point first")
+        blockers.add(
+            one.description,
+            type=one.type,
+            status="active",
+            severity=one.severity,
+            createdBy=by,
+            createdAt=now,
+            blocksResumePoints=[known[normalised(label)] for label in one.blocks],
+        )
+    ids = by_id(record["blockers"])
+    new = [_with_free_id(one, ids) for one in blockers.items[len(active) :]]
+    return [*(resolved.get(one["id"], one) for one in record["blockers"]), *new]
+
+
+def _with_free_id(item: Tree, known: Container[str]) -> Tree:
+    """An item with another id if one that was resolved has its own."""
+    name, count = item["id"], 2
+    while item["id"] in known:
+        item = {**item, "id": f"{name}-{count}"}
+        count += 1
+    return item
+
+
+def _invariants(record: Tree, note: AgentNote, by: Tree, now: int) -> list[Tree]:
+    invariants = Collection(record["invariants"], "description", "invariant")
+    for one in note.invariants:
+        invariants.add(
+            one.description,
+            scope=[],
+            severity=one.severity,
+            status="unknown",
+            establishedBy=by,
+            establishedAt=now,
+        )
+    checks = {normalised(one.description): one for one in note.invariants if one.status is not UNSET}
+    return [
+        _checked(one, checks[text], now) if (text := normalised(one["description"])) in checks else one
+        for one in invariants.items
+    ]
+
+
+def _checked(invariant: Tree, check: NotedInvariant, now: int) -> Tree:
+    """An invariant with the result of a check; the same if it is known already."""
+    evidence = {"evidence": check.evidence} if check.evidence else {}
+    if invariant["status"] == check.status and evidence.items() <= invariant.items():
+        return invariant
+    kept = {name: value for name, value in invariant.items() if name != "evidence"}
+    return {**kept, "status": check.status, "lastCheckedAt": now, **evidence}
+
+
+def _task(record: Tree, note: AgentNote) -> Tree:
+    task = dict(record["task"])
+    if note.goal and normalised(note.goal) != normalised(task["goal"]):
+        task["goal"] = note.goal
+    if note.status is not UNSET and not (note.status == "in-progress" and task["status"] == "blocked"):
+        task["status"] = note.status
+    task["successCriteria"] = _united("successCriteria", task["successCriteria"], note.success_criteria)
+    return {} if same(task, record["task"]) else {"task": task}
+
+
+def _metadata(record: Tree, note: AgentNote) -> Tree:
+    tags = _united("tags", record["metadata"]["tags"], note.tags)
+    return (
+        {} if same(tags, record["metadata"]["tags"]) else {"metadata": {**record["metadata"], "tags": tags}}
+    )
+
+
+def _united(name: str, old: list[str], new: Iterable[str]) -> list[str]:
+    """Texts, and those of `new` that are not among them in the same words."""
+    found = {normalised(text): text for text in reversed(old)}
+    added = {normalised(text): text for text in new if normalised(text) not in found}
+    _check_size(name, len(old) + len(added), len(old))
+    return [*old, *added.values()]
+
+
+def _count_changed(before: Any, after: Any) -> int:
+    """How many items of a list were added or changed; 1 for another member."""
+    if not isinstance(after, list):
+        return 1
+    known = by_id(before)
+    return sum(not same(known.get(one["id"]), one) for one in after)
 
 
 def added_question(record: Tree, question: AgentQuestion, now: int) -> Tree:

@@ -38,6 +38,9 @@ MAX_DESCRIPTION = 10_000
 FOLD_SPAN = 256
 """Events of which one checkpoint at most keeps the ledger: writing it costs as much as the document does."""
 
+_PAGE = 4096
+_MARK = b'"event":"' + kinds.CheckpointCreated.KIND.encode() + b'"'
+
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -193,7 +196,10 @@ def _previous(store: Store, name: str) -> str:
 
 
 def find(store: Store, name: str) -> TaskCheckpoint:
-    """The newest checkpoint of a name. Raises `NotFoundError`, `IntegrityError`."""
+    """The newest checkpoint of a name; of `TASK/NAME`, the newest that this task has. Raises `NotFoundError`, `IntegrityError`."""
+    of_task, slash, own = name.rpartition("/")
+    if slash and store.head(of_task).seq >= 0:
+        return _of_task(store, of_task, check_name(own))
     value = store.ref(f"checkpoint/{check_name(name)}")
     if value is None:
         raise NotFoundError(f'no checkpoint is named "{name}"', "list them with `adjourn checkpoints`")
@@ -210,6 +216,29 @@ def find(store: Store, name: str) -> TaskCheckpoint:
             f'the name "{name}" points at checkpoint "{found.data.name}"', "run `adjourn verify`"
         )
     return found
+
+
+def owner(store: Store, name: str) -> str:
+    """The task that a checkpoint's name belongs to; "" for none."""
+    return (store.ref(f"checkpoint/{check_name(name)}") or "").partition(" ")[0]
+
+
+def _of_task(store: Store, task: str, name: str) -> TaskCheckpoint:
+    """A task's newest checkpoint of a name that may have passed to another task. Reads its events from the end, in pages."""
+    if owner(store, name) == task:
+        return find(store, name)
+    stop = store.head(task).seq + 1
+    while stop > 0:
+        start = max(0, stop - _PAGE)
+        for entry in reversed(list(store.read(task, start, stop))):
+            if _MARK in entry.data and digest(entry.data) == entry.hash:
+                found = as_checkpoint(entry)
+                if found.data.name == name:
+                    return found
+        stop = start
+    raise NotFoundError(
+        f'task {task[:64]} has no checkpoint named "{name}"', "list them with `adjourn log TASK`"
+    )
 
 
 def as_checkpoint(entry: Entry) -> TaskCheckpoint:

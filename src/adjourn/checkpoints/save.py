@@ -18,7 +18,7 @@ import msgspec
 
 from adjourn.checkpoints import folder, page_writer, plans
 from adjourn.checkpoints.builder import REQUESTED
-from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find, owner
 from adjourn.checkpoints.histories import remove_temporaries, share_histories
 from adjourn.checkpoints.page_files import is_automatic
 from adjourn.checkpoints.report import NO_REPORT, AgentReport
@@ -52,9 +52,10 @@ def save_checkpoint(
     began: str = "",
 ) -> SavedCheckpoint:
     """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is a time stamp. Raises `AdjournError`."""
+    before = owner(task.store, name)
     report = plans.next_report(task, said, description if trigger in REQUESTED else "")
     made = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
-    notes: list[str] = []
+    notes = [taken_over(name, before)] if before not in ("", task.id) else []
     path = folder.write(task.store, made, root, notes.append)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
@@ -78,6 +79,11 @@ def _archived(task: Task, root: str, saved: SavedCheckpoint) -> SavedCheckpoint:
     except AdjournError as error:
         return saved._replace(notes=[*saved.notes, f"the page is not archived: {error}"])
     return saved._replace(page=f"{done.folder}/{done.moved[-1]}" if done.moved else done.folder)
+
+
+def taken_over(name: str, before: str) -> str:
+    """What to tell when a checkpoint's name passes from the task `before` to another one."""
+    return f'the name "{name}" belonged to a checkpoint of task {before}; that one is now {before}/{name}'
 
 
 def read_report(arguments: dict[str, Any]) -> AgentReport:

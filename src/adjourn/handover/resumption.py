@@ -114,6 +114,8 @@ def _preview(reader: Preview, name: str) -> Resumed:
 
 def _store_to_read(reader: Preview, name: str) -> Store:
     """The store as a resume would leave it: the workspace's, or one in memory with the folder that a resume would import."""
+    if "/" in name:
+        return reader.open_store()
     try:
         kept = reader.open_store()
     except NotFoundError:

@@ -26,7 +26,7 @@ from adjourn.tasks import Ledger, following
 def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> None:
     """Show one checkpoint in full: what was done, who signed it, and what it is based on.
 
-    NAME is a checkpoint's name, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
+    NAME is a checkpoint's name, TASK/NAME where another task has taken the name over, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
     folder has is verified and shown.
     """
     found: FoundCheckpoint = find(context, name)

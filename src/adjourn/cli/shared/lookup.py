@@ -35,7 +35,9 @@ class FoundCheckpoint(NamedTuple):
 
 
 def find(context: CommandContext, name: str) -> FoundCheckpoint:
-    """A checkpoint by its name, by six digits or more of its hash, or the last one of a task."""
+    """A checkpoint by its name, by `TASK/NAME`, by six digits or more of its hash, or the last one of a task."""
+    if "/" in name:
+        return FoundCheckpoint(checkpoints.find(context.store, name), "store", context.store)
     try:
         return _by_name(context, name)
     except (NotFoundError, InvalidError) as error:
@@ -46,15 +48,16 @@ def find(context: CommandContext, name: str) -> FoundCheckpoint:
     if found is not None:
         return FoundCheckpoint(found, "store", store)
     try:
-        last = context.task(name).ledger.checkpoint
+        ledger = context.task(name).ledger
     except (NotFoundError, InvalidError):
         raise NotFoundError(
             f"no checkpoint or task is named {name!r}, and no checkpoint has that hash",
             "`adjourn checkpoints` lists them",
         ) from None
-    if not last:
+    if not ledger.checkpoint:
         raise NotFoundError(f"task {name} has no checkpoint", "save one: adjourn checkpoint write")
-    return _by_name(context, last)
+    own = checkpoints.find(context.store, f"{ledger.task}/{ledger.checkpoint}")
+    return FoundCheckpoint(own, "store", context.store)
 
 
 def _by_name(context: CommandContext, name: str) -> FoundCheckpoint:

@@ -95,7 +95,7 @@ def test_a_person_finishes_and_reopens_a_task(tmp_path: Path) -> None:
         assert "shipped" in adjourn(work, "status", task).out
         assert not _instructions(work.client(foreign=True))
         assert adjourn(work, "reopen", task).code == 0
-        assert "- [x] build" in (work.root / "tmp" / "checkpoint-active.md").read_text()
+        assert "ship it" in (work.root / "tmp" / "checkpoint-active.md").read_text()
         assert adjourn(work, "reopen", task).code == 1
         assert "work waits" in _instructions(work.client(foreign=True))
 

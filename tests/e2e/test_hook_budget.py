@@ -23,7 +23,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.policy.contract import read_contract
 from adjourn.tasks.decision import ToolRequest
 from support.hooks import HOOK, HOOK_POLICY, SETTLE, HookEventWorkspace, HookWorkspace
-from support.proxy import META_TOOLS, only
+from support.proxy import META_TOOLS, adjourn, only
 from support.requirements import requirement
 
 
@@ -272,3 +272,17 @@ def test_a_hook_can_be_told_to_say_nothing_of_the_budget(tmp_path: Path) -> None
         given = {"file_path": str(work.root / "a"), "content": "x"}
         work.ask("Write", given, SETTLE, tool_use_id="t")
         assert not work.done("Write", given, "t", "--no-budget-notice").out
+
+
+def test_a_task_that_a_person_finished_is_followed_by_another(tmp_path: Path) -> None:
+    """The hooks' next session begins a task of its own once a person has finished the workspace's; before, its budget goes on."""
+    with HookEventWorkspace(tmp_path, "use file.*", "budget calls=1") as work:
+        given = {"file_path": str(work.root / "a"), "content": "x"}
+        work.run("Write", given, "t")
+        work.tell("SessionEnd", reason="exit")
+        assert work.ask("Write", given, SETTLE).decision == "deny"
+        work.tell("SessionEnd", reason="exit")
+        (task,) = [name for name in work.tasks() if "/" not in name]
+        assert adjourn(work, "done", task).code == 0
+        assert work.ask("Write", given, SETTLE).decision == "allow"
+        assert len([name for name in work.tasks() if "/" not in name]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 
@@ -38,6 +39,28 @@ def test_a_yes_reaches_the_call_that_waits(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
         context.ok("approve", question(context))
         assert not client.answer(call)["result"].get("isError")
+
+
+def test_the_inbox_shows_a_waiting_call_and_a_note_and_its_commands_answer_both(tmp_path: Path) -> None:
+    """What `adjourn inbox --json` names as the command releases the call and resolves the blocker; then nothing waits."""
+    with ProxyWorkspace(tmp_path, "use echo", "confirm before echo") as workspace:
+        client = workspace.client()
+        blocker = {"description": "the release key is missing", "type": "human-required"}
+        client.meta("adjourn.note", blockers=[blocker])
+        call = client.begin("echo", {"text": "x"})
+        context = CommandLine(workspace.root, workspace.config)
+        deadline = time.monotonic() + PERSON_SECONDS
+        while len(waiting := context.ok("inbox", "--json").json["waiting"]) < 2:
+            assert time.monotonic() < deadline
+        assert [one["kind"] for one in waiting] == ["blocker", "approval"]
+        assert waiting[1]["context"] == '{"text":"x"}'
+        assert context.ok("inbox").out.startswith("2 things wait for you\n")
+        assert "2 waiting" in context.ok("status").out.splitlines()[0]
+        for one in waiting:
+            words = shlex.split(one["commands"][0].replace("RESOLUTION", "'it is in CI'"))
+            context.ok(*words[1:])
+        assert not client.answer(call)["result"].get("isError")
+        assert context.ok("inbox").out == "nothing waits\n"
 
 
 def test_a_no_is_written_down(context: CommandLine) -> None:

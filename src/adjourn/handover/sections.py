@@ -119,7 +119,10 @@ def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
     last = next(reversed(sources.recent.made.values()), None)
     if last is None:
         return [Item(NOTHING_SAID)]
-    return [Item(f"{NOTHING_SAID}; the last call was {_line(_Group.of(last))}")]
+    group = _Group.of(last)
+    if last.call in sources.ledger.doubts:
+        group = group._replace(outcome="in doubt", message="")
+    return [Item(f"{NOTHING_SAID}; the last call was {_line(group)}")]
 
 
 def _progress(sources: Sources) -> list[Item]:

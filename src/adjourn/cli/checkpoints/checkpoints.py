@@ -10,6 +10,7 @@ import click
 from adjourn.checkpoints import document, find, folder, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, described, say, say_json, say_table
+from adjourn.cli.shared.sessions import all_sessions
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.host import CHECKPOINTS, resolve_inside
@@ -23,10 +24,11 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     """List the newest checkpoint of each name, newest first, of all tasks or of TASK.
 
     SIGNER is the name of the trusted key, "unknown" for another, BROKEN where the signature does not hold. A folder that came
-    by git or from a colleague, and was not imported yet, is listed as "(folder)". Exit code 1 when one is broken.
+    by git or from a colleague, and was not imported yet, is listed as "(folder)". The cognitive sessions of programs follow. Exit code 1 when one is broken.
     """
     names = _folders(context.root)
     store = context.store_or_none() if names else context.store
+    sessions, unreadable = all_sessions(store) if store and not task else ([], [])
     told, broken = [], []
     for name in sorted(
         {ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")} if store else ()
@@ -43,24 +45,38 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     told.sort(key=lambda one: one["timestamp"], reverse=True)
     if as_json:
         say_json(
-            checkpoints=told, broken=[{"name": name, "reason": str(failure)} for name, failure in broken]
+            checkpoints=told,
+            sessions=sessions,
+            broken=[{"name": name, "reason": str(failure)} for name, failure in [*broken, *unreadable]],
         )
     elif told:
         say_table(
             ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
             [_row(one, context.now) for one in told],
         )
-    elif not broken:
+    elif not broken and not sessions and not unreadable:
         say("no checkpoints yet")
+    if sessions and not as_json:
+        say_table(
+            ("SESSION", "WHEN", "CHECKPOINTS", "FACTS", "GOAL"),
+            [_session_row(one, context.now) for one in sessions],
+        )
+    for name, failure in unreadable:
+        complain(f"session {name}: {failure.message}", failure.remedy)
     for name, failure in broken:
         complain(f"checkpoint {name}: {failure.message}", "run `adjourn verify`")
-    return 1 if broken or any(one["signer"] == "BROKEN" for one in told) else 0
+    return 1 if broken or unreadable or any(one["signer"] == "BROKEN" for one in told) else 0
 
 
 def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
     used = "" if one["callsUsed"] is None else str(one["callsUsed"])
     when = ago(one["timestamp"], now)
     return one["name"], one["task"], when, used, one["signer"] or "unknown", _described(one)
+
+
+def _session_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+    when = ago(one["timestamp"], now)
+    return one["session"], when, str(len(one["checkpoints"])), str(one["facts"]), one["goal"]
 
 
 def _described(one: dict[str, Any]) -> str:

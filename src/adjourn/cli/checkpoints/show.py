@@ -11,6 +11,7 @@ from adjourn.checkpoints import document_of, folder, imported_history, known_to,
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.lookup import FoundCheckpoint, find
 from adjourn.cli.shared.output import described, imported_line, safe, safe_lines, say, say_facts, say_json
+from adjourn.cli.shared.sessions import session_facts, session_ids, show_session
 from adjourn.cli.shared.times import ago, local
 from adjourn.errors import AdjournError
 from adjourn.log import data_of, decode
@@ -26,9 +27,15 @@ from adjourn.tasks import Ledger, following
 def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> None:
     """Show one checkpoint in full: what was done, who signed it, and what it is based on.
 
-    NAME is a checkpoint's name, TASK/NAME where another task has taken the name over, six digits or more of its hash, or a task (its last checkpoint). A checkpoint that only a
+    NAME is a checkpoint's name, TASK/NAME where another task has taken the name over, six digits or more of its hash, a
+    task (its last checkpoint), or a cognitive session. A checkpoint that only a
     folder has is verified and shown.
     """
+    store = context.store_or_none()
+    if store is not None and name in session_ids(store):
+        facts = session_facts(store, name)
+        say_json(facts) if as_json else show_session(facts)
+        return
     found: FoundCheckpoint = find(context, name)
     told = _to_json(context, found) | {"signer": trusted_signer(found.checkpoint)}
     texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}

@@ -10,6 +10,7 @@ import click
 from adjourn.checkpoints import anchors
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import ProgressLine, Spinner, complain, safe, say, say_json
+from adjourn.cli.shared.sessions import verify_sessions
 from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
 from adjourn.errors import NotFoundError, RefusedError, UsageError
 from adjourn.host import reading_secret
@@ -70,8 +71,8 @@ class VerifyOptions(NamedTuple):
 def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any) -> int:
     """Check that history, or a contract, is what was written and signed, and list what fails verification.
 
-    WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it, every task
-    and record of the store is checked. Exit code 1 when a check failed. A signature by a key that is not trusted is a warning
+    WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it, every task,
+    record and cognitive session of the store is checked. Exit code 1 when a check failed. A signature by a key that is not trusted is a warning
     in a history, and an error on a contract.
 
     A history that was truncated or deleted is detected by the head kept beside your keys, and by signed folders in the workspace.
@@ -102,11 +103,18 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
         report = _of_store(context, what, given.expect_head, deep=not given.quick)
         if given.accept:
             report = _accepted(context, report)
+    sessions = verify_sessions(context.store) if not what and not given.quick else []
+    broken = [one for one in sessions if not one["valid"]]
     if as_json:
-        say_json(_to_json(report))
+        told = _to_json(report)
+        say_json(told | {"valid": told["valid"] and not broken, "sessions": sessions})
     else:
+        for one in broken:
+            say(f"BROKEN: session {safe(one['session'])}: {safe(one['reason'])}", "red")
         _print(report)
-    return 0 if report.valid else 1
+        if sessions:
+            say(f"cognitive sessions: {len(sessions) - len(broken)} valid, {len(broken)} broken")
+    return 0 if report.valid and not broken else 1
 
 
 def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> VerificationReport:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -99,6 +100,7 @@ def telling_argument(arguments: str) -> str:
     return said(named or short, MAX_ARGUMENT)
 
 
+@lru_cache(maxsize=2048)
 def said(text: str, limit: int) -> str:
     """A text of others on one line, without secrets, cut to `limit` characters."""
     return one_line(without_secrets(text), limit)

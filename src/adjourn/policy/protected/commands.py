@@ -112,6 +112,9 @@ class _Line:
             return found
         if words[0].text == UNKNOWN:  # one of the words behind it may be the program
             words = next((words[at:] for at, word in enumerate(words) if word.text in REMOVERS), words)
+        line = words[0].text.removeprefix("-S").removeprefix("--split-string=")
+        if " " in line and (found := self._inner(line, reach.base)):  # `env -S "rm -rf ."`
+            return found
         program, rest = name_of(words[0]), words[1:]
         if program in OURS or not (program in PRINTERS or only_reads(program, rest)):
             piped = command.before.words if command.before is not None else ()

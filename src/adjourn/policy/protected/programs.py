@@ -45,6 +45,16 @@ _RUNNERS = frozenset((
     "timeout", "unbuffer", "xargs", "parallel",
 ))  # fmt: skip
 """Programs that run their remaining arguments as a command."""
+_WITH_VALUE = {
+    "doas": "u", "env": "u", "ionice": "cnpPu", "nice": "n", "parallel": "aCdEIjLlNnPS", "stdbuf": "eio", "sudo": "CghpRrTtUu",
+    "time": "fo", "timeout": "ks", "xargs": "adEILnPs",
+}  # fmt: skip
+"""The letters of their options whose value may be the next word. A folder to run in is looked at like a program."""
+_LONG_WITH_VALUE = frozenset((
+    "--adjustment", "--arg-file", "--class", "--classdata", "--close-from", "--command-timeout", "--delimiter",
+    "--error", "--format", "--group", "--host", "--input", "--jobs", "--kill-after", "--max-args", "--max-chars", "--max-lines",
+    "--max-procs", "--other-user", "--output", "--prompt", "--role", "--signal", "--type", "--unset", "--user",
+))  # fmt: skip
 _FEEDERS = frozenset(("xargs", "parallel"))
 """Of these, the programs that append arguments read from their input."""
 _KEYWORDS = frozenset(
@@ -72,16 +82,26 @@ def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
 
 def without_runners(words: Sequence[ShellWord]) -> tuple[Sequence[ShellWord], bool]:
     """A command without what runs it: keywords, assignments, `sudo`, `xargs` with their options; whether it is fed further words."""
-    at, runs, fed = 0, False, False
+    at, runner, fed = 0, "", False
     while at < len(words):
         text, name = words[at].text, name_of(words[at])
         assigns = "=" in text and text.partition("=")[0].rstrip("+").isidentifier()
-        if text in _KEYWORDS or name in _RUNNERS:
-            runs, fed = runs or text not in _KEYWORDS, fed or name in _FEEDERS
-        elif not (assigns or (runs and (text[:1] == "-" or text[:1].isdigit() or text == "{}"))):
+        if name in _RUNNERS:
+            runner, fed = name, fed or name in _FEEDERS
+        elif runner and text[:1] == "-" and " " not in text:
+            at += _takes_next(runner, text)
+        elif not (text in _KEYWORDS or assigns or (runner and (text[:1].isdigit() or text == "{}"))):
             break
         at += 1
     return words[at:], fed
+
+
+def _takes_next(runner: str, option: str) -> bool:
+    """Whether the value of a runner's option is the next word: `sudo -u ann`, but not `sudo -uann`."""
+    if option[:2] == "--":
+        return option in _LONG_WITH_VALUE
+    letters = _WITH_VALUE.get(runner, "")
+    return next((at for at, letter in enumerate(option) if letter in letters), 0) == len(option) - 1 > 0
 
 
 def removed(reach: Reach, program: str, rest: Sequence[ShellWord]) -> str | None:

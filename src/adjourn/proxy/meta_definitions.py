@@ -30,11 +30,6 @@ def _objects(description: str) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object"}, "description": description}
 
 
-def _listed(description: str) -> dict[str, Any]:
-    """As `_objects`, shorter."""
-    return {"type": "array", "description": description}
-
-
 def _tool(what: str, hints: dict[str, bool], *required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     return {
@@ -46,7 +41,7 @@ def _tool(what: str, hints: dict[str, bool], *required: str, **properties: dict[
 
 DEFINITIONS: dict[str, dict[str, Any]] = {
     "aex.checkpoint": _tool(
-        "Save the work so that a later session of any client can go on: at milestones, and before you stop. What you leave out stays.",
+        "Save the work for a later session of any client, at milestones and before you stop. What you leave out stays.",
         _WRITES,
         "name",
         name=_text("Letters, digits, - and _"),
@@ -59,11 +54,11 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         resumptionPoint=_text("First step of the next session"),
     ),
     "aex.resume": _tool(
-        "Go on from a checkpoint; call it first. Tells what was done, refused, is in doubt; spent budget stays spent.",
+        "Resume a checkpoint; call it first. Tells what was done, refused, is in doubt. The budget stays spent.",
         _WRITES,
         "name",
         name=_text(),
-        more=_text("From an answer: goes on"),
+        more=_text("From an answer"),
     ),
     "aex.finish": _tool(
         "The whole task is done: offer it to no later session.",
@@ -78,32 +73,30 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         task=_text(".aex file"),
     ),
     "adjourn.note": _tool(
-        "Note what the next session must know; it survives a crash. No secrets.",
+        "Note what the next session must know. No secrets.",
         _WRITES,
         facts=_texts("Confirmed"),
         assumptions=_texts(),
         questions=_texts("For you to find out"),
         goals=_texts(),
         decisions=_objects("{decision, because?, status?: accepted|tentative|rejected}"),
-        learnings=_objects(
-            "{content, type?: insight|constraint|pattern|warning, source?: observation|failure|success|feedback, confidence?: 0-1}"
-        ),
+        learnings=_objects("{content, type?: insight|constraint|pattern|warning, confidence?: 0-1}"),
         goal=_text(),
         status={"enum": ["in-progress", "completed", "failed"]},
-        successCriteria={"type": "array"},
-        tags={"type": "array"},
-        resumePoints=_listed("Gates: {label, when?, nextSteps?}"),
-        blockers=_listed("{description, blocks?: labels, resolution?}"),
-        invariants=_listed("{description, severity?: hard|soft, status?: holding|violated}"),
+        successCriteria=_texts(),
+        tags=_texts(),
+        resumePoints=_objects("{label, when?, nextSteps?}"),
+        blockers=_objects("{description, blocks?: labels, resolution?}"),
+        invariants=_objects("{description, severity?: hard|soft, status?: holding|violated}"),
     ),
     "adjourn.record": _tool(
         "Read this task's notes, decisions, questions and answers. Without a section: which there are.",
         _READS,
         section=_text(),
-        more=_text("From an answer: goes on"),
+        more=_text("From an answer"),
     ),
     "adjourn.ask": _tool(
-        "Ask a person, and work on meanwhile. Ask again in the same words to see the answer.",
+        "Ask a person, and work on. Ask again in the same words to see the answer.",
         _WRITES,
         "question",
         question=_text(),

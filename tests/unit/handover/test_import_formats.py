@@ -164,7 +164,7 @@ def test_a_file_that_the_real_tool_wrote_is_resumed(memory_workspace: Workspace,
     assert work.source == path.stem.partition("_")[0]
     answer = told(memory_workspace, work)
     assert (answer["goal"], answer["callsUsed"]) == ("Fix the login.", 0)
-    known = {"langgraph": ("Go on with node deploy", "May I deploy?", "The bug is in the token check."),
+    known = {"langgraph": ("Continue with node deploy", "May I deploy?", "The bug is in the token check."),
              "continuum": ("write the test", "- [x] read src/login.py", "deploy to staging")}[work.source]  # fmt: skip
     for text in known:
         assert text in answer["page"]

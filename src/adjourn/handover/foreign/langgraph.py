@@ -255,7 +255,7 @@ def _work(
     steps = [ReportedStep(text=f"Node {word(node)}", status="done") for node in seen if node not in due]
     steps += [ReportedStep(text=f"Node {word(node)}") for node in due]
     point = (
-        f"Go on with {'node' if len(due) == 1 else 'the nodes'} {', '.join(map(word, due))}" if due else ""
+        f"Continue with {'node' if len(due) == 1 else 'the nodes'} {', '.join(map(word, due))}" if due else ""
     )
     facts = statements(f"{name} = {preview(redact_json(one), 1500)}" for name, one in said.items())
     calls = _tool_calls(channels)

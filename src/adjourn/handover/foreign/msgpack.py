@@ -1,6 +1,7 @@
 """Reading MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md) that a hostile program may have written.
 
 An extension type is data: `(module, name, arguments)` of an object is returned as an `Extension`, and nothing is imported or called.
+msgspec reads MessagePack as well, but does not limit the number of values: 16 MiB of empty lists take 1 GB there.
 
 Owns: this reader and its limits. Must never: allocate by a length that the data state and do not have.
 """

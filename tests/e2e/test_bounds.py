@@ -67,6 +67,7 @@ def test_locked_folders_do_not_hold_up_a_proxy(tmp_path: Path) -> None:
             assert not refused(client.answer(client.begin("deploy.run"), SECONDS))
             failed = client.answer(client.begin("aex.checkpoint", {"name": "kept"}), SECONDS)
             assert "checkpoints/kept is locked by another process" in text_of(failed)
+        assert "has no page" in client.meta("aex.checkpoint", name="kept")["warnings"][0]
         assert "warnings" not in client.meta("aex.checkpoint", name="kept")
 
 

@@ -117,7 +117,7 @@ SUBMITTED: dict[str, Any] = {
 
 def end_of(repo: Repo, session: str) -> tuple[str, list[str], list[str], list[str]]:
     """What a session leaves: the tree, the messages of the commits, branches, and what is not committed."""
-    messages = repo.git("log", "--format=%B", "main").replace(session, "SESSION")
+    messages = repo.git("log", "--topo-order", "--format=%B", "main").replace(session, "SESSION")
     subjects = [line for line in messages.split("\n") if line]
     return repo.git("rev-parse", "main^{tree}"), subjects, repo.branches, repo.dirty
 

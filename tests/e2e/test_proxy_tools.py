@@ -62,6 +62,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
             "aex.checkpoint": {
                 "name": "string",
                 "description": "string",
+                "mission": "string",
                 "progress": "array",
                 "currentState": "array",
                 "openQuestions": "array",
@@ -70,11 +71,13 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
             },
             "aex.resume": {"name": "string", "more": "string"},
             "aex.finish": {"summary": "string"},
-            "aex.list_tasks": {},
+            "aex.list_tasks": {"more": "string"},
             "aex.review_task": {"task": "string"},
             "adjourn.note": dict.fromkeys(
                 ["facts", "assumptions", "questions", "goals", "decisions", "learnings"], "array"
-            ),
+            )
+            | {"goal": "string", "status": "enum"}
+            | dict.fromkeys(["successCriteria", "tags", "resumePoints", "blockers", "invariants"], "array"),
             "adjourn.record": {"section": "string", "more": "string"},
             "adjourn.ask": {
                 "question": "string",

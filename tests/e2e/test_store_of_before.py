@@ -32,10 +32,12 @@ def expected() -> dict[str, Any]:
 
 
 def test_every_command_says_of_it_what_it_said_then(work: ElsewhereThen, expected: dict[str, Any]) -> None:
-    """The store is valid, and each reading command ends with the same code and the same JSON, prose apart; events byte for byte."""
+    """The store is valid, and each reading command ends with the same code and the same members, prose apart; events byte for byte."""
     rows = _rows(work)
     told = before.answers(work)
-    assert told == expected
+    for name in ("auditSummary", "brief", "page"):  # told in another way since (ADR 0019)
+        del expected[f"resume {CHECKPOINT}"]["said"][name]
+    assert _of_then(told, expected) == expected
     assert {told[name]["code"] for name in ("verify", "record verify", "verify tidy.aex")} == {0}
     assert _rows(work) == rows, "reading changed what is stored"
 
@@ -43,10 +45,14 @@ def test_every_command_says_of_it_what_it_said_then(work: ElsewhereThen, expecte
 def test_what_is_told_in_sentences_has_what_was_noted(work: ElsewhereThen) -> None:
     """The brief and the page of a resumed task say what the agent of then noted."""
     told = work.adjourn("resume", CHECKPOINT, "--json").json
-    for said in (NOTED, "Use one file", "Which name?"):
-        assert said in told["brief"]
-    for said in ("Write the second half of p.py", "src/a.py"):
-        assert said in told["page"]
+    for name, said in (
+        ("facts", NOTED),
+        ("decisions", "Use one file"),
+        ("waiting", "Which name?"),
+        ("nextStep", "Write the second half of p.py"),
+        ("artifacts", "src/a.py"),
+    ):
+        assert any(said in line for line in told[name]), name
     assert "half-way: task first, 5 calls used, 15 left; 1 in doubt" in work.adjourn("resume", CHECKPOINT).out
     assert work.adjourn("status", FIRST).first.startswith("first: ")
 
@@ -68,6 +74,15 @@ def test_the_public_names_read_it(work: ElsewhereThen) -> None:
         store.close()
 
 
+def _of_then(told: Any, expected: Any) -> Any:
+    """What is told, without the members that later versions added."""
+    if isinstance(told, dict) and isinstance(expected, dict):
+        return {name: _of_then(value, expected[name]) for name, value in told.items() if name in expected}
+    if isinstance(told, list) and isinstance(expected, list) and len(told) == len(expected):
+        return [_of_then(one, other) for one, other in zip(told, expected, strict=True)]
+    return told
+
+
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_fresh_proxy_goes_on_with_the_same_budget(work: ElsewhereThen, era: str) -> None:
     """Nothing is refunded: the doubt stands, the approval of then lets its call through once, and the chain goes on."""
@@ -76,7 +91,7 @@ def test_a_fresh_proxy_goes_on_with_the_same_budget(work: ElsewhereThen, era: st
     told = client.meta("aex.resume", name=CHECKPOINT)
     assert (told["task"], told["callsUsed"], told["budgetRemaining"]) == (FIRST, USED, BUDGET - USED)
     assert [one["tool"] for one in told["inDoubt"]] == ["slow"]
-    assert NOTED in told["brief"]
+    assert any(NOTED in fact for fact in told["facts"])
 
     client.tools()  # an approval is for a tool as it was listed then
     assert "in doubt" in text_of(client.call("slow", DOUBTFUL))

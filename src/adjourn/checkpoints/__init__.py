@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.page import MAX_PAGE_BYTES
     from adjourn.checkpoints.page_files import FoundPage
     from adjourn.checkpoints.parser import parse
-    from adjourn.checkpoints.plans import plan_summary
+    from adjourn.checkpoints.plans import is_replanned, plan_summary
     from adjourn.checkpoints.report import (
         NO_REPORT,
         AgentReport,
@@ -69,6 +69,7 @@ __all__ = [
     "find",
     "finish",
     "imported_history",
+    "is_replanned",
     "known_to",
     "parse",
     "plan_summary",
@@ -105,7 +106,7 @@ if not TYPE_CHECKING:
             "page": ("MAX_PAGE_BYTES",),
             "page_files": ("FoundPage",),
             "parser": ("parse",),
-            "plans": ("plan_summary",),
+            "plans": ("is_replanned", "plan_summary"),
             "report": (
                 "AgentReport",
                 "NO_REPORT",

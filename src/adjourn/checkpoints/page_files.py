@@ -149,12 +149,15 @@ def by_id(root: str, checkpoint: str) -> FoundPage | None:
 
 
 class PageSummary(NamedTuple):
-    """The newest readable page, None if there is none, notes about it for the next session, its position (-1 for unknown) and path."""
+    """The newest readable page, None if there is none, notes about it for the next session, its position (-1 for unknown), its path,
+    and whether it was edited since it was written.
+    """
 
     page: Page | None
     notes: list[str]
     seq: int = -1
     path: str = ""
+    edited: bool = False
 
 
 def page_summary(root: str, task: str, now: int) -> PageSummary | None:
@@ -172,7 +175,7 @@ def page_summary(root: str, task: str, now: int) -> PageSummary | None:
         notes.append("the page is older than 24 hours: check files and services before you continue")
     notes += file_changes(root, newest.machine.get("artifacts"))
     notes += commit_change(root, newest.machine.get("commit"))
-    return PageSummary(newest.page, notes, newest.seq, newest.path)
+    return PageSummary(newest.page, notes, newest.seq, newest.path, newest.reading.edited)
 
 
 def broken_notes(broken: Sequence[tuple[str, str]]) -> list[str]:

@@ -20,6 +20,8 @@ from adjourn.checkpoints.report import (
     AgentReport,
     ReportedArtifact,
     ReportedStep,
+    edits_of,
+    members_of,
     merge_reports,
     redacted_text,
 )
@@ -80,6 +82,15 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
     notes = found.notes if found is not None else []
     note = "no page can be read; this is what was stated until the last checkpoint"
     return PageSummary(page, [*notes, note])
+
+
+def is_replanned(summary: PageSummary, since: int) -> bool:
+    """Whether the next step on a page was edited, or was stated after a time in milliseconds."""
+    if summary.page is None:
+        return False
+    edits = edits_of(summary.page, edited=summary.edited)
+    stated = members_of(summary.page, "stated").get("resumption_point")
+    return edits.resumption_point is not UNSET or (isinstance(stated, int) and stated > since)
 
 
 def _redacted(said: AgentReport) -> AgentReport:

@@ -12,6 +12,7 @@ from adjourn.checkpoints import (
     NO_REPORT,
     TaskCheckpoint,
     imported_history,
+    is_replanned,
     plan_summary,
     statements_of,
     trusted_signer,
@@ -23,7 +24,7 @@ from adjourn.handover.sections import Sources, sections
 from adjourn.handover.value import Handover
 from adjourn.knowledge.brief import Recorded, recorded
 from adjourn.knowledge.records import CRStore, expire_due, record_of
-from adjourn.log import timestamp
+from adjourn.log import milliseconds, timestamp
 from adjourn.tasks import Ledger, Task, describe_holder, is_alive
 
 MAX_DESCRIPTION, MAX_GOAL, MAX_NOTE = 2500, 500, 300
@@ -50,6 +51,11 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
     summary = plan_summary(task, reader.root, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
     known = _known(task, checkpoint, now)
+    made = checkpoint.event.timestamp
+    outdated = summary is not None and is_replanned(
+        summary, milliseconds(made)
+    )  # it may name the step of then
+    description = "" if outdated else said(checkpoint.data.description, MAX_DESCRIPTION)
     sources = Sources(
         ledger=ledger,
         recent=recent_calls(task.store, ledger),
@@ -57,7 +63,7 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
         recorded=known,
         stamp=timestamp(now),
         policy=reader.policy,
-        description=checkpoint.data.description,
+        description=description,
     )
     mission = said(page.mission, MAX_GOAL) if isinstance(page.mission, str) else ""
     goal = said(ledger.goal, MAX_GOAL) or mission
@@ -65,9 +71,9 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
     return Handover(
         name=checkpoint.data.name,
         task=task.id,
-        made=checkpoint.event.timestamp,
+        made=made,
         state=_state(task, known, sources.stamp, reader.group),
-        description=said(checkpoint.data.description, MAX_DESCRIPTION),
+        description=description,
         untrusted_signer="" if trusted_signer(checkpoint) else checkpoint.data.key,
         goal=goal,
         mission=mission if mission != goal else "",

@@ -110,10 +110,11 @@ def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
         note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
         return _lines([f"nothing: the task is finished{note}"])
     stated = [*known.steps, *([page.resumption_point] if isinstance(page.resumption_point, str) else ())]
-    if found := _lines(stated, MAX_STEP):
-        return found
-    if found := [item for item in progress if item.text.startswith("[ ]")][:1]:
-        return found
+    todo = [item for item in progress if item.text.startswith("[ ]")][:1]
+    if found := _lines(stated, MAX_STEP):  # a description is less exact than the checklist that came with it
+        return [*todo, *found] if stated == [sources.description] else found
+    if todo:
+        return todo
     if sources.description:
         return _lines([sources.description], MAX_STEP)
     last = next(reversed(sources.recent.made.values()), None)

@@ -63,6 +63,9 @@ def _asked(options: dict[str, str], request: HookRequest, root: str) -> EventTex
         return NO_TEXT
     client = _client(options, root)
     session = client.session()
+    new = session.task.ledger.seq < 0
+    if new and handover.find_pending_work(client.context, session.task.id) is not None:
+        return NO_TEXT  # the person may mean that work; a task of its own begins with the first call
     session.prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
     with suppress(HeldError):  # another client works on the task; its first call says so
         session.ensure_open()

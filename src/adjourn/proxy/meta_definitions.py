@@ -12,7 +12,7 @@ from typing import Any
 
 MAX_CHARACTERS = 4000
 """Of all definitions together, with their names, as compact JSON."""
-_WRITES = {"destructiveHint": False, "openWorldHint": False}
+_WRITES = {"destructiveHint": False}
 _READS = {"readOnlyHint": True}
 
 
@@ -80,7 +80,9 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         questions=_texts("For you to find out"),
         goals=_texts(),
         decisions=_objects("{decision, because?, status?: accepted|tentative|rejected}"),
-        learnings=_objects("{content, type?: insight|constraint|pattern|warning, confidence?: 0-1}"),
+        learnings=_objects(
+            "{content, type?: insight|constraint|pattern|warning, source?: observation|failure|success|feedback, confidence?: 0-1}"
+        ),
         goal=_text(),
         status={"enum": ["in-progress", "completed", "failed"]},
         successCriteria=_texts(),

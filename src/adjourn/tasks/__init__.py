@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         refusal_event,
     )
     from adjourn.tasks.task import (
+        FOLD_FORM,
         SYSTEM,
         AppendedEvent,
         Builder,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 __all__ = [
     "APPROVAL_MILLISECONDS",
     "AT_SHARE",
+    "FOLD_FORM",
     "LEASE_MILLISECONDS",
     "MAX_ANSWER",
     "MAX_SHOWN_TOOL",
@@ -196,6 +198,7 @@ if not TYPE_CHECKING:
             "task": (
                 "AppendedEvent",
                 "Builder",
+                "FOLD_FORM",
                 "NewEvent",
                 "SYSTEM",
                 "Task",

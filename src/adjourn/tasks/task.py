@@ -30,6 +30,8 @@ SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
 """Events between two cached folds: bounds what loading a task costs, whatever its age."""
 MAX_FOLD_BYTES = 1_000_000
+FOLD_FORM = ".2"
+"""Ends the seal of a cached fold. One with another end knows less of the events than a ledger does now: it is made again."""
 TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 
 
@@ -242,7 +244,7 @@ class Task:
             return {f"fold/{self.id}": f"{self._seal(text)}:{text.decode()}"}
 
     def _seal(self, text: bytes) -> str:
-        return hmac.digest(self._secret, b"adjourn/fold/1:" + text, "sha256").hex()
+        return hmac.digest(self._secret, b"adjourn/fold/1:" + text, "sha256").hex() + FOLD_FORM
 
     def _load(self) -> Ledger:
         """The cached fold, if it is ours; else an empty ledger. Raises `IntegrityError` where it is, and the chain lacks its event."""

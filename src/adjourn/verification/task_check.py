@@ -30,7 +30,7 @@ from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
 from adjourn.log import GENESIS, CheckpointCreated, data_of, decode, digest, fingerprint, verify_chain
 from adjourn.store import Entry, Store
-from adjourn.tasks import Ledger
+from adjourn.tasks import FOLD_FORM, Ledger
 from adjourn.verification.report import (
     CODES,
     NOT_TRUST,
@@ -214,9 +214,9 @@ class TaskCheck:
     # --- what stands beside the chain
 
     def _cached_fold(self) -> Ledger | None:
-        text = (self.store.ref(f"fold/{self.report.task}") or "").partition(":")[2]
+        seal, _, text = (self.store.ref(f"fold/{self.report.task}") or "").partition(":")
         try:
-            return msgspec.json.decode(text, type=Ledger) if text else None
+            return msgspec.json.decode(text, type=Ledger) if text and seal.endswith(FOLD_FORM) else None
         except (msgspec.DecodeError, InvalidError):
             self._warn_of_fold()
             return None

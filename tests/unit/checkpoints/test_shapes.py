@@ -52,14 +52,16 @@ def test_decisions_in_the_history(item: kinds.Data, decision: str, reason: str |
     assert list(shown.items()) == expected + ([("reason", reason)] if reason else [])
 
 
-DECISIONS = {"tool.allowed", "tool.denied", "budget.exhausted", "confirm.denied"}
+DECISIONS = {"tool.allowed", "tool.denied", "budget.exhausted", "confirm.denied", "entry.imported"}
 
 
 @given(data)
 def test_nothing_else_is_in_the_history(item: kinds.Data) -> None:
     """Every decision is one entry; what is no decision on a call is none."""
     shown = history(item)
-    if isinstance(item, kinds.ToolDenied) and not item.reason:
+    if (isinstance(item, kinds.ToolDenied) and not item.reason) or (
+        isinstance(item, kinds.EntryImported) and not item.decision
+    ):
         assert shown is None
         return
     assert (shown is not None) == (item.KIND in DECISIONS)

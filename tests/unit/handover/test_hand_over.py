@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.checkpoints import NO_REPORT, AgentReport, ReportedStep, save_checkpoint
 from adjourn.handover.calls import telling_argument
 from adjourn.handover.rendering import MIN_ROOM, to_json, to_lines, to_text
 from adjourn.handover.value import Handover, Item, Section
@@ -31,6 +32,15 @@ def call(workspace: Workspace, tool: str, argument: str, outcome: str = "ok", me
     if outcome and admitted.call:
         session.settle([kinds.ToolSettled(call=admitted.call, message=message, outcome=outcome)])  # type: ignore[arg-type]
     return admitted.call or (admitted.approval.id if admitted.approval else "")
+
+
+def save(workspace: Workspace, description: str, said: AgentReport) -> str:
+    """What `aex.checkpoint` does, with a page, whose path is returned."""
+    task = workspace.context().session().task
+    workspace.clock.move(seconds=1)
+    return save_checkpoint(
+        task, str(workspace.root), "fix-auth", budget=None, description=description, said=said
+    ).page
 
 
 def lines(workspace: Workspace) -> dict[str, list[str]]:
@@ -184,3 +194,22 @@ def test_a_room_is_shared_by_floors(wanted: list[tuple[int, int]], room: int) ->
     for share, size in zip(shares, given_sizes, strict=True):
         assert min(share.wanted, share.floor * room // 100) <= size <= share.wanted
     assert sum(given_sizes) == min(room, sum(share.wanted for share in shares))
+
+
+def test_the_checklist_comes_before_a_description_that_came_with_it(memory_workspace: Workspace) -> None:
+    """Of a checkpoint without a resumption point, the first open step is told first, and the description after it."""
+    said = AgentReport(progress=(ReportedStep(text="read", status="done"), ReportedStep(text="write it")))
+    context = memory_workspace.context()
+    call(memory_workspace, "file.write", "a.py")
+    save(memory_workspace, "Half of it is done", said)
+    assert memory_workspace.resume(context)["nextStep"] == ["[ ] write it", "Half of it is done"]
+
+
+def test_a_description_from_before_a_person_s_plan_is_left_out(memory_workspace: Workspace) -> None:
+    """Once a person has edited the next step, the description of the checkpoint may name an old one."""
+    context = memory_workspace.context()
+    call(memory_workspace, "file.write", "a.py")
+    page = memory_workspace.root / save(memory_workspace, "Next: drop the table", NO_REPORT)
+    page.write_text(page.read_text().replace("Next: drop the table", "Keep the table"))
+    told = memory_workspace.resume(context)
+    assert (told["nextStep"], "description" in told) == (["Keep the table"], False)

@@ -50,7 +50,7 @@ def test_the_author_of_a_record_can_stand_in_it(store: CRStore) -> None:
         ({}, "/task: Object missing required field"),
         ({"task": {"id": "t1", "goal": 3}}, "/task/goal"),
         ({**fields(), "decisions": [{"id": "d1"}]}, "/decisions"),
-        (fields(learnings=None), "learnings"),
+        (fields(learnings="x"), "learnings"),
         ({**fields(), "metadata": {"tags": ["\ud800"], "priority": "low"}}, "canonical"),
     ],
 )

@@ -141,7 +141,7 @@ def test_version_1_is_offered_under_a_policy_of_version_1() -> None:
     model = Scripted(GOOD.replace("v0", "v1"), GOOD.replace("v0", "v1"))
     assert draft("read", model, policy=under(POLICY.replace("v0", "v1"))).text.startswith("task read v1\n")
     assert draft("read", model, policy=under()).text.startswith("task read v0\n")
-    assert ["v1" in system for system, _ in model.told] == [True, False]
+    assert ["task NAME v1" in system for system, _ in model.told] == [True, False]
 
 
 @given(st.text())

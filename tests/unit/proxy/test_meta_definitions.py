@@ -25,5 +25,5 @@ def test_each_meta_tool_is_defined_in_the_order_of_their_names() -> None:
             assert schema.get("type") != "array" or "items" in schema, name
         assert definition["annotations"] in (
             {"readOnlyHint": True},
-            {"destructiveHint": False, "openWorldHint": False},
+            {"destructiveHint": False},
         )

@@ -16,6 +16,7 @@ from adjourn.setup.checks import findings
 from adjourn.setup.places import home
 
 PLAIN = {
+    "--brief-bytes",
     "--client",
     "--contract",
     "--log-json",

@@ -71,6 +71,7 @@ class Codebase:
         if self.index is None or self._threads:
             return
         self._wake.set()
+        self._busy = True  # the first comparison is due, and waits for the watcher
         targets = [self._run]
         if watch and can_watch():
             targets.append(self._watch)

@@ -112,7 +112,8 @@ def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
     stated = [*known.steps, *([page.resumption_point] if isinstance(page.resumption_point, str) else ())]
     todo = [item for item in progress if item.text.startswith("[ ]")][:1]
     if found := _lines(stated, MAX_STEP):  # a description is less exact than the checklist that came with it
-        return [*todo, *found] if stated == [sources.description] else found
+        described = stated == [sources.description] and not any(stated[0] in item.text for item in todo)
+        return [*todo, *found] if described else found
     if todo:
         return todo
     if sources.description:

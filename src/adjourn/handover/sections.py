@@ -25,6 +25,9 @@ MAX_LISTED = 6
 IN_FULL = (100, 50, 25, 12, 6, 0)
 """How many of the newest calls are told one by one, in the wordings of what was done."""
 NOTHING_SAID = "nothing is recorded about the next step: find out from what was done"
+BINDING = ("constraint: ", "warning: ", "must remain true, ")
+"""How the lines of the record's constraints begin: they are told before its decisions."""
+OK = "ok"
 TIMES = "\N{MULTIPLICATION SIGN}"
 RECORD = "adjourn.record, section {}"
 
@@ -59,7 +62,7 @@ def sections(sources: Sources) -> tuple[Section, ...]:
             9,
             rest=RECORD.format("questionsForUser"),
         ),
-        _section("refused", "Refused, not done", _refused(sources.recent.refused), 8),
+        _refused(sources.recent.refused),
         _section(
             "progress",
             "Progress, as it was written down",
@@ -70,7 +73,7 @@ def sections(sources: Sources) -> tuple[Section, ...]:
         _section(
             "decisions",
             "Decisions and constraints",
-            _lines(sources.recorded.decisions),
+            _lines(sorted(sources.recorded.decisions, key=lambda line: not line.startswith(BINDING))),
             9,
             rest=RECORD.format("decisions"),
         ),
@@ -151,8 +154,10 @@ def _progress(sources: Sources) -> list[Item]:
 
 def _in_doubt(sources: Sources) -> Section:
     title = f"In doubt, {len(sources.ledger.doubts)}: sent, and no answer was seen; find out before you repeat one"
-    items = [_doubt(call) for call in sources.ledger.doubts.values()]
-    return Section("inDoubt", title, (items,), 14, rest="`adjourn status`")
+    calls = list(sources.ledger.doubts.values())
+    in_full = [_doubt(call) for call in calls]
+    short = [*in_full[:1], *map(_brief_doubt, calls[1:])]
+    return Section("inDoubt", title, (in_full, short), 14, rest="`adjourn status`")
 
 
 def _doubt(call: OpenCall) -> Item:
@@ -164,6 +169,13 @@ def _doubt(call: OpenCall) -> Item:
         f"{said(call.tool, 200)}{argument} (call {call.call}, since {call.since}); {remedy}",
         data | {"since": call.since, "digest": call.digest},
     )
+
+
+def _brief_doubt(call: OpenCall) -> Item:
+    """A call after the first in a small room: the first one has the remedy."""
+    item = _doubt(call)
+    data = {name: value for name, value in (item.data or {}).items() if name not in ("since", "digest")}
+    return Item(f"{said(call.tool, 200)}{_spaced(telling_argument(call.arguments))} (call {call.call})", data)
 
 
 def _waiting(sources: Sources) -> list[Item]:
@@ -185,20 +197,27 @@ def _question(asked: Approval) -> str:
     return f"{about}: not made, waits for approval ({asked.cause}); {who} runs `adjourn approve {asked.id}`, then repeat the very same call"
 
 
-def _refused(refusals: Sequence[Refusal]) -> list[Item]:
-    """The newest first; the same tool refused for the same reason, once."""
+def _refused(refusals: Sequence[Refusal]) -> Section:
+    """The newest first; the same tool refused for the same reason, once; in a small room, each remedy once."""
     groups: dict[tuple[str, str], list[Refusal]] = {}
     for one in reversed(refusals):
         same = (one.tool, one.why)
         groups.setdefault(same, []).append(one)
-    return _lines(_refusal(group) for group in groups.values())
+    in_full = _once(_lines(_refusal(group, group[0].remedy) for group in groups.values()))
+    told = set[str]()
+    short = []
+    for group in groups.values():
+        remedy = group[0].remedy
+        short.append(_refusal(group, "" if remedy in told else remedy))
+        told.add(remedy)
+    return Section("refused", "Refused, not done", (in_full, _once(_lines(short))), 8)
 
 
-def _refusal(group: Sequence[Refusal]) -> str:
+def _refusal(group: Sequence[Refusal], remedy: str) -> str:
     first = group[0]
     arguments = list(dict.fromkeys(one.argument for one in reversed(group) if one.argument))
-    remedy = f"; {first.remedy}" if first.remedy else ""
-    return f"{_named(first.tool, len(group), arguments)}: {first.why}{remedy}"
+    then = f"; {remedy}" if remedy else ""
+    return f"{_named(first.tool, len(group), arguments)}: {first.why}{then}"
 
 
 # --- what was done
@@ -235,6 +254,8 @@ def _done(sources: Sources) -> Section:
         if newest < len(in_full):
             old, new = made[: len(made) - newest], made[len(made) - newest :]
             wordings.append([*_grouped(new, each=True), *_grouped(old, each=False)])
+    if len(wordings) > 1:
+        wordings[-1] = _notable_first(wordings[-1])
     before = sum(sources.ledger.tools.values()) - sources.recent.calls
     return Section(
         "auditSummary",
@@ -245,6 +266,14 @@ def _done(sources: Sources) -> Section:
         rest='aex.resume with "more"',
         is_reversed=True,
     )
+
+
+def _notable_first(items: Sequence[Item]) -> list[Item]:
+    """The newest, then what failed or was settled, then what simply succeeded."""
+    return [
+        *items[:1],
+        *sorted(items[1:], key=lambda item: item.data is not None and item.data["data"]["outcome"] == OK),
+    ]
 
 
 def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[Item]:

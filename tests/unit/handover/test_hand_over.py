@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints import NO_REPORT, AgentReport, ReportedStep, save_checkpoint
-from adjourn.handover.calls import telling_argument
-from adjourn.handover.rendering import MIN_ROOM, to_json, to_lines, to_text
+from adjourn.handover import resume
+from adjourn.handover.calls import RecentCalls, telling_argument
+from adjourn.handover.rendering import MIN_ROOM, SMALL, to_json, to_lines, to_text
+from adjourn.handover.sections import Sources, sections
 from adjourn.handover.value import Handover, Item, Section
+from adjourn.knowledge.brief import Recorded
 from adjourn.log import kinds
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import ToolRequest
@@ -126,12 +129,74 @@ def test_repeated_calls_become_one_line_where_there_is_no_room(memory_workspace:
     for number in range(40):
         call(memory_workspace, "file.write", f"src/part-{number:02}.py")
     memory_workspace.save(context)
-    from adjourn.handover import resume  # noqa: PLC0415
-
     handover = resume(context, "fix-auth").handover()
     assert len(to_json(handover)["auditSummary"]) == 40
     small = "\n".join(to_lines(handover, MIN_ROOM, quoted))
     assert "(src/part-00.py … src/part-" in small
+
+
+# --- a small room
+
+
+def handed_over(workspace: Workspace) -> Handover:
+    """The hand-over of the work so far."""
+    context = workspace.context()
+    workspace.save(context)
+    return resume(context, "fix-auth").handover()
+
+
+def test_a_longer_wording_takes_only_what_the_others_leave() -> None:
+    """In a small room, what has a shorter wording is told in it while another section is cut."""
+    calls = [Item(f"call {number} " + "x" * 40) for number in range(40)]
+    facts = [Item(f"fact {number} " + "y" * 30) for number in range(25)]
+    sections = (
+        Section("auditSummary", "Done", (calls, [Item("40 calls")]), 40),
+        Section("facts", "Facts", (facts,), 10),
+    )
+    handover = Handover(name="n", task="t", made="2026-01-01", state="active", sections=sections)
+    answer = to_json(handover, SMALL // 2)
+    assert answer["auditSummary"] == ["40 calls"]
+    assert len(answer["facts"]) == 25
+
+
+def test_failures_come_before_calls_that_succeeded(memory_workspace: Workspace) -> None:
+    """In the shortest wording the newest call is the first to be told, then failures, then one line for each tool."""
+    memory_workspace.write_policy("use file.*")
+    call(memory_workspace, "file.write", "bad.py", "error", "disk full")
+    for number in range(10):
+        call(memory_workspace, "file.read", f"{number}.py")
+        call(memory_workspace, "file.write", f"{number}.py")
+    section = handed_over(memory_workspace).section("auditSummary")
+    assert section is not None
+    told = [item.text.split(" ")[0] + " " + item.text.split(": ")[1] for item in section.wordings[-1]]
+    assert told == ["file.write ok", "file.write error", "file.read ok"]
+
+
+def test_a_remedy_is_said_once_in_a_small_room(memory_workspace: Workspace) -> None:
+    """Refusals for the same kind of reason, and calls in doubt, share the remedy of the first of them."""
+    memory_workspace.write_policy("use file.*", "deny file.secret", "deny file.key")
+    for tool in ("file.secret", "file.key"):
+        call(memory_workspace, tool, "key.pem")
+    for name in ("a.py", "b.py"):
+        call(memory_workspace, "file.write", name, "no-answer")
+    handover = handed_over(memory_workspace)
+    small = "\n".join(to_lines(handover, 600, quoted))
+    assert small.count("only a person can change the policy") == 1
+    assert small.count("a person settles it") == 1
+    large = "\n".join(to_lines(handover, 8192, quoted))
+    assert large.count("only a person can change the policy") == 2
+    assert large.count("a person settles it") == 2
+    assert len(str(to_json(handover, SMALL - 1)["advice"])) < len(str(to_json(handover)["advice"]))
+
+
+def test_constraints_come_before_decisions(memory_workspace: Workspace) -> None:
+    """Where only some of them fit, what must hold is told first; each kind keeps its order."""
+    context = memory_workspace.context()
+    known = Recorded(decisions=("use pools", "constraint: no restarts", "keep it", "must remain true, x"))
+    sources = Sources(context.session().task.ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026")
+    told = next(section for section in sections(sources) if section.name == "decisions")
+    expected = ["constraint: no restarts", "must remain true, x", "use pools", "keep it"]
+    assert [item.text for item in told.items] == expected
 
 
 # --- renderings, in any room

@@ -86,7 +86,7 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
 
 def is_replanned(summary: PageSummary, since: int) -> bool:
     """Whether the next step on a page was edited, or was stated after a time in milliseconds."""
-    if summary.page is None:
+    if summary.page is None or not summary.path:  # a page made from the report is of now
         return False
     edits = edits_of(summary.page, edited=summary.edited)
     stated = members_of(summary.page, "stated").get("resumption_point")

@@ -52,9 +52,8 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
     known = _known(task, checkpoint, now)
     made = checkpoint.event.timestamp
-    outdated = summary is not None and is_replanned(
-        summary, milliseconds(made)
-    )  # it may name the step of then
+    # a description from before the plan was changed may name the step of then
+    outdated = summary is not None and is_replanned(summary, milliseconds(made))
     description = "" if outdated else said(checkpoint.data.description, MAX_DESCRIPTION)
     sources = Sources(
         ledger=ledger,

@@ -103,19 +103,25 @@ def _join(client: ClientContext, name: str) -> Resumed:
 
 
 def _preview(reader: Preview, name: str) -> Resumed:
-    store = _store_to_read(reader, name)
+    kept, store = _stores_to_read(reader, name)
     checkpoint, _ = locate(store, reader.root, name)
     check_trusted(store, checkpoint)
     document(store, checkpoint)
+    if store is not kept:
+        import_newer_folders(store, reader.root, checkpoint)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
     mark_cut_off_calls(task)
     return Resumed(task, checkpoint, reader_of(reader.root, task))
 
 
-def _store_to_read(reader: Preview, name: str) -> Store:
-    """The store as a resume would leave it: the workspace's, or one in memory with the folder that a resume would import."""
+def _stores_to_read(reader: Preview, name: str) -> tuple[Store | None, Store]:
+    """The workspace's store, None where there is none, and the one to read: the same, or one in memory into which the folders can be
+    imported that a resume would import.
+    """
+    kept: Store | None
     if "/" in name:
-        return reader.open_store()
+        kept = reader.open_store()
+        return kept, kept
     try:
         kept = reader.open_store()
     except NotFoundError:
@@ -123,7 +129,7 @@ def _store_to_read(reader: Preview, name: str) -> Store:
             raise
         kept = None
     if kept is not None and folder.is_as_written(kept, reader.root, name) is not False:
-        return kept
+        return kept, kept
     scratch = MemoryStore()
     brought = folder_verification.verify_named(reader.root, name).checkpoint
     task = brought.event.task
@@ -132,7 +138,7 @@ def _store_to_read(reader: Preview, name: str) -> Store:
             scratch.append(task, entries, expect=scratch.head(task))
         if (upto := vouched_for(kept, brought)) is not None:
             scratch.swap(f"vouched/{task}", str(upto), expect=None)
-    return scratch
+    return kept, scratch
 
 
 def reader_of(root: str, task: Task, group: str = "", contract: Contract | None = None) -> Reader:

@@ -21,15 +21,17 @@ from adjourn.errors import (
     NotFoundError,
     RefusedError,
 )
-from adjourn.handover import importing, resume
+from adjourn.handover import Preview, importing, resume
 from adjourn.handover.importing import (
     import_folder,
     locate,
     vouched_for,
 )
+from adjourn.host import keys
 from adjourn.knowledge.records.agent_notes import AgentNote, add
 from adjourn.log import kinds
 from adjourn.log.chain import verify_chain
+from adjourn.store import Store
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
 from support.forging import EDITS, Forger
@@ -215,7 +217,11 @@ def test_an_older_folder_refunds_nothing(workspace: Workspace, tmp_path: Path) -
 
 
 def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace, two: Workspace) -> None:
-    """All folders of a task are looked at: resuming the earlier of two carried checkpoints refunds nothing elsewhere."""
+    """All folders of a task are looked at: resuming the earlier of two carried checkpoints refunds nothing elsewhere. A preview says so."""
+
+    def no_store() -> Store:
+        raise NotFoundError("no store")
+
     context = far_work(memory_workspace)
     memory_workspace.save(context, "early")
     memory_workspace.work(context, *["file.write"] * 9)
@@ -228,6 +234,8 @@ def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace,
         carried(memory_workspace, two, name)
     (two.folder("middle") / "audit.jsonl").write_text("lies\n")
     trusting(two, memory_workspace)
+    preview = resume(Preview(no_store, str(two.root), two.clock, keys.secret()), "early").to_json()
+    assert (preview["callsUsed"], preview["budgetRemaining"]) == (10, 10)
     answer = two.resume(two.context(), "early")
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (10, 10)
     assert answer["toolsCalled"] == ["file.read", "file.write"]

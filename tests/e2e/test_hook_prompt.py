@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.log import kinds
+from adjourn.tasks import tasks_of
 from support.hooks import HookEventWorkspace
 
 ASKED = "Port the tokenizer to Rust, and keep its tests green"
@@ -81,3 +82,81 @@ def test_what_is_no_prompt_is_ignored(work: HookEventWorkspace, prompt: object) 
     """A member of another type opens no session and breaks nothing."""
     assert work.tell("UserPromptSubmit", prompt=prompt).code == 0
     assert not (work.root / ".aex" / "adjourn.db").exists() or work.events() == []
+
+
+@pytest.fixture
+def pending(work: HookEventWorkspace) -> str:
+    """The task that another client left behind, whose work is pending."""
+    other = work.client(foreign=True)
+    other.call("file.read", {"path": "a"})
+    other.close()
+    return work.tasks()[0]
+
+
+def goals(work: HookEventWorkspace) -> dict[str, str]:
+    """The goal of each task."""
+    with work.store() as store:
+        names = list(tasks_of(store))
+    return {name: work.ledger(name).goal for name in names}
+
+
+def checkpoints(work: HookEventWorkspace) -> list[str]:
+    with work.store() as store:
+        return [name.removeprefix("checkpoint/") for name in store.refs("checkpoint/")]
+
+
+def prompt_refs(work: HookEventWorkspace) -> dict[str, str]:
+    with work.store() as store:
+        return store.refs("prompt/")
+
+
+def test_a_prompt_beside_pending_work_is_kept_for_a_task_of_its_own(
+    work: HookEventWorkspace, pending: str
+) -> None:
+    """It opens no task. The client's first call does, with the first thing that was asked for."""
+    assert ASKED not in work.brief()
+    for prompt in (ASKED, "yes, go on"):
+        assert work.tell("UserPromptSubmit", prompt=prompt).code == 0
+    assert list(goals(work)) == [pending]
+    work.run("Read", {"file_path": "a"}, "toolu_a")
+    assert [goals(work).pop(name) for name in goals(work) if name != pending] == [ASKED]
+    assert goals(work)[pending] == "a test"
+    assert prompt_refs(work) == {}
+
+
+def test_a_proxy_opens_the_task_with_the_prompt_that_its_client_heard(
+    work: HookEventWorkspace, pending: str
+) -> None:
+    """Hooks and proxies of one client share it."""
+    client = work.client()
+    assert client.tools()
+    work.tell("UserPromptSubmit", prompt=ASKED)
+    client.call("file.read", {"path": "b"})
+    assert goals(work).pop(pending) == "a test"
+    assert ASKED in goals(work).values()
+    assert prompt_refs(work) == {}
+
+
+def test_a_task_that_is_resumed_instead_keeps_its_own_goal(work: HookEventWorkspace, pending: str) -> None:
+    """Then the prompt was about that task, and no later task begins with it."""
+    client = work.client()
+    assert client.tools()
+    work.tell("UserPromptSubmit", prompt="go on with what waits")
+    [name] = checkpoints(work)
+    assert client.meta("aex.resume", name=name)["task"] == pending
+    assert goals(work) == {pending: "a test"}
+    assert prompt_refs(work) == {}
+
+
+def test_a_new_conversation_forgets_the_prompt_of_the_one_before(
+    work: HookEventWorkspace, pending: str
+) -> None:
+    """What was asked for in a conversation that made no call is not the mission of the next."""
+    work.tell("UserPromptSubmit", prompt="never mind")
+    assert list(prompt_refs(work).values()) == ["never mind"]
+    work.brief()
+    assert prompt_refs(work) == {}
+    work.tell("UserPromptSubmit", prompt=ASKED)
+    work.run("Read", {"file_path": "a"}, "toolu_a")
+    assert ASKED in goals(work).values()
+    assert pending in goals(work)

@@ -46,6 +46,8 @@ MAX_SHOWN = 500
 """Characters of what is wrong with a broken policy."""
 CLIENT, BOUND = "client/", "bound/"
 """How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
+PROMPT = "prompt/"
+"""How the refs begin that keep what a person asked a client for, until it opens a session."""
 
 _S = TypeVar("_S", bound=Session)
 
@@ -200,16 +202,38 @@ class ClientContext:
                 return False
             return proxies.has_sisters(self.store, self.group, self.process)
 
+    def keep_prompt(self, prompt: str) -> None:
+        """Keep what the person asked the client for first: the mission of the task that it may begin."""
+        with suppress(ConflictError):  # it is not the first
+            self.store.swap(self._prompt_ref, prompt, expect=None)
+
+    def forget_prompt(self) -> None:
+        """Forget what `keep_prompt` has kept."""
+        if (kept := self.store.ref(self._prompt_ref)) is not None:
+            with suppress(ConflictError):  # another process does
+                self.store.swap(self._prompt_ref, None, expect=kept)
+
+    def begin_with_prompt(self, session: Session) -> None:
+        """Have a session open with the kept prompt where it begins its task. Opening it forgets the prompt in any case."""
+        session.prompt_ref = self._prompt_ref
+        if not session.task.ledger.exists:
+            session.prompt = self.store.ref(self._prompt_ref) or ""
+
+    @property
+    def _prompt_ref(self) -> str:
+        return f"{PROMPT}{self.group}"
+
     @property
     def _lister(self) -> str:
         return proxies.lister_ref(self.group, self.options.task)
 
     def _forget_dead_clients(self) -> None:
-        for name, task in {**self.store.refs(CLIENT), **self.store.refs(BOUND)}.items():
+        refs = self.store.refs
+        for name, value in {**refs(CLIENT), **refs(BOUND), **refs(PROMPT)}.items():
             with suppress(ValueError, ConflictError):  # a name of another make is left alone
                 host, pid, started, _ = name.partition("/")[2].rsplit("/", 3)
                 if process.lives(process.Process(host, int(pid), int(started))) is False:
-                    self.store.swap(name, None, expect=task)
+                    self.store.swap(name, None, expect=value)
                     self._heads.unbind(name.partition("/")[2])
 
     @cached_property
@@ -259,6 +283,7 @@ class ClientContext:
             session = self._sessions.get(task)
             if session is None:
                 session = self._new_session(task, GuardedSession)
+                self.begin_with_prompt(session)
                 session.open(take_over=self.options.take_over, also=also)
                 self._sessions[task] = session
             elif to := session.task.ledger.moved.get(self.group):

@@ -107,7 +107,9 @@ class HookClient:
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
         identity = SessionIdentity(client, group or workspace, self._client, "hook", self._options.root)
         contract = for_task(self._options.contract, context.store, task.ledger.contract)
-        return HookSession(task, contract, identity, self._capabilities)
+        session = HookSession(task, contract, identity, self._capabilities)
+        context.begin_with_prompt(session)
+        return session
 
     def keep(self, session: HookSession) -> None:
         """Keep the head, and now and then leave things so that the next hooks load little: a cached fold, and a log that was copied."""

@@ -49,6 +49,7 @@ def _began(options: dict[str, str], request: HookRequest, root: str) -> EventTex
     if servers:
         client.claim()
     session = client.session()
+    client.context.forget_prompt()  # of a conversation before
     try:
         session.task.check_history()
     except IntegrityError as error:
@@ -58,15 +59,20 @@ def _began(options: dict[str, str], request: HookRequest, root: str) -> EventTex
 
 
 def _asked(options: dict[str, str], request: HookRequest, root: str) -> EventText:
-    """Open the client's session with what the person asks for. A session that is open knows it, or began without it."""
+    """Open the client's session with what the person asks for. A session that is open knows it, or began without it.
+
+    Where other work is pending the person may mean that: what is asked for is kept until the client begins a task of its own.
+    """
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
         return NO_TEXT
     client = _client(options, root)
     session = client.session()
+    prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
     new = session.task.ledger.seq < 0
     if new and handover.find_pending_work(client.context, session.task.id) is not None:
-        return NO_TEXT  # the person may mean that work; a task of its own begins with the first call
-    session.prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
+        client.context.keep_prompt(prompt)
+        return NO_TEXT
+    session.prompt = prompt
     with suppress(HeldError):  # another client works on the task; its first call says so
         session.ensure_open()
         client.keep(session)

@@ -102,6 +102,8 @@ class TaskLease:
         self.is_open = False
         self.prompt = ""
         """What the person asked the client for first, if that opens the session."""
+        self.prompt_ref = ""
+        """The ref that keeps a prompt for the session; opening it takes the ref away."""
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
         """Open the session; `also` is written in the same transaction. Raises `HeldError` while another client lives on the task."""
@@ -159,10 +161,11 @@ class TaskLease:
         )
 
     def _leases(self, written: list[AppendedEvent]) -> dict[str, str | None]:
-        """Our lease, and none for those that are over."""
+        """Our lease, and none for those that are over; the kept prompt is used up."""
         over = [event.data.lost for event, _ in written if isinstance(event.data, kinds.SessionLost)]
         ended = {f"lease/{self.task.id}/{lost}": None for lost in over}
-        return {**ended, self._lease: self._lease_end()}
+        used = {self.prompt_ref: None} if self.prompt_ref else {}
+        return {**ended, **used, self._lease: self._lease_end()}
 
     @property
     def _lease(self) -> str:

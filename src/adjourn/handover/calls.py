@@ -15,7 +15,7 @@ import msgspec
 from adjourn.log import Event, decode, kinds
 from adjourn.policy import meta_tool
 from adjourn.store import Head, Store
-from adjourn.tasks import Ledger, NotableCall, following
+from adjourn.tasks import REPEATED, Ledger, NotableCall, following
 from adjourn.text import one_line, without_secrets
 
 TAIL = 1000
@@ -67,23 +67,27 @@ class RecentCalls(msgspec.Struct):
     calls: int = 0
 
 
-def recent_calls(store: Store, ledger: Ledger) -> RecentCalls:
-    """What became of a task's calls: of those in its last `TAIL` events, and of notable ones before. Raises `IntegrityError`."""
+def recent_calls(store: Store, ledger: Ledger, stamp: str) -> RecentCalls:
+    """What became of a task's calls until the time `stamp`: of those in its last `TAIL` events, and of notable ones before.
+
+    Raises `IntegrityError`.
+    """
     start = max(0, ledger.seq + 1 - TAIL)
     entries = list(following(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
-    found = fold(decode(entry.data) for entry in entries)
+    found = fold((decode(entry.data) for entry in entries), stamp)
     made, refused = older_calls(ledger, start)
     older = {f"{call.seq}": call for call in made}
     return RecentCalls(older | found.made, refused + found.refused, found.calls + len(older))
 
 
-def fold(events: Iterable[Event]) -> RecentCalls:
-    """The calls of events that were verified, in their order."""
+def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
+    """The calls of events that were verified, in their order, as they are at the time `stamp`."""
     folded = _Fold()
     for event in events:
         rule = _RULES.get(event.event)
         if rule is not None:
             rule(folded, event, kinds.data_of(event))
+    folded.expire(stamp)
     late = folded.let_through
     refused = [one for one in folded.refused if late.get((one.tool, one.digest), -1) < one.seq]
     return RecentCalls(folded.made, refused, folded.calls)
@@ -117,12 +121,15 @@ _Stopped = kinds.ToolDenied | kinds.BudgetExhausted | kinds.ConfirmRequired
 
 
 class _Fold:
-    """The calls so far. `asked` are the questions to a person by their id, `let_through` the last position by tool and digest."""
+    """The calls so far. `asked` are the questions to a person by their id, those in `approved` got a yes; `let_through` is the
+    last position by tool and digest.
+    """
 
     def __init__(self) -> None:
         self.made: dict[str, CallReport] = {}
         self.refused: list[Refusal] = []
-        self.asked: dict[str, kinds.ConfirmRequired] = {}
+        self.asked: dict[str, tuple[Event, kinds.ConfirmRequired]] = {}
+        self.approved: set[str] = set()
         self.let_through: dict[tuple[str, str], int] = {}
         self.calls = 0
 
@@ -172,13 +179,26 @@ class _Fold:
         self._refuse(event, data, *_of_budget(data.budget))
 
     def required(self, event: Event, data: kinds.ConfirmRequired) -> None:
+        self.asked[data.approval] = event, data
+
+    def confirmed(self, event: Event, data: kinds.ConfirmApproved) -> None:
         del event
-        self.asked[data.approval] = data
+        self.approved.add(data.approval)
 
     def not_confirmed(self, event: Event, data: kinds.ConfirmDenied) -> None:
-        asked = self.asked.pop(data.approval, None) or kinds.ToolDenied(reason="", tool=data.tool)
+        if data.via == REPEATED:
+            return  # the newer question about the same call got a yes
+        _, asked = self.asked.pop(data.approval, (event, kinds.ToolDenied(reason="", tool=data.tool)))
         by = event.by.id if event.by.type == "human" else ""
         self._refuse(event, asked, *_of_answer(data.via, data.approval, by))
+
+    def expire(self, stamp: str) -> None:
+        """Refuse what nobody has answered in its time, though nobody wrote that down."""
+        for event, asked in self.asked.values():
+            if asked.expires <= stamp and asked.otherwise == "deny" and asked.approval not in self.approved:
+                why = f"timed out: nobody answered until {asked.expires}"
+                self._refuse(event, asked, why, "repeat the call to ask again")
+        self.refused.sort(key=lambda one: one.seq)
 
     def _refuse(self, event: Event, asked: _Stopped, why: str, remedy: str) -> None:
         if not meta_tool(asked.tool):
@@ -287,5 +307,6 @@ _RULES: dict[str, Any] = {
     kinds.ToolDenied.KIND: _Fold.denied,
     kinds.BudgetExhausted.KIND: _Fold.exhausted,
     kinds.ConfirmRequired.KIND: _Fold.required,
+    kinds.ConfirmApproved.KIND: _Fold.confirmed,
     kinds.ConfirmDenied.KIND: _Fold.not_confirmed,
 }

@@ -57,7 +57,7 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
     description = "" if outdated else said(checkpoint.data.description, MAX_DESCRIPTION)
     sources = Sources(
         ledger=ledger,
-        recent=recent_calls(task.store, ledger),
+        recent=recent_calls(task.store, ledger, timestamp(now)),
         page=page,
         recorded=known,
         stamp=timestamp(now),

@@ -243,7 +243,8 @@ class ConfirmApproved(Data, frozen=True, kw_only=True):
 
 class ConfirmDenied(Data, frozen=True, kw_only=True):
     """A person said no (the event is theirs), or nobody did (it is the system's): nobody answered in time (`via` is `timeout`),
-    the client gave the call up (`cancelled`) or closed the question (`elicitation:decline`, `elicitation:cancel`).
+    the client gave the call up (`cancelled`) or closed the question (`elicitation:decline`, `elicitation:cancel`). With `repeated`
+    nothing was refused: a yes to a newer question about the same call closes the older one.
     """
 
     KIND = "confirm.denied"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from adjourn.tasks.ledger import (
         AT_SHARE,
+        REPEATED,
         Approval,
         Ledger,
         NotableCall,
@@ -81,6 +82,7 @@ __all__ = [
     "MAX_SHOWN_TOOL",
     "OF_CLIENT",
     "OF_SERVER",
+    "REPEATED",
     "SYSTEM",
     "Admitted",
     "AppendedEvent",
@@ -176,6 +178,7 @@ if not TYPE_CHECKING:
             ),
             "ledger": (
                 "AT_SHARE",
+                "REPEATED",
                 "Approval",
                 "Ledger",
                 "NotableCall",

@@ -9,13 +9,11 @@ from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import Actor, kinds, timestamp
 from adjourn.tasks import idempotency
 from adjourn.tasks.decision import subject
-from adjourn.tasks.ledger import Approval, Ledger
+from adjourn.tasks.ledger import REPEATED, Approval, Ledger
 from adjourn.tasks.task import NewEvent, Task
 
 BY_A_PERSON = frozenset(("cli", "terminal", "elicitation:no"))
 """Where a no came from that a person said. Declines and time-outs of clients are nobody's answer."""
-REPEATED = "repeated"
-"""Where the no to an older question about a call comes from when the newer one is approved."""
 
 
 def waiting_approvals(ledger: Ledger, now: int) -> list[Approval]:

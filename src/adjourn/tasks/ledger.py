@@ -27,6 +27,8 @@ MAX_SILENT = 100
 SLICES = 60
 PAUSE = 5 * 60_000
 """Milliseconds between two events beyond which a task is taken to rest."""
+REPEATED = "repeated"
+"""Where the no to an older question about a call comes from when the newer one is approved."""
 AT_SHARE = "at "
 """How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
 
@@ -468,9 +470,11 @@ def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApprov
 
 
 def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) -> None:
-    ledger.calls_refused += 1
+    refused = data.via != REPEATED
+    ledger.calls_refused += refused
     if (asked := ledger.approvals.get(data.approval)) is not None:
-        _note(ledger, event, asked, f"{data.via} {data.approval}")
+        if refused:
+            _note(ledger, event, asked, f"{data.via} {data.approval}")
         ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=False, refused=data.via)
 
 

@@ -30,7 +30,7 @@ SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
 """Events between two cached folds: bounds what loading a task costs, whatever its age."""
 MAX_FOLD_BYTES = 1_000_000
-FOLD_FORM = ".2"
+FOLD_FORM = ".3"
 """Ends the seal of a cached fold. One with another end knows less of the events than a ledger does now: it is made again."""
 TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 

@@ -107,6 +107,36 @@ def test_each_outcome_is_told_with_its_argument(memory_workspace: Workspace) -> 
     assert f"adjourn approve {waits}" in told["waiting"][0]
 
 
+def test_a_yes_to_a_repeated_question_refuses_nothing(memory_workspace: Workspace) -> None:
+    """The older question closes with it, and that is told and counted as nobody's refusal."""
+    memory_workspace.write_policy("use file.*", "confirm before file.remove")
+    first = call(memory_workspace, "file.remove", "a")
+    task = memory_workspace.context().session().task
+    answer(task, first, yes=False, via="timeout", by=SYSTEM)
+    assert call(memory_workspace, "file.remove", "a") != first
+    answer(task, first, yes=True, via="terminal", by=ANN)
+    refused = lines(memory_workspace)["refused"]
+    assert [line.partition(";")[0] for line in refused] == [
+        "file.remove a: timed out: nobody answered the question"
+    ]
+    assert task.refresh().calls_refused == 1
+
+
+def test_a_question_that_expired_is_told_as_not_answered(memory_workspace: Workspace) -> None:
+    """Also where nobody wrote that down, but not of a call that a person approved, or that was made after all."""
+    memory_workspace.write_policy("use file.*", "confirm before file.remove")
+    late, approved, made = (call(memory_workspace, "file.remove", name) for name in ("late", "yes", "made"))
+    task = memory_workspace.context().session().task
+    until = task.ledger.approvals[late].expires
+    for one in (approved, made):
+        answer(task, one, yes=True, via="terminal", by=ANN)
+    call(memory_workspace, "file.remove", "made")
+    assert "refused" not in lines(memory_workspace)
+    memory_workspace.clock.move(seconds=3600)
+    [refused] = lines(memory_workspace)["refused"]
+    assert refused.startswith(f"file.remove late: timed out: nobody answered until {until}")
+
+
 def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_workspace: Workspace) -> None:
     """However much was done since, they are told; the same call let through again takes them back."""
     memory_workspace.write_policy("use file.*", "deny file.secret")

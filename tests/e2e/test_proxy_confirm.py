@@ -265,6 +265,53 @@ def test_two_calls_alike_in_one_write_share_a_question_but_not_the_yes(tmp_path:
         assert work.executed() == ["file.write"]
 
 
+def test_of_two_held_calls_alike_the_second_is_refused_with_the_question_that_it_needs(
+    tmp_path: Path,
+) -> None:
+    """One yes from a terminal releases one. The refusal of the other names a question of its own, and a yes to that serves it."""
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
+        client = work.client()
+        first = client.begin("file.write", ARGUMENTS)
+        wait_for(lambda: work.tasks() and work.facts("confirm.required"))
+        second = client.begin("file.write", ARGUMENTS)
+        wait_for(lambda: client.stderr().count("confirm.required") == 2)
+        work.decide(yes=True)
+        assert not refused(client.answer(first))
+        told = text_of(client.answer(second))
+        asked = work.facts("confirm.required")[-1].approval
+        assert "no approval is left for it" in told
+        assert f"adjourn approve {asked}" in told
+        work.decide(yes=True, approval=asked)
+        assert not refused(client.call("file.write", ARGUMENTS))
+        assert work.executed() == ["file.write"] * 2
+
+
+def test_two_yeses_in_two_dialogs_release_two_calls_alike(tmp_path: Path) -> None:
+    """Each call has a dialog, and each yes serves its own call."""
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
+        client = work.client(elicits=True)
+        calls = [client.begin("file.write", ARGUMENTS) for _ in range(2)]
+        for question in (client.asked(), client.asked()):
+            _reply(client, question, ACCEPT)
+        assert not any(refused(client.answer(call)) for call in calls)
+        assert work.executed() == ["file.write"] * 2
+        assert len(work.facts("confirm.approved")) == 2
+        assert work.ledger().approvals == {}
+
+
+def test_a_yes_and_a_no_in_two_dialogs_release_one_of_two_calls_alike(tmp_path: Path) -> None:
+    """A no to the one is no yes to it because the other has one."""
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
+        client = work.client(elicits=True)
+        calls = [client.begin("file.write", ARGUMENTS) for _ in range(2)]
+        questions = [client.asked(), client.asked()]
+        _reply(client, questions[0], ACCEPT)
+        assert not refused(client.answer(calls[0]))
+        _reply(client, questions[1], DECLINE)
+        assert refused(client.answer(calls[1]))
+        assert work.executed() == ["file.write"]
+
+
 def test_auto_confirm_passes_and_says_so(tmp_path: Path) -> None:
     """With --auto-confirm the call is forwarded, and the event says that nobody was asked."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:

@@ -341,7 +341,8 @@ class Admission:
 
     def _go_on_with_held(self) -> None:
         while self._answered and not self.busy:
-            held, refused = self._answered.popleft()
+            answered = self._answered.popleft()
+            held, refused, _ = answered
             if refused or not held.session.is_open:
                 self._refuse_held(held, refused or "its session has ended")
                 continue
@@ -352,18 +353,21 @@ class Admission:
             ):  # as any other call: its tool, or the policy, may have changed while it waited
                 definition = self._context.definitions.get(call.tool, "")
                 call = held.request.call = msgspec.structs.replace(call, definition=definition)
-            self._work(partial(self._admit_held, held, call), lambda then: then())
+            self._work(partial(self._admit_held, answered, call), lambda then: then())
 
-    def _admit_held(self, held: HeldCall, call: ToolRequest) -> Callable[[], None]:
+    def _admit_held(self, answered: Answered, call: ToolRequest) -> Callable[[], None]:
         """Decide on a held call once more. In the worker; what is returned is for the thread of the loop."""
+        held, task = answered.held, answered.held.session.task.id
         try:
-            session, (admitted,) = self._context.admit([call], held.session.task.id)
+            session, (admitted,) = self._context.admit([call], task)
+            if admitted.approval is not None and self._confirmations.ask_again(answered, admitted.approval):
+                session, (admitted,) = self._context.admit([call], task)
         except AdjournError as error:
             return partial(self._refuse_held, held, error.message)
         decision = admitted.decision
         if isinstance(decision, (Forward, Continue)):
             return partial(self._go_on_held, held, admitted, session)
-        why = decision.message if isinstance(decision, Block) else "it was not confirmed"
+        why = decision.message if isinstance(decision, Block) else "no approval is left for it"
         return partial(self._refuse_held, held, why)
 
     def _go_on_held(self, held: HeldCall, admitted: Admitted, session: GuardedSession) -> None:

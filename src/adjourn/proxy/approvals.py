@@ -27,7 +27,7 @@ from adjourn.mcp import Message, frames
 from adjourn.proxy.calls import STATE_PREFIX, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.request import Request
-from adjourn.tasks import SYSTEM, Approval, Block, ToolRequest, answer
+from adjourn.tasks import SYSTEM, Approval, Block, ToolRequest, about, answer
 from adjourn.text import visible_line, without_secrets
 
 CUT = "…"
@@ -67,10 +67,14 @@ class HeldCall:
 
 
 class Answered(NamedTuple):
-    """A call that is held no longer: it may be decided on once more, or is `refused`, which says why."""
+    """A call that is held no longer: it may be decided on once more, or is `refused`, which says why.
+
+    `confirmed`: a person said yes in the call's own dialog.
+    """
 
     held: HeldCall
     refused: str = ""
+    confirmed: bool = False
 
 
 class Confirmations:
@@ -154,7 +158,7 @@ class Confirmations:
             return []  # the client could not ask; a person at a terminal still can answer
         yes, action = _consents(result)
         self._record(held, yes=yes, via=f"elicitation:{action}", by=_answered_by(action))
-        return [self._let_go(held, "" if yes else f"the answer was {action}")]
+        return [self._let_go(held, "" if yes else f"the answer was {action}")._replace(confirmed=yes)]
 
     def take_answer(self, message: Request, call: ToolRequest) -> Block | None:
         """Record the answer that a retried modern call brings. Returns why it is refused, if it is."""
@@ -221,13 +225,30 @@ class Confirmations:
             asked = held.session.task.refresh().approvals.get(held.approval.id)
         except AdjournError as error:
             return self._let_go(held, f"the store failed: {error.message}")
-        if asked is None:
-            return self._let_go(held, "the question is not open any more")
-        if asked.approved:
-            return self._let_go(held, "")
-        if asked.refused:
+        if asked is None or asked.approved:
+            if not self._is_for_another(held, asked):
+                return self._let_go(held, "")
+        elif asked.refused:
             return self._let_go(held, f"it was refused ({asked.refused})")
         return self._silence(held) if time.monotonic() >= held.deadline else None
+
+    def _is_for_another(self, held: HeldCall, asked: Approval | None) -> bool:
+        """Whether a yes releases another held call like this one, which has a dialog of its own and waits for the answer to that."""
+        if held.question not in self._questions:
+            return False
+        first = next(one for one in self._held.values() if one.approval.id == held.approval.id)
+        return asked is None or first is not held
+
+    def ask_again(self, answered: Answered, approval: Approval) -> bool:
+        """Take the newer question about a call that was let go: another call like it has used the approval. Returns whether the
+        person has said yes to it, in the call's own dialog, before the first question expired.
+        """
+        held, before = answered.held, answered.held.approval
+        held.approval = approval
+        if not answered.confirmed or about(before) != about(approval) or self._left(before) <= 0:
+            return False
+        self._record(held, yes=True, via="elicitation:accept", by=PERSON)
+        return True
 
     def _silence(self, held: HeldCall) -> Answered:
         """Nobody has answered a held call in its time: refuse it, or let it go on where that is what silence means."""

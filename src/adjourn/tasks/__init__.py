@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
+    from adjourn.tasks.approvals import about, answer, settle_doubt, waiting_approvals
     from adjourn.tasks.budget_notice import BudgetNotice, SpentShare, notice_text, spent_shares
     from adjourn.tasks.decision import (
         APPROVAL_MILLISECONDS,
@@ -113,6 +113,7 @@ __all__ = [
     "TaskSwitchedError",
     "ToolRequest",
     "WhatIf",
+    "about",
     "answer",
     "append_with_retry",
     "budgets_used",
@@ -148,7 +149,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "approvals": ("answer", "settle_doubt", "waiting_approvals"),
+            "approvals": ("about", "answer", "settle_doubt", "waiting_approvals"),
             "budget_notice": ("BudgetNotice", "SpentShare", "notice_text", "spent_shares"),
             "decision": (
                 "APPROVAL_MILLISECONDS",

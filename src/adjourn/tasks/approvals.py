@@ -26,7 +26,7 @@ def waiting_approvals(ledger: Ledger, now: int) -> list[Approval]:
     for asked in ledger.approvals.values():
         moot = asked.doubt and asked.doubt not in ledger.doubts and asked.doubt not in ledger.open_calls
         if not (asked.approved or moot) and asked.expires > stamp and not _has_no(asked):
-            found[_about(asked)] = asked
+            found[about(asked)] = asked
     return list(found.values())
 
 
@@ -34,7 +34,7 @@ def _has_no(asked: Approval) -> bool:
     return asked.refused in BY_A_PERSON or asked.refused == REPEATED
 
 
-def _about(asked: Approval) -> tuple[str, ...]:
+def about(asked: Approval) -> tuple[str, ...]:
     """The call that a question is about, and who has to answer."""
     return (*subject(asked), asked.who)
 
@@ -45,7 +45,7 @@ def _waiting_alike(ledger: Ledger, asked: Approval, now: int) -> list[Approval]:
     return [
         one
         for one in ledger.approvals.values()
-        if _about(one) == _about(asked) and not one.approved and one.expires > stamp and not _has_no(one)
+        if about(one) == about(asked) and not one.approved and one.expires > stamp and not _has_no(one)
     ]
 
 

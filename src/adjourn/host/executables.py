@@ -23,14 +23,14 @@ OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 """The folder that adjourn is imported from. For its own developers it is in the workspace."""
 
 
-def find(name: str, workspace: str = "") -> str | None:
+def find(name: str, workspace: str = "", *, given: Mapping[str, str] | None = None) -> str | None:
     """The absolute path of a program on PATH, looked up in absolute entries outside of `workspace`; None when there is none.
 
-    A name with a slash is no name on PATH, and is returned as it is.
+    A name with a slash is no name on PATH, and is returned as it is. PATH is that of the `given` variables, else that of this process.
     """
     if "/" in name:
         return name
-    for folder in _folders(workspace):
+    for folder in _folders(workspace, given):
         path = os.path.join(folder, name)
         if os.access(path, os.X_OK) and os.path.isfile(path) and not lies_in(path, workspace):
             return path
@@ -71,9 +71,9 @@ def _is_safe(entry: str, workspace: str) -> bool:
     return os.path.isabs(entry) and (entry == OWN or not lies_in(entry, workspace))
 
 
-def _folders(workspace: str) -> list[str]:
+def _folders(workspace: str, given: Mapping[str, str] | None) -> list[str]:
     return [
         folder
-        for folder in os.get_exec_path()
+        for folder in os.get_exec_path(given)
         if os.path.isabs(folder) and not (workspace and lies_in(folder, workspace))
     ]

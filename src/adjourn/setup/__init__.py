@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     from adjourn.setup.checks import findings, has_code_behind_proxy
     from adjourn.setup.places import SERVER_FILES, home
     from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan, plan
+    from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
 
 __all__ = [
-    "SERVER_FILES", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home",
-    "plan",
+    "SERVER_FILES", "Probed", "ProbedTool", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings",
+    "has_code_behind_proxy", "home", "plan", "probe_all",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -19,4 +20,5 @@ if not TYPE_CHECKING:
         "checks": ("findings", "has_code_behind_proxy"),
         "places": ("SERVER_FILES", "home"),
         "planning": ("SettingsChange", "SetupNote", "SetupPlan", "plan"),
+        "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),
     })  # fmt: skip

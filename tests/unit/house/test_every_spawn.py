@@ -40,6 +40,10 @@ REVIEWED = {
         "proxy/upstream.py",
         "os.posix_spawn",
     ): "the server that the user names, never by a relative entry of PATH",
+    (
+        "setup/probe.py",
+        "subprocess.Popen",
+    ): "a server that the user's settings name, never by a relative entry of PATH",
     ("store/conformance/races.py", "multiprocessing"): "a store's own tests, in the process of who tests it",
 }
 """(file, what is called) → why it may: what is started is none that an agent could have put in its place."""

@@ -41,6 +41,14 @@ if TYPE_CHECKING:
     from adjourn.aex.reports import github, sarif
     from adjourn.aex.rule import Rule, RuleVerdict
     from adjourn.aex.seal import MAX_SEAL_BYTES, PublishedSeal, Seal
+    from adjourn.aex.servers import (
+        NOTHING_KNOWN,
+        KnownTool,
+        KnownTools,
+        as_client_names_it,
+        canonical_server,
+        full_name,
+    )
     from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel, model
     from adjourn.aex.task_review import Review, refused_of, review, reviewed
     from adjourn.aex.templates import safe_name, sample_task
@@ -50,16 +58,17 @@ if TYPE_CHECKING:
     from adjourn.aex.where import PathMatcher, values_at
 
 __all__ = [
-    "BLANK", "DIAGNOSTICS", "MAX_DOCUMENT_BYTES", "MAX_SEAL_BYTES", "CallQuery", "CheckStep", "Condition",
-    "ConfirmStep", "Constant", "Diagnostic", "DoModel", "DoStep", "Document", "Explanation", "ForModel",
-    "ForStep", "IfModel", "IfStep", "ListOf", "MakeModel", "MakeStep", "Name", "ObjectEntry", "ObjectOf",
-    "PathMatcher", "Permissions", "Policy", "PublishedSeal", "ReturnModel", "ReturnStep", "Review", "Rule",
-    "RuleVerdict", "Seal", "Statement", "StepModel", "Text", "Value", "Word", "check_inputs", "classify",
-    "compiled", "decoded", "discover", "effective", "examine", "explain", "finding", "formatted", "from_text",
-    "github", "glob_path", "glob_text", "is_of", "known_type", "layer", "load", "merge", "model",
-    "not_granted", "parse", "parse_condition", "read_json_policy", "read_layer", "refused_of", "render",
-    "review", "reviewed", "safe_name", "sample_task", "sarif", "split_scope", "steps_of", "summary",
-    "tool_name_ok", "unparse", "values_at",
+    "BLANK", "DIAGNOSTICS", "MAX_DOCUMENT_BYTES", "MAX_SEAL_BYTES", "NOTHING_KNOWN", "CallQuery",
+    "CheckStep", "Condition", "ConfirmStep", "Constant", "Diagnostic", "DoModel", "DoStep", "Document",
+    "Explanation", "ForModel", "ForStep", "IfModel", "IfStep", "KnownTool", "KnownTools", "ListOf",
+    "MakeModel", "MakeStep", "Name", "ObjectEntry", "ObjectOf", "PathMatcher", "Permissions", "Policy",
+    "PublishedSeal", "ReturnModel", "ReturnStep", "Review", "Rule", "RuleVerdict", "Seal", "Statement",
+    "StepModel", "Text", "Value", "Word", "as_client_names_it", "canonical_server", "check_inputs",
+    "classify", "compiled", "decoded", "discover", "effective", "examine", "explain", "finding",
+    "formatted", "from_text", "full_name", "github", "glob_path", "glob_text", "is_of", "known_type",
+    "layer", "load", "merge", "model", "not_granted", "parse", "parse_condition", "read_json_policy",
+    "read_layer", "refused_of", "render", "review", "reviewed", "safe_name", "sample_task", "sarif",
+    "split_scope", "steps_of", "summary", "tool_name_ok", "unparse", "values_at",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -85,6 +94,9 @@ if not TYPE_CHECKING:
         "reports": ("github", "sarif"),
         "rule": ("Rule", "RuleVerdict"),
         "seal": ("MAX_SEAL_BYTES", "PublishedSeal", "Seal"),
+        "servers": (
+            "KnownTool", "KnownTools", "NOTHING_KNOWN", "as_client_names_it", "canonical_server", "full_name",
+        ),
         "shape": ("DoModel", "ForModel", "IfModel", "MakeModel", "ReturnModel", "StepModel", "model"),
         "task_review": ("Review", "refused_of", "review", "reviewed"),
         "templates": ("safe_name", "sample_task"),

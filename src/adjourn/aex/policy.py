@@ -12,8 +12,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from adjourn.aex.match import fold, glob_path, split_scope
+from adjourn.aex.match import fold, glob_path, matches, split_scope
 from adjourn.aex.rule import CLOSED, Named, Rule, RuleSet, RuleVerdict, allowing, applying, asking
+from adjourn.aex.servers import NOTHING_KNOWN, KnownTools, as_client_names_it, canonical_server
 from adjourn.aex.where import PathMatcher
 
 CACHE_MAX = 4096
@@ -31,6 +32,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     before which a checkpoint is made, `percents` the shares of a budget at which one is. `observe`: decide and record,
     block nothing.
     `require` names who may sign contracts: one of them must have, if any is named.
+
+    Rules name a tool as `inv.remove_item`, or as `remove_item` for short. `servers` are the spellings of the name of the one
+    server whose tools are judged (`at_server`), the canonical one first; none: a tool has just the name that is asked for.
+    `known` are the tools that servers have listed.
     """
 
     allow: Sequence[Rule] = ()
@@ -47,10 +52,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     require: Sequence[Rule] = ()
     goal: str = ""
     name: str = ""
+    servers: Sequence[str] = ()
+    known: KnownTools = NOTHING_KNOWN
     tools: dict[str, ToolRules] = {}
 
     def __post_init__(self) -> None:
-        for name in (*_LOOKED_UP, "require"):
+        for name in (*_LOOKED_UP, "require", "servers"):
             msgspec.structs.force_setattr(self, name, tuple(getattr(self, name)))
         msgspec.structs.force_setattr(self, "tools", {})
         msgspec.structs.force_setattr(self, "percents", tuple(sorted(set(self.percents))))
@@ -74,6 +81,26 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def signers(self) -> tuple[str, ...]:
         """The names of which one must have signed a contract; none: no signature is asked for."""
         return tuple(rule.pattern for rule in self.require)
+
+    @property
+    def server(self) -> str:
+        """The canonical name of the server whose tools are judged; "" where none is known."""
+        return self.servers[0] if self.servers else ""
+
+    def at_server(self, name: str, known: KnownTools = NOTHING_KNOWN) -> Policy:
+        """The same permissions for the tools of one server, which are asked for by the names that the server gives them.
+
+        A refusal, a question, a limit, a `once` and a checkpoint rule count by either form of a tool's name. An allow by the
+        short form does not where it may mean another server: one of those `known` that has a tool of that name, or that the
+        first part of the pattern names.
+        """
+        canonical = canonical_server(name)
+        servers = tuple(dict.fromkeys((canonical, as_client_names_it(name)))) if canonical else ()
+        if (servers, known) == (self.servers, self.known):
+            return self
+        bound = msgspec.structs.replace(self, servers=servers, known=known)
+        bound.__dict__["_sets"] = self._sets
+        return bound
 
     def judge(self, tool: str) -> RuleVerdict:
         """The verdict on an upstream tool whose arguments are not looked at.
@@ -137,15 +164,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def limits_of(self, tool: str) -> tuple[Rule, ...]:
         """The rates that a call of the tool counts for: `amount` calls in `per_seconds`, all tools of a rule together."""
-        return tuple(rule for rule, _ in self._sets["limits"].naming(fold(tool)))
+        return self.rules_of(tool).limits
 
     def once_of(self, tool: str) -> tuple[Rule, ...]:
         """The rules by which an effect of the tool happens at most once: `by` is the path of the argument that names it."""
-        return tuple(rule for rule, _ in self._sets["once"].naming(fold(tool)))
+        return self.rules_of(tool).once
 
     def checkpoint_before(self, tool: str) -> Rule | None:
         """The first rule that asks for a checkpoint before a call of the tool."""
-        return next((rule for rule, _ in self._sets["checkpoints"].naming(fold(tool))), None)
+        return next(iter(self.rules_of(tool).checkpoints), None)
+
+    def unclear_for(self, tool: str) -> tuple[Rule, ...]:
+        """The allows by a short form that do not count for the tool, since they may mean another server's."""
+        return self.rules_of(tool).unclear
 
     def rules_of(self, name: str) -> ToolRules:
         """The rules that name a tool; kept in `tools` from now on."""
@@ -153,13 +184,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if found is None:
             if len(self.tools) >= CACHE_MAX:
                 self.tools.clear()
-            folded = fold(name)
-            found = ToolRules(
-                self._sets["deny"].naming(folded),
-                self._sets["allow"].naming(name),
-                self._sets["confirm"].naming(folded),
-            )
-            self.tools[name] = found
+            found = self.tools[name] = ToolRules(self._sets, name, self.servers, self.known)
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -176,16 +201,36 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class ToolRules:
-    """The rules that name one tool. `guarded`: the arguments of a call decide which of them apply."""
+    """The rules that name one tool. `guarded`: the arguments of a call decide which of them apply.
 
-    __slots__ = ("allowed", "asked", "denied", "guarded", "strict", "strict_open")
+    `denied_open` and `asked_open` are those that name it without a server: what counts for a request that no rule need allow.
+    `unclear` are the allows that do not count, since they may mean the tool of another server.
+    """
 
-    def __init__(self, denied: list[Named], allowed: list[Named], asked: list[Named]) -> None:
-        self.denied = denied
-        plain = [named for named in allowed if named[1] is None]
-        self.allowed = plain or allowed  # an allow that needs no look makes the others superfluous
-        self.asked = asked
-        self.guarded = any(guard for _, guard in (*denied, *self.allowed, *asked))
+    __slots__ = (
+        "allowed", "asked", "asked_open", "checkpoints", "denied", "denied_open", "guarded", "limits", "once",
+        "strict", "strict_open", "unclear",
+    )  # fmt: skip
+
+    def __init__(
+        self, sets: Mapping[str, RuleSet], name: str, servers: Sequence[str], known: KnownTools
+    ) -> None:
+        folded = fold(name)
+        forms = [folded, *(fold(f"{server}.{name}") for server in servers)]
+        self.denied = sets["deny"].naming(*forms)
+        self.asked = sets["confirm"].naming(*forms)
+        self.limits, self.once, self.checkpoints = (
+            tuple(rule for rule, _ in sets[kind].naming(*forms)) for kind in ("limits", "once", "checkpoints")
+        )
+        self.denied_open = sets["deny"].naming(folded) if servers else self.denied
+        asked = sets["confirm"].naming(folded) if servers else self.asked
+        self.asked_open = [named for named in asked if _names_open(named[0])]
+        allowed = _allows_of(sets["allow"], name, servers)
+        self.unclear = _unclear_of(allowed, name, servers, known) if known and servers else ()
+        counting = [named for named in allowed if named[0] not in self.unclear]
+        plain = [named for named in counting if named[1] is None]
+        self.allowed = plain or counting  # an allow that needs no look makes the others superfluous
+        self.guarded = any(guard for _, guard in (*self.denied, *self.allowed, *self.asked))
         self.strict = self.judge(_NO_ARGUMENTS, (), glob_path)
         """The verdict on a call of which nothing is known."""
         self.strict_open = self.judge_open(_NO_ARGUMENTS, (), glob_path)
@@ -204,11 +249,33 @@ class ToolRules:
     def judge_open(
         self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
     ) -> RuleVerdict:
-        for rule in applying(self.denied, arguments, paths, matcher):
+        for rule in applying(self.denied_open, arguments, paths, matcher):
             return RuleVerdict("deny", rule)
-        asked = applying(self.asked, arguments, paths, matcher)
-        return asking(None, (rule for rule in asked if _names_open(rule)))
+        return asking(None, applying(self.asked_open, arguments, paths, matcher))
 
 
 def _names_open(rule: Rule) -> bool:
     return fold(split_scope(rule.pattern)[0]).partition(".")[0] in _OPEN_PREFIXES
+
+
+def _allows_of(allows: RuleSet, name: str, servers: Sequence[str]) -> list[Named]:
+    """The allows that name a tool. What is of the protocol, or named as if it were adjourn's own, is named without a server."""
+    if name.partition(".")[0] in _OPEN_PREFIXES:
+        return allows.naming(name)
+    return allows.naming(name, *(f"{server}.{name}" for server in servers))
+
+
+def _unclear_of(
+    allowed: Sequence[Named], name: str, servers: Sequence[str], known: KnownTools
+) -> tuple[Rule, ...]:
+    """Those of the allows that name a tool by its short form, and may mean the tool of another server."""
+    others = known.servers.keys() - {servers[0]}
+    is_elsewhere = not others.isdisjoint(known.with_tool(name))
+    names = [f"{server}.{name}" for server in servers]
+
+    def is_unclear(pattern: str) -> bool:
+        if pattern == "*" or any(matches(pattern, full) for full in names):
+            return False
+        return is_elsewhere or canonical_server(pattern.partition(".")[0]) in others
+
+    return tuple(rule for rule, _ in allowed if is_unclear(split_scope(rule.pattern)[0]))

@@ -102,11 +102,12 @@ class RuleSet:
         """Whether any of the rules has a scope or a condition."""
         return bool(self._guards)
 
-    def naming(self, name: str) -> list[Named]:
-        """The rules that name a tool, in their order; `name` is folded for refusals."""
+    def naming(self, *names: str) -> list[Named]:
+        """The rules that name a tool by one of its names, in their order; for refusals these are folded."""
         if not self._rules:
             return []
-        return [(self._rules[position], self._guards.get(position)) for position in self._index.all(name)]
+        positions = sorted({position for name in names for position in self._index.all(name)})
+        return [(self._rules[position], self._guards.get(position)) for position in positions]
 
 
 def applying(

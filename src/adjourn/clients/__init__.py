@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     from adjourn.clients.hook_client import HookClient
     from adjourn.clients.hook_session import ClientCapabilities
     from adjourn.clients.person import client_of
-    from adjourn.clients.proxies import as_client_names_it
 
 __all__ = [
     "ClientCapabilities",
     "ClientContext",
     "ClientOptions",
     "HookClient",
-    "as_client_names_it",
     "client_of",
 ]
 
@@ -31,6 +29,5 @@ if not TYPE_CHECKING:
             "hook_client": ("HookClient",),
             "hook_session": ("ClientCapabilities",),
             "person": ("client_of",),
-            "proxies": ("as_client_names_it",),
         },
     )

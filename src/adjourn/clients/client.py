@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.aex import DIAGNOSTICS, Policy, load
+from adjourn.aex import DIAGNOSTICS, NOTHING_KNOWN, Policy, canonical_server, load
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
 from adjourn.errors import AdjournError, ConflictError, RefusedError
@@ -42,6 +42,8 @@ LOOK_SECONDS = 0.01
 """How long an edited policy may not count yet."""
 MAX_CHANGES = 1000
 """Changed tools that one proxy writes down as it is told of them; beyond it, a tool is when it is used."""
+RESERVED = ("mcp", "aex", "adjourn")
+"""Names that no server can give itself: rules have methods of the protocol and adjourn's own tools under them."""
 MAX_SHOWN = 500
 """Characters of what is wrong with a broken policy."""
 CLIENT, BOUND = "client/", "bound/"
@@ -53,8 +55,9 @@ _S = TypeVar("_S", bound=Session)
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context is set up with. `task` is an explicit task id, empty for the client's own; `server` stands for the server
-    behind it; `brief_bytes` is the most that a resume answers.
+    """What a context is set up with. `task` is an explicit task id, empty for the client's own; `server` is the name that a
+    person gave the server behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume
+    answers.
     """
 
     root: str
@@ -64,6 +67,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     take_over: bool = False
     auto_confirm: bool = False
     server: str = ""
+    command: str = ""
     brief_bytes: int = 8192
 
 
@@ -91,7 +95,10 @@ class ClientContext:
         self._secret = b""
         self._sessions: dict[str, GuardedSession] = {}
         self._task = options.task and check_task_id(options.task)
-        self.contract = options.contract
+        self.server = canonical_server(options.server)
+        """The name of the server behind this process; "" as long as it is not known."""
+        self._known = NOTHING_KNOWN
+        self.contract = self._at_server(options.contract)
         self._policy_file = _PolicyFile(options.root, options.contract)
         self._is_broken = False
         self._broken: kinds.PolicyBroken | None = None
@@ -113,6 +120,20 @@ class ClientContext:
         """Take note of the client's name and protocol era; an empty name keeps the earlier one."""
         self.client = client or self.client
         self.era = era
+
+    def name_server(self, name: str) -> None:
+        """Take the server's own name, where no person gave it one. Rules name its tools by it from now on."""
+        canonical = canonical_server(name)
+        if not self.server and canonical and canonical.lower() not in RESERVED:
+            with self._lock:
+                self.server = canonical
+                self.contract = self._at_server(self.contract)
+                for session in self._sessions.values():
+                    session.decide_under(session.policy.at_server(self.server, self._known))
+
+    def _at_server(self, contract: Contract) -> Contract:
+        policy = contract.policy.at_server(self.server, self._known)
+        return msgspec.structs.replace(contract, policy=policy)
 
     def join(self, group: str) -> None:
         """Work as one of the processes of another client's `group`."""
@@ -305,7 +326,7 @@ class ClientContext:
 
     def _new_session(self, task: str, kind: type[_S]) -> _S:
         opened = Task(self.store, task, clock=self.clock, secret=self.secret)
-        contract = for_task(self.contract, self.store, opened.ledger.contract)
+        contract = self._at_server(for_task(self.contract, self.store, opened.ledger.contract))
         return kind(
             opened,
             contract.policy,
@@ -436,7 +457,7 @@ class ClientContext:
         with self._lock:
             if self.definitions and self._changes < MAX_CHANGES:
                 room = MAX_CHANGES - self._changes
-                self._changes += session.listed(self.options.server, self.definitions, self._before, room)
+                self._changes += session.listed(self.options.command, self.definitions, self._before, room)
                 self._before.clear()
             self._compared.add(session)
 
@@ -468,7 +489,7 @@ class ClientContext:
                 return kinds.PolicyBroken(message=beginning(place, MAX_SHOWN))
             if contract.policy_text == self.contract.policy_text and not was_broken:
                 return None
-            self.contract = contract
+            self.contract = self._at_server(contract)
             self._policy_file = _PolicyFile(self.options.root, contract)
             self.__dict__.pop("protected", None)  # made again: it may extend others now
             self.__dict__.pop("places", None)
@@ -483,7 +504,7 @@ class ClientContext:
 
     def _bring_up(self, session: GuardedSession) -> None:
         """Put a session under the policy as it is now. Raises what writing that down raises; no call may pass then."""
-        changed = for_task(self.contract, self.store, session.task.ledger.contract)
+        changed = self._at_server(for_task(self.contract, self.store, session.task.ledger.contract))
         session.change(changed.policy, changed.policy_text.encode(), changed.contract_text.encode())
         self._behind.discard(session)
 

@@ -16,13 +16,13 @@ Owns: these refs. Must never: take a process for alive that cannot be seen.
 from __future__ import annotations
 
 import hmac
-import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
+from adjourn.aex import as_client_names_it
 from adjourn.errors import ConflictError
 from adjourn.host import Process, process
 from adjourn.store import Store
@@ -32,12 +32,6 @@ MAX_BYTES = 1_000_000
 """Of the names that one proxy registers. A server with more of them is gated by the hook."""
 MAX_ATTEMPTS = 5
 """How often a proxy tries to become the lister while others try the same."""
-_CHANGED_BY_CLIENTS = re.compile(r"[^A-Za-z0-9_-]")
-
-
-def as_client_names_it(name: str) -> str:
-    """A server's or tool's name as it stands in the names that clients give to tools (`mcp__SERVER__TOOL`)."""
-    return _CHANGED_BY_CLIENTS.sub("_", name)
 
 
 def register(store: Store, secret: bytes, group: str, here: Process, tools: Iterable[str]) -> None:

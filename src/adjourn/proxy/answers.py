@@ -343,11 +343,21 @@ class Answers:
             )
 
     def _greeting(self, request: Request, line: bytes) -> bytes:
+        result = msgspec.json.decode(line)["result"]
+        if isinstance(result, dict):
+            self._context.name_server(_server_name(result))
         if request.kind == "initialize":
-            result = msgspec.json.decode(line)["result"]
             revision = result.get("protocolVersion") if isinstance(result, dict) else None
             self._connection.upstream.negotiated(revision if isinstance(revision, str) else "")
         return greeting(line, self._meta.notice()) or line
+
+
+def _server_name(result: dict[str, Any]) -> str:
+    """The name that a server gives itself in its answer to initialize or server/discover."""
+    meta = result.get("_meta")
+    info = result.get("serverInfo") or (meta.get(frames.META_SERVER) if isinstance(meta, dict) else None)
+    name = info.get("name") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _asks_for_input(reply: Reply) -> ResultHead | None:

@@ -88,7 +88,7 @@ def plan_of(name: str, connection: Connection) -> ToolPlan | None:
 
 def call_of(plan: ToolPlan, request: Request, connection: Connection, protected: str) -> ToolRequest:
     """The call that a request makes; `protected` is the protected place that it would touch."""
-    params = request.params
+    params, context = request.params, connection.context
     if request.method == "tools/call":
         arguments = params.get("arguments") or {}
     else:
@@ -112,7 +112,8 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
         destructive=plan.destructive,
         params=arguments_digest(beside) if beside else "",
         given_back="" if state is None or ours else given_back(params),
-        server=connection.context.options.server,
+        server=context.server,
+        command=context.options.command,
         definition=plan.definition,
         given=arguments,
         protected=protected,

@@ -73,7 +73,8 @@ class Proxy:
             take_over=bool(options["--take-over"]),
             auto_confirm=bool(options["--auto-confirm"]),
             brief_bytes=int(options["--brief-bytes"]),
-            server=digest(os.fsencode("\0".join(options.upstream)))[:16],
+            server=options["--name"],
+            command=digest(os.fsencode("\0".join(options.upstream)))[:16],
         )
         self.upstream = upstream
         self.loop = Loop(self._failed)

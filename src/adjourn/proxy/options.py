@@ -33,7 +33,13 @@ class ProxyOption:
 
 
 BRIEF_BYTES, MIN_BYTES, MAX_BYTES = "8192", 1024, 65536
+MAX_NAME = 64
 OPTIONS = (
+    ProxyOption(
+        "--name",
+        "name of the server in policies, as in NAME.TOOL (default: the one it gives itself)",
+        metavar="NAME",
+    ),
     ProxyOption("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"),
     ProxyOption("--contract", "task contract that narrows the policy", metavar="FILE"),
     ProxyOption(
@@ -127,9 +133,20 @@ def parse(arguments: list[str]) -> ProxyOptions:
         raise UsageError(
             "no upstream command", "write it after --, as in: adjourn proxy -- npx -y your-mcp-server"
         )
+    _check(values)
+    return ProxyOptions(values, upstream)
+
+
+def _check(values: dict[str, str]) -> None:
+    """Raise `UsageError` for a value that its option cannot have."""
+    name = values["--name"]
+    if name and (len(name) > MAX_NAME or not any(char.isascii() and char.isalnum() for char in name)):
+        raise UsageError(
+            f"--name is a server's name of at most {MAX_NAME} characters, not {name[:80]!r}",
+            "give it letters, digits and _, as in: adjourn proxy --name inv -- npx -y your-mcp-server",
+        )
     if not values["--confirm-timeout"].isdecimal():
         raise UsageError(f"--confirm-timeout is a number of seconds, not {values['--confirm-timeout']!r}")
     size = values["--brief-bytes"]
     if not (size.isascii() and size.isdecimal() and len(size) < 6 and MIN_BYTES <= int(size) <= MAX_BYTES):
         raise UsageError(f"--brief-bytes is a number from {MIN_BYTES} to {MAX_BYTES}, not {size[:40]!r}")
-    return ProxyOptions(values, upstream)

@@ -16,8 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from adjourn.aex import discover, templates
-from adjourn.clients import as_client_names_it
+from adjourn.aex import as_client_names_it, discover, templates
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.setup import jsonc, servers, starting, toml_text
 from adjourn.setup.files import read_plain

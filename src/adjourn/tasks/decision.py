@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.aex import Policy, Rule, RuleVerdict
+from adjourn.aex import Policy, Rule, RuleVerdict, full_name
 from adjourn.aex.match import glob_path
 from adjourn.aex.where import PathMatcher
 from adjourn.log import digest, timestamp
@@ -35,8 +35,8 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     request state the client brings back (empty: none). `named_only` is for requests that no rule need allow, `vendor`
     for those among them that the protocol does not have, and a rule has to; `destructive` for
     tools that say they may destroy something. `params` is the digest of what its request says beside tool, arguments and
-    transport, `given_back` that of what it gives back to the server (empty: nothing); `server` names who offers the tool,
-    `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
+    transport, `given_back` that of what it gives back to the server (empty: nothing); `server` names the one that offers the tool (empty: it
+    is not known), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
     `paths` what scopes are matched with (`policy.call_paths`), by `matcher`. `protected` is the protected place that the call
     would touch (empty: none): whoever makes the request finds it, since only that one knows the working directory and how the
     tool spells its arguments.
@@ -53,6 +53,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     params: str = ""
     given_back: str = ""
     server: str = ""
+    command: str = ""
     definition: str = ""
     given: Mapping[str, object] = NOTHING
     paths: Sequence[str] = ()
@@ -258,7 +259,7 @@ def _asked(
         within=None if asks is None or asks.within_seconds is None else asks.within_seconds * 1000,
         otherwise="allow" if silence else "deny",
         definition=definition_of(ledger, call),
-        changed=definition_key(call.server, call.tool) in ledger.changed,
+        changed=definition_key(call.command, call.tool) in ledger.changed,
     )
 
 
@@ -276,6 +277,13 @@ def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Blo
             "not_allowed",
             f"{call.tool} is not of the protocol, and no rule allows it",
             f"a person can write: use {call.tool}",
+        )
+    if unclear := policy.unclear_for(call.tool):
+        return Block(
+            "not_allowed",
+            f'tool "{call.tool}" is not allowed: {unclear[0]} may mean the tool of another server',
+            f"a person can write: use {full_name(policy.server, call.tool)}",
+            str(unclear[0]),
         )
     if policy.looks_at_arguments(call.tool) and policy.visible(call.tool):
         return Block(
@@ -387,7 +395,7 @@ def doubt_repeated_by(ledger: Ledger, call: ToolRequest) -> OpenCall | None:
 
 def definition_of(ledger: Ledger, call: ToolRequest) -> str:
     """What the tool of a call is known as: as it was listed now, else when the task last saw it; "" for neither."""
-    return call.definition or ledger.definitions.get(definition_key(call.server, call.tool), "")
+    return call.definition or ledger.definitions.get(definition_key(call.command, call.tool), "")
 
 
 def shown_params(call: ToolRequest) -> str:

@@ -184,7 +184,7 @@ class Session(TaskLease):
 
     def _learn(self, batch: Batch, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""
-        told = call.definition and listed_as(batch.ledger, call.server, call.tool, call.definition)
+        told = call.definition and listed_as(batch.ledger, call.command, call.tool, call.definition)
         if told and all(fact.data != told for fact in batch.facts):
             batch.facts.append(NewEvent(told, SYSTEM, self.id))
 
@@ -195,7 +195,7 @@ class Session(TaskLease):
         self._calls += 1
         admitted = Admitted(decision, f"{self.id}.{self._calls}")
         facts = batch.facts
-        known = batch.ledger.definitions.get(f"{call.server} {call.tool}", "")
+        known = batch.ledger.definitions.get(f"{call.command} {call.tool}", "")
         if call.definition != known:
             self._learn(batch, call)
         if decision.auto:

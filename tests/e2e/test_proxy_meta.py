@@ -75,6 +75,29 @@ def test_what_was_not_given_is_absent_from_a_checkpoint(tmp_path: Path) -> None:
         assert list(file)[:4] == ["name", "timestamp", "callsUsed", "toolHistory"]
 
 
+def test_null_in_arguments_is_absent_where_the_member_may_be(tmp_path: Path) -> None:
+    """Some clients send every member of a schema. What a tool requires is still required, and no list has an empty place."""
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
+        client = work.client()
+        client.meta("aex.checkpoint", name="a", mission="m", resumptionPoint="next")
+        steps = [{"text": "one", "status": "done", "note": None}]
+        parts = dict.fromkeys(("mission", "currentState", "openQuestions", "artifacts", "resumptionPoint"))
+        client.meta("aex.checkpoint", name="a", description=None, progress=steps, **parts)
+        assert client.meta("aex.resume", name="a", more=None)["nextStep"] == ["next"]
+        client.meta(
+            "adjourn.note", facts=["f"], goals=None, status=None, learnings=[{"content": "l", "type": None}]
+        )
+        client.meta("adjourn.ask", question="q?", context=None, options=None, priority=None)
+        client.meta("adjourn.record", section=None)
+        for tool, arguments in {
+            "aex.checkpoint": {"name": None},
+            "adjourn.note": {"facts": [None]},
+            "adjourn.ask": {"question": None},
+        }.items():
+            assert refused(client.call(tool, arguments)), tool
+        assert "the note is empty" in text_of(client.call("adjourn.note", {"facts": None}))
+
+
 @requirement("D37", "D10")
 def test_what_is_no_checkpoint_name_is_refused(tmp_path: Path) -> None:
     """A name that could be a path, is too long, or is no text is refused, and no file is written."""

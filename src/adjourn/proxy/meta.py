@@ -87,11 +87,11 @@ class MetaTools:
 
     def handle(self, message: Message, name: str) -> bytes:
         """The response to a call of the meta-tool `name` (dotted)."""
-        from adjourn.proxy.meta_calls import HANDLERS  # noqa: PLC0415  # not before one is called: 0.1 s
+        from adjourn.proxy.meta_calls import HANDLERS, without_nulls  # noqa: PLC0415  # not before one is called: 0.1 s
 
         arguments = message.params.get("arguments") or {}
         try:
-            answer = HANDLERS[name](self._context, arguments)
+            answer = HANDLERS[name](self._context, without_nulls(arguments))
         except AdjournError as error:
             self._report.event("meta.failed", f"{name}: {error}")
             text = f"Meta-tool error: {error.message}" + (f" ({error.remedy})" if error.remedy else "")

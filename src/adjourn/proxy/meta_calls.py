@@ -117,6 +117,20 @@ def _ask(context: ClientContext, arguments: Arguments) -> Any:
     return answer | {"message": f"A person answers it with `adjourn answer {question['id']} ANSWER`."}
 
 
+def without_nulls(arguments: Arguments) -> Arguments:
+    """The arguments without members that are null, which means absent; so of the objects in their lists."""
+    return {
+        name: [_given(one) if isinstance(one, dict) else one for one in value]
+        if isinstance(value, list)
+        else value
+        for name, value in _given(arguments).items()
+    }
+
+
+def _given(members: Arguments) -> Arguments:
+    return {name: value for name, value in members.items() if value is not None}
+
+
 def _text(arguments: Arguments, name: str, default: str | None = None) -> str:
     value = arguments.get(name, default)
     if not isinstance(value, str):

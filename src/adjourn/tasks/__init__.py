@@ -179,12 +179,12 @@ if not TYPE_CHECKING:
             ),
             "ledger": (
                 "AT_SHARE",
-                "REPEATED",
                 "Approval",
                 "Ledger",
                 "NotableCall",
                 "OpenCall",
                 "OpenSession",
+                "REPEATED",
                 "rate_of",
                 "rate_used",
             ),

@@ -200,11 +200,6 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [asked(), answered(yes=False)],
         {"approvals": {"q1": the_question(refused="cli")}, "calls_refused": 1},
     ),
-    (
-        "confirm.denied of a question that a yes to a repeated one closed counts nothing",
-        [asked(), (kinds.ConfirmDenied(approval="q1", tool="deploy", via="repeated"), "s1")],
-        {"approvals": {"q1": the_question(refused="repeated")}, "calls_refused": 0, "notable": {}},
-    ),
     ("confirm.approved of an unknown question does nothing", [answered(yes=True)], {"approvals": {}}),
     ("confirm.auto_approved is history only", [(kinds.ConfirmAutoApproved(tool="t"), "s1")], {"calls_used": 0}),
     (

@@ -5,7 +5,7 @@ points, contested decisions and blockers that need a person wait, until the reco
 its calls in doubt wait. A question about an effect is moot once that call is settled, and is not shown beside the call while that is in
 doubt.
 
-Owns: what counts as waiting, as plain data, and the commands that answer it. Must never: write, print, or let a task or record that
+Owns: what counts as waiting, as plain data, and the commands that answer it. Must never: write (beyond cached folds), print, or let a task or record that
 cannot be read hide the others.
 """
 
@@ -80,10 +80,12 @@ def find_waiting(store: Store, *, clock: Callable[[], int], secret: bytes, task:
         if task and task not in streams:
             break
         try:
-            ledger = Task(store, name, clock=clock, secret=secret).ledger
+            opened = Task(store, name, clock=clock, secret=secret)
         except AdjournError as error:
             unreadable[name] = error
             continue
+        opened.fold_for_readers()
+        ledger = opened.ledger
         unsure = calls_in_doubt(ledger, _over(store, ledger, now))
         doubts.update(one.call for one in unsure)
         if _is_finished(ledger):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
+from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, prose_of, timestamp
 from adjourn.store import EMPTY, NO_REFS, Entry, Head, Store
 from adjourn.tasks.heads import KeptHead, KeptHeads
@@ -29,6 +29,8 @@ from adjourn.text import without_secrets
 SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
 """Events between two cached folds: bounds what loading a task costs, whatever its age."""
+READERS_FOLD_AFTER = 64
+"""Events beyond the cached fold from which on somebody who only reads the task keeps another."""
 MAX_FOLD_BYTES = 1_000_000
 FOLD_FORM = ".3"
 """Ends the seal of a cached fold. One with another end knows less of the events than a ledger does now: it is made again."""
@@ -75,6 +77,7 @@ class Task:
         self._secret = secret
         self._heads = KeptHeads(store, secret)
         self._folded = -1
+        self._may_replace_fold = True
         self._unread = EMPTY
         """Where the cached fold ends that the ledger began from: no event up to there was read by this process."""
         self.is_verified = True
@@ -231,6 +234,12 @@ class Task:
                 with suppress(ConflictError):  # another process has just kept one
                     self.store.swap(name, value, expect=self.store.ref(name), durable=False)
 
+    def fold_for_readers(self) -> None:
+        """Keep a fold where loading had to read many events, for those who list all tasks. One that another user sealed stays."""
+        with self.lock, suppress(AdjournError):  # nothing is lost with it
+            if self._may_replace_fold and self.ledger.seq - self._folded > READERS_FOLD_AFTER:
+                self.fold()
+
     def folded(self) -> dict[str, str | None]:
         """The ref that keeps the ledger as it is, to be written with a commit. None is due where it is kept, or too long."""
         with self.lock:
@@ -250,7 +259,12 @@ class Task:
         """The cached fold, if it is ours; else an empty ledger. Raises `IntegrityError` where it is, and the chain lacks its event."""
         value = self.store.ref(f"fold/{self.id}") or ""
         seal, _, text = value.partition(":")
-        if text and hmac.compare_digest(seal, self._seal(text.encode())):
+        own = self._seal(text.encode())
+        # of an earlier form it may be, but not of another user, whose own loading would become slow
+        self._may_replace_fold = not text or hmac.compare_digest(
+            seal.partition(".")[0], own.removesuffix(FOLD_FORM)
+        )
+        if text and hmac.compare_digest(seal, own):
             try:
                 ledger = msgspec.json.decode(text, type=Ledger)
             except (msgspec.DecodeError, InvalidError):

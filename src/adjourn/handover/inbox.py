@@ -100,12 +100,12 @@ def find_waiting(store: Store, *, clock: Callable[[], int], secret: bytes, task:
 
 
 def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingItem]:
-    """What waits in the record of one task, oldest first."""
+    """What waits in the record of one task, oldest first. Raises `AdjournError` where it cannot be read."""
     if _is_finished(ledger) or (not store.refs(RECORDS) and store.head(RECORDS + ledger.task) == EMPTY):
         return []
-    from adjourn.knowledge.records import record_of  # noqa: PLC0415  # as above
+    from adjourn.knowledge.records import read_record_of  # noqa: PLC0415  # as above
 
-    record = record_of(store, ledger.task)
+    record = read_record_of(store, ledger.task)
     doubts = {one.call for one in calls_in_doubt(ledger, _over(store, ledger, now))}
     return sorted(of_record(store, record, doubts, now), key=_age) if record else []
 

@@ -12,6 +12,11 @@ from typing import Any
 import pytest
 
 from adjourn.cli.app import main
+from adjourn.host import now
+from adjourn.log import kinds
+from adjourn.store import Entry
+from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks import NewEvent, Task
 from support.record_folder import AGENT, BY_AGENT, FIELDS, NOW, RecordFolder
 
 BLOCKER = {
@@ -49,6 +54,14 @@ def run(unattended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sh
     return shell
 
 
+def begin_task(run: Shell, name: str) -> None:
+    store = SqliteStore(run.root / ".aex" / "adjourn.db")
+    Task(store, name, clock=now, secret=b"s" * 32).commit(
+        lambda _: [NewEvent(kinds.TaskOpened(goal="g", contract=""))]
+    )
+    store.close()
+
+
 def test_the_first_line_counts_and_each_thing_has_its_command(run: Shell) -> None:
     """Nothing that a terminal would obey is printed; each thing has the text that is needed to answer it."""
     shown = run("inbox")
@@ -65,6 +78,29 @@ def test_the_first_line_counts_and_each_thing_has_its_command(run: Shell) -> Non
     assert "answer: adjourn record resolve b1 RESOLUTION\n" in shown
     assert run("inbox", "--task", "t1") == shown
     assert "no task has that id" in run("inbox", "--task", "t9", code=1)
+
+
+def test_a_task_that_has_only_a_record_is_known(run: Shell) -> None:
+    """A record may be of a task whose history is elsewhere: that nothing waits in it does not make it unknown."""
+    run.store().create({"task": {**FIELDS["task"], "id": "t2"}}, author=AGENT, cr_id="quiet")
+    assert run("inbox", "--task", "t2") == "nothing waits\n"
+
+
+def test_what_waits_in_a_record_is_a_finding_and_so_is_a_record_that_cannot_be_read(run: Shell) -> None:
+    """`doctor` and `status` name both, instead of showing the task as if it had no record."""
+    begin_task(run, "t1")
+    assert "task t1: 3 waiting in its record, first blocker b1" in run("doctor")
+    assert run.json("status", "t1")["waitingInRecord"]
+    run.store().create({**FIELDS, "task": {**FIELDS["task"], "id": "t3"}}, author=AGENT, cr_id="t3")
+    begin_task(run, "t3")
+    store = run.store().store
+    store.append("record/t3", [Entry("0" * 64, b"no version")], expect=store.head("record/t3"))
+    shown = run("status", "t3")
+    assert "record      cannot be read: " in shown
+    told = run.json("status", "t3")
+    assert told["waitingInRecord"] == []
+    assert "record t3 fails verification" in told["recordUnreadable"]
+    assert "the record of task t3: " in run("doctor", code=1)
 
 
 def test_its_commands_answer_it_until_nothing_waits(run: Shell) -> None:

@@ -11,6 +11,7 @@ from adjourn.cli.shared.times import ago, left
 from adjourn.errors import NotFoundError
 from adjourn.handover import WaitingItem, find_waiting
 from adjourn.host import reading_secret
+from adjourn.knowledge.records import record_of
 
 _KINDS = {"resume-point": "resume point", "in-doubt": "call in doubt"}
 _OPTIONS = {"decision": "variant"}
@@ -29,7 +30,7 @@ def inbox(context: CommandContext, *, task: str, as_json: bool) -> int:
     name, missing = _task(context, task)
     with Spinner("reading tasks"):
         found = find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=name)
-    if missing and not found.items:  # nor has a record of such a task anything that waits
+    if missing and not (found.items or found.unreadable or record_of(context.store, name)):
         raise missing
     if as_json:
         unreadable = [{"name": name, "reason": str(error)} for name, error in found.unreadable.items()]

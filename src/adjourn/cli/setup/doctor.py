@@ -283,7 +283,14 @@ def _waiting(
             "waiting", f"task {name}: {asked.tool} waits for an answer",
             f"adjourn approve {asked.id}   (or deny)", "warning",
         )  # fmt: skip
-    if noted := waiting_in_record(context.store, ledger, context.now):
+    try:
+        noted = waiting_in_record(context.store, ledger, context.now)
+    except AdjournError as error:
+        yield _found(
+            "record-unreadable", f"the record of task {name}: {error.message}", "find the first bad event: adjourn verify"
+        )  # fmt: skip
+        return
+    if noted:
         yield _found(
             "waiting-in-record", f"task {name}: {len(noted)} waiting in its record, first {noted[0].kind} {noted[0].id}",
             "adjourn inbox", "warning",

@@ -14,6 +14,7 @@ from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.cli.shared.times import ago, left, span
+from adjourn.errors import AdjournError
 from adjourn.handover import waiting_in_record
 from adjourn.host.python import leave_working_folder
 from adjourn.store.passwords import check_argument
@@ -71,7 +72,11 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     """Print the status of a task, named by an id or a beginning of one, or else chosen as `current_task` does."""
     ledger = task_view.current_task(context, task).ledger
     sessions = task_view.holders(context, ledger)
-    noted = waiting_in_record(context.store, ledger, context.now)
+    noted, unreadable = [], ""
+    try:
+        noted = waiting_in_record(context.store, ledger, context.now)
+    except AdjournError as error:
+        unreadable = error.message
     if as_json:
         say_json(
             task_view.task_json(context, ledger)
@@ -79,6 +84,7 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
                 "waitingInRecord": [msgspec.to_builtins(one) for one in noted],
                 "next": task_view.next_step(context, ledger, sessions),
             }
+            | ({"recordUnreadable": unreadable} if unreadable else {})
         )
         return
     unsure, waiting = task_view.doubts(ledger, sessions), task_view.questions(ledger, context.now)
@@ -99,6 +105,8 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     since = ledger.calls_used - ledger.calls_at_checkpoint
     point = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
     rows = [("goal", ledger.goal)]
+    if unreadable:
+        rows.append(("record", f"cannot be read: {unreadable}; `adjourn verify` tells more"))
     if ledger.finished:
         rows.append(
             ("finished", f"{ago(ledger.finished, context.now)}: {ledger.finish_note}".removesuffix(": "))

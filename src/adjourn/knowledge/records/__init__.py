@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         read_proof,
     )
     from adjourn.knowledge.records.store import CRStore
-    from adjourn.knowledge.records.task_record import record_of
+    from adjourn.knowledge.records.task_record import read_record_of, record_of
     from adjourn.knowledge.records.transfer import MAX_BYTES, Fork, export_record, import_record
     from adjourn.knowledge.records.version_log import verified_version
     from adjourn.knowledge.records.versions import sealed
@@ -46,6 +46,7 @@ __all__ = [
     "obstacles",
     "omitted_count",
     "read_proof",
+    "read_record_of",
     "record_of",
     "sealed",
     "verified_version",
@@ -61,7 +62,7 @@ if not TYPE_CHECKING:
             "interventions": ("expire_due", "obstacles"),
             "proofs": ("ConsistencyProof", "InclusionProof", "SignedRecordHead", "read_proof"),
             "store": ("CRStore",),
-            "task_record": ("record_of",),
+            "task_record": ("read_record_of", "record_of"),
             "transfer": ("Fork", "MAX_BYTES", "export_record", "import_record"),
             "version_log": ("verified_version",),
             "versions": ("sealed",),

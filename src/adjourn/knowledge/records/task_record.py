@@ -16,16 +16,21 @@ if TYPE_CHECKING:
 
 
 def record_of(store: Store, task: str) -> Tree | None:
+    """The same as `read_record_of`, but None also where the record cannot be read."""
+    with suppress(AdjournError):
+        return read_record_of(store, task)
+    return None
+
+
+def read_record_of(store: Store, task: str) -> Tree | None:
     """The record of a task by the rule of `CRStore.of_task`, with the effects that its newest version may not have yet.
 
-    None where there is none, or where it cannot be read.
+    None where there is none. Raises `AdjournError` where it cannot be read.
     """
     if not store.refs("record/"):
         return None
     from adjourn.knowledge.records.effect_lookup import current  # noqa: PLC0415  # few tasks have a record
     from adjourn.knowledge.records.store import CRStore  # noqa: PLC0415
 
-    with suppress(AdjournError):
-        record = CRStore(store).of_task(task)
-        return None if record is None else current(store, record)
-    return None
+    record = CRStore(store).of_task(task)
+    return None if record is None else current(store, record)

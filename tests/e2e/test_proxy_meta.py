@@ -89,11 +89,12 @@ def test_null_in_arguments_is_absent_where_the_member_may_be(tmp_path: Path) -> 
         )
         client.meta("adjourn.ask", question="q?", context=None, options=None, priority=None)
         client.meta("adjourn.record", section=None)
-        for tool, arguments in {
+        odd: dict[str, dict[str, Any]] = {
             "aex.checkpoint": {"name": None},
             "adjourn.note": {"facts": [None]},
             "adjourn.ask": {"question": None},
-        }.items():
+        }
+        for tool, arguments in odd.items():
             assert refused(client.call(tool, arguments)), tool
         assert "the note is empty" in text_of(client.call("adjourn.note", {"facts": None}))
 

@@ -5,8 +5,8 @@ points, contested decisions and blockers that need a person wait, until the reco
 its calls in doubt wait. A question about an effect is moot once that call is settled, and is not shown beside the call while that is in
 doubt.
 
-Owns: what counts as waiting, as plain data, and the commands that answer it. Must never: write (beyond cached folds), print, or let a task or record that
-cannot be read hide the others.
+Owns: what counts as waiting, as plain data, and the commands that answer it. Must never: write (beyond cached folds), print, or let a
+task or record that cannot be read hide the others.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def test_reading_works_in_a_workspace_that_cannot_be_written(
 @pytest.mark.parametrize(
     "command",
     [
-        ("tasks",), ("status",), ("log",), ("checkpoints",), ("show", "x"), ("resume", "x"), ("verify",),
+        ("tasks",), ("status", "t1"), ("log",), ("checkpoints",), ("show", "x"), ("resume", "x"), ("verify",),
         ("approve",), ("approve", "abc"), ("deny", "abc"), ("settle",), ("settle", "a.1", "--done"), ("export", "x"),
     ],
     ids=" ".join,
@@ -118,6 +118,17 @@ def test_without_a_store_it_says_so_and_makes_none(tmp_path: Path, command: tupl
     assert done.out == ""
     assert "store" in done.err
     assert "adjourn proxy" in done.err
+    assert list(empty.root.iterdir()) == []
+
+
+def test_status_before_the_first_session_says_so(tmp_path: Path) -> None:
+    """`adjourn status` where no session has run is one sentence with the next step, and no failure; also as JSON."""
+    empty = CommandLine(tmp_path / "empty", tmp_path / "config")
+    empty.root.mkdir()
+    done = empty.ok("status")
+    assert done.out.startswith("no session has run here yet: ")
+    assert (done.out.count("\n"), done.err) == (1, "")
+    assert empty.ok("status", "--json").json["task"] is None
     assert list(empty.root.iterdir()) == []
 
 

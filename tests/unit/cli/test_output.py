@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import threading
-from contextlib import suppress
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli.shared import output, times
+from adjourn.cli.shared import output, terminal, times
 from adjourn.log.event import timestamp
 
 NOON = 1_777_735_812_345
@@ -37,8 +33,8 @@ def test_safe_lines_keep_their_count_and_are_printable(text: str) -> None:
 def test_a_cut_text_takes_no_more_columns_than_there_are(text: str, room: int) -> None:
     """A text that is too wide is cut to the columns there are; one that fits is not changed."""
     shown = output.cut(text, room)
-    assert output.cells(shown) <= max(room, 1)
-    if output.cells(text) <= room:
+    assert terminal.cells(shown) <= max(room, 1)
+    if terminal.cells(text) <= room:
         assert shown == text
 
 
@@ -52,8 +48,8 @@ def test_a_table_has_one_line_a_row(rows: list[tuple[str, str, str]]) -> None:
 
 def test_wide_characters_take_two_columns() -> None:
     """Widths are counted in terminal columns: two for a wide character, none for a combining one."""
-    assert output.cells("測る") == 4
-    assert output.cells("e\u0301") == 1
+    assert terminal.cells("測る") == 4
+    assert terminal.cells("e\u0301") == 1
     assert output.cut("測る測る", 5) == "測る…"
 
 
@@ -72,70 +68,6 @@ def test_long_facts_go_on_below_themselves() -> None:
     assert lines[0].startswith("goal  word")
     assert lines[1].startswith("      word")
     assert lines[-1] == "x     1"
-
-
-def test_only_a_terminal_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colour goes to a terminal only, and not if NO_COLOR is set or TERM is `dumb`."""
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert output.paint("x", "red", Terminal()) == "\x1b[31mx\x1b[0m"
-    assert output.paint("x", "red", io.StringIO()) == "x"
-    assert output.paint("x", "", Terminal()) == "x"
-    monkeypatch.setenv("TERM", "dumb")
-    assert output.paint("x", "red", Terminal()) == "x"
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert output.paint("x", "red", Terminal()) == "x"
-
-
-def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A progress line appears after one second, and only on a terminal."""
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    clock = [0.0]
-    monkeypatch.setattr("adjourn.cli.shared.output.time.monotonic", lambda: clock[0])
-    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
-        monkeypatch.setattr("sys.stderr", stream)
-        with output.ProgressLine("counting") as progress:
-            clock[0] += 0.5
-            progress(1, 10)
-            assert stream.getvalue() == ""
-            clock[0] += 1.0
-            progress(5, 10)
-        assert ("counting: 5 of 10 50%" in stream.getvalue()) is shown
-
-
-def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal only, from a second on; the line is gone when it is over, however that ends."""
-    told = threading.Event()
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-        def flush(self) -> None:
-            told.set()
-
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("adjourn.cli.shared.output._PROGRESS_AFTER", 0.01)
-    monkeypatch.setattr("sys.stderr", stream := Terminal())
-    with suppress(KeyError), output.Spinner("reading"):
-        assert told.wait(10)
-        raise KeyError
-    assert stream.getvalue().startswith("\rreading: 0 s ")
-    assert stream.getvalue().endswith("\r\x1b[K")
-    monkeypatch.setattr("sys.stderr", quiet := io.StringIO())
-    with output.Spinner("reading"):
-        pass
-    assert quiet.getvalue() == ""
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ REVIEWED = {
         "subprocess.run",
     ): "Python by the helper; git found outside of the folder it was started in",
     ("cli/setup/demo.py", "subprocess.Popen"): "Python by the helper",
+    ("cli/shared/pager.py", "subprocess.Popen"): "the user's pager, found outside of the workspace",
     ("cli/setup/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
     (
         "code/index/ctags.py",

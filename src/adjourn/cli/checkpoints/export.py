@@ -8,7 +8,8 @@ import click
 
 from adjourn.checkpoints import attachments, find, folder, histories
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import Spinner, say, say_json
+from adjourn.cli.shared.output import say, say_json
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import RefusedError
 from adjourn.host import locked
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import Spinner, say, say_json, shown_bytes
+from adjourn.cli.shared.output import say, say_json, shown_bytes
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.retention import collect
 
 

@@ -11,7 +11,8 @@ import msgspec
 from adjourn import handover
 from adjourn.checkpoints import folder, folder_verification
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
-from adjourn.cli.shared.output import Spinner, complain, safe, say, say_json
+from adjourn.cli.shared.output import complain, safe, say, say_json
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import ConflictError, NotFoundError, UsageError
 from adjourn.host import check_name, ids, keys
 from adjourn.tasks import Task

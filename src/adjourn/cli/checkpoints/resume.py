@@ -18,9 +18,9 @@ from adjourn.cli.shared.output import (
     safe,
     say,
     say_json,
-    width,
 )
 from adjourn.cli.shared.task_view import who
+from adjourn.cli.shared.terminal import width
 from adjourn.cli.shared.times import ago
 from adjourn.host import reading_secret
 from adjourn.text import fit_text

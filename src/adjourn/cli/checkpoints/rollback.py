@@ -6,7 +6,8 @@ import click
 
 from adjourn.checkpoints import rollback as engine
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
-from adjourn.cli.shared.output import complain, cut, safe, say, say_json, width
+from adjourn.cli.shared.output import complain, cut, safe, say, say_json
+from adjourn.cli.shared.terminal import width
 
 _KINDS = {
     "restore": "restored",

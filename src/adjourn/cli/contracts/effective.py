@@ -12,7 +12,8 @@ import msgspec
 from adjourn.aex import CallQuery, discover, effective, explain, render
 from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import example, for_machines, in_folder, with_policy
-from adjourn.cli.shared.output import cells, finding_json, safe, say, say_json
+from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.terminal import cells
 from adjourn.policy import call_paths, meta_tool
 from adjourn.tasks import is_vendors
 

@@ -9,9 +9,10 @@ import click
 
 from adjourn.checkpoints import anchors
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import ProgressLine, Spinner, complain, safe, say, say_json
+from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.shared.sessions import verify_sessions
 from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
+from adjourn.cli.shared.terminal import ProgressLine, Spinner
 from adjourn.errors import NotFoundError, RefusedError, UsageError
 from adjourn.host import reading_secret
 from adjourn.tasks import KeptHeads, tasks_of

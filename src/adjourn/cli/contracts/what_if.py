@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from adjourn.cli.shared.context import CommandContext
-from adjourn.cli.shared.output import Spinner, say, say_json, say_table
+from adjourn.cli.shared.output import say, say_json, say_table
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.cli.shared.times import ago
 from adjourn.log import decode
 from adjourn.policy import call_paths

@@ -6,7 +6,8 @@ import click
 import msgspec
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import Spinner, complain, cut, safe, say, say_facts, say_json, width
+from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
+from adjourn.cli.shared.terminal import Spinner, width
 from adjourn.cli.shared.times import ago, left
 from adjourn.errors import NotFoundError
 from adjourn.handover import WaitingItem, find_waiting

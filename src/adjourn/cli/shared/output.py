@@ -1,28 +1,20 @@
-"""How things are shown: safely, in 80 columns, coloured only for a person who can see it.
+"""How things are said: safely, in 80 columns, as the same text to everybody.
 
-Owns: cleaning of foreign text, tables, JSON, colour, progress. Must never: know a command.
+Owns: cleaning of foreign text, tables, JSON, messages. Must never: know a command.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
-import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, TextIO
-from unicodedata import combining, east_asian_width
+from typing import TYPE_CHECKING, Any
 
+from adjourn.cli.shared.terminal import cells, fancy, paint, print_table, width
 from adjourn.text import fit_text, visible_line, visible_lines, without_secrets
 
 if TYPE_CHECKING:
     from adjourn.findings import Finding
-
-WIDTH = 80
-_COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
-_PROGRESS_AFTER = 1.0
-_PROGRESS_EVERY = 0.2
 
 
 def safe(text: str) -> str:
@@ -50,26 +42,6 @@ def imported_line(imported: dict[str, Any] | None) -> str:
     return f"{entries} from {', '.join(imported['from'])}, not verified"
 
 
-def width() -> int:
-    """Columns to write in: those of $COLUMNS or of the terminal, else 80."""
-    if not sys.stdout.isatty():
-        return WIDTH
-    named = os.environ.get("COLUMNS", "")
-    if named.isdecimal() and int(named):
-        return max(40, int(named))
-    try:
-        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH)
-    except (OSError, ValueError):  # a stream of another kind
-        return WIDTH
-
-
-def cells(text: str) -> int:
-    """Columns that a text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
-
-
 def cut(text: str, room: int) -> str:
     """The text in at most `room` columns; an ellipsis marks the cut."""
     return fit_text(text, room, measure=cells)
@@ -81,11 +53,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     sizes = [max(map(cells, column)) for column in zip(head, *shown, strict=True)]
     used = sum(sizes[:-1]) + 2 * (len(head) - 1)
     sizes[-1] = max(min(sizes[-1], width() - used), 0)
-    right = [
-        bool(shown) and all(value.isdigit() or not value for value in column)
-        for column in zip(*shown, strict=True)
-    ]
-    right = right or [False] * len(head)
+    right = _numbers(head, shown)
     return "\n".join(
         "  ".join(
             _cell(cut(value, size), size, to_right=side)
@@ -93,6 +61,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         ).rstrip()
         for row in [list(head), *shown]
     )
+
+
+def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns hold numbers only: they are aligned to the right."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(head)
+    return [bool(column) and all(value.isdigit() or not value for value in column) for column in columns]
 
 
 def _cell(text: str, size: int, *, to_right: bool) -> str:
@@ -149,8 +123,12 @@ def say_facts(*rows: tuple[str, str]) -> None:
 
 
 def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns under their titles."""
-    say(table(head, rows))
+    """Columns under their titles; on a terminal long cells wrap."""
+    if not fancy():
+        say(table(head, rows))
+        return
+    shown = [[safe(value) for value in row] for row in rows]
+    print_table(head, shown, right=_numbers(head, shown))
 
 
 def say_json(value: Any = None, /, **members: Any) -> None:
@@ -190,69 +168,3 @@ def complain(message: str, remedy: str = "") -> None:
 
 def _clean(text: str) -> str:
     return visible_lines(without_secrets(text))
-
-
-def paint(text: str, colour: str, stream: TextIO) -> str:
-    """Coloured on a terminal, unless NO_COLOR is set."""
-    if not colour or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
-        return text
-    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
-
-
-class ProgressLine:
-    """A line on stderr for what takes more than a second, on a terminal only. Call it with how much is done."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._next = time.monotonic() + _PROGRESS_AFTER
-        self._shown = False
-        self._on = sys.stderr.isatty()
-
-    def __call__(self, done: int, total: int) -> None:
-        if self._on and time.monotonic() >= self._next:
-            share = f" {100 * done // total}%" if total else ""
-            sys.stderr.write(f"\r{self._what}: {done:,} of {total:,}{share} ")
-            sys.stderr.flush()
-            self._shown = True
-            self._next = time.monotonic() + _PROGRESS_EVERY
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._shown:
-            _clear()
-
-
-class Spinner:
-    """The same for what cannot be counted: a line that says what is done, and for how long already."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._over = threading.Event()
-        self._shown = False
-        self._thread = threading.Thread(target=self._tell, daemon=True) if sys.stderr.isatty() else None
-
-    def _tell(self) -> None:
-        began = time.monotonic()
-        while not self._over.wait(_PROGRESS_AFTER):
-            sys.stderr.write(f"\r{self._what}: {time.monotonic() - began:.0f} s ")
-            sys.stderr.flush()
-            self._shown = True
-
-    def __enter__(self) -> Self:
-        if self._thread:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._over.set()
-        if self._thread:
-            self._thread.join()
-        if self._shown:
-            _clear()
-
-
-def _clear() -> None:
-    sys.stderr.write("\r\x1b[K" if os.environ.get("TERM", "dumb") != "dumb" else "\n")
-    sys.stderr.flush()

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from adjourn import host, tasks
-from adjourn.cli.shared.output import Spinner
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import NotFoundError
 from adjourn.host.clock import now
 
@@ -29,6 +29,8 @@ class StoreContext:
 
     def __init__(self, url: str = "") -> None:
         self.root = os.getcwd()
+        self.named = bool(url or os.environ.get("ADJOURN_STORE"))
+        """Whether a person named the store."""
         self.url = url or os.environ.get("ADJOURN_STORE", "") or host.DEFAULT_STORE
         self.now = now()
         self.clock = now
@@ -39,7 +41,10 @@ class StoreContext:
         """The store, which must be there. Raises `NotFoundError`."""
         found = self.store_or_none()
         if found is None:
-            raise NotFoundError(f"there is no store at {host.shown_store(self.url)}", _NO_STORE)
+            missing = f"there is no store at {host.shown_store(self.url)}"
+            raise NotFoundError(
+                missing if self.named else f"no session has run here yet: {missing}", _NO_STORE
+            )
         return found
 
     def store_or_none(self) -> Store | None:

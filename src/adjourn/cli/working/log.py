@@ -10,8 +10,9 @@ import click
 import msgspec
 
 from adjourn.cli.shared.context import CommandContext, at_store, example
-from adjourn.cli.shared.output import cut, safe, say, width
+from adjourn.cli.shared.output import cut, safe, say
 from adjourn.cli.shared.task_view import current_task
+from adjourn.cli.shared.terminal import width
 from adjourn.cli.shared.times import local
 from adjourn.errors import InvalidError
 from adjourn.log import decode

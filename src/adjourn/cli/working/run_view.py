@@ -21,7 +21,8 @@ import click
 from adjourn import clients
 from adjourn.aex import render
 from adjourn.cli.shared.context import user
-from adjourn.cli.shared.output import complain, cut, safe, width
+from adjourn.cli.shared.output import complain, cut, safe
+from adjourn.cli.shared.terminal import width
 from adjourn.host import now
 from adjourn.log import digest, milliseconds, timestamp
 from adjourn.store import Head

@@ -6,6 +6,8 @@ Owns: the lines of a task's status, and the plain arguments that need no framewo
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,11 +15,19 @@ from adjourn.cli.shared import task_view
 from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
+from adjourn.cli.shared.terminal import Bar, fancy, panel, print_drawn
 from adjourn.cli.shared.times import ago, left, span
 from adjourn.errors import AdjournError
-from adjourn.handover import waiting_in_record
+from adjourn.handover import WaitingItem, waiting_in_record
 from adjourn.host.python import leave_working_folder
 from adjourn.store.passwords import check_argument
+from adjourn.tasks import Ledger
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_Row = tuple[str, str]
+FIRST_STEP = "start a client behind `adjourn proxy`, or set one up with `adjourn init`"
 
 MAX_NOTED = 10
 """Things of a record that are shown; `adjourn inbox` shows all."""
@@ -70,64 +80,149 @@ def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:
 
 def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     """Print the status of a task, named by an id or a beginning of one, or else chosen as `current_task` does."""
-    ledger = task_view.current_task(context, task).ledger
-    sessions = task_view.holders(context, ledger)
-    noted, unreadable = [], ""
-    try:
-        noted = waiting_in_record(context.store, ledger, context.now)
-    except AdjournError as error:
-        unreadable = error.message
-    if as_json:
-        say_json(
-            task_view.task_json(context, ledger)
-            | {
-                "waitingInRecord": [msgspec.to_builtins(one) for one in noted],
-                "next": task_view.next_step(context, ledger, sessions),
-            }
-            | ({"recordUnreadable": unreadable} if unreadable else {})
-        )
+    if not task and not context.named and context.store_or_none() is None:
+        if as_json:
+            say_json({"task": None, "next": FIRST_STEP})
+        else:
+            say(f"no session has run here yet: {FIRST_STEP}")
         return
-    unsure, waiting = task_view.doubts(ledger, sessions), task_view.questions(ledger, context.now)
-    rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
-    count = len(waiting) + len(noted)
-    state = [f"{count} waiting"] * bool(count) + [f"{len(unsure)} in doubt"] * bool(unsure)
-    if ledger.finished:
-        later = ledger.calls_used - ledger.calls_at_finish
-        state.insert(0, f"finished, {later} call{'s' * (later != 1)} since" if later else "finished")
-    say(
-        f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{rest}; {', '.join(state) or 'nothing in doubt'}"
-    )
-    held = [
-        f"{task_view.who(one.session)}, since {ago(one.session.since, context.now)}"
-        + (f" ({how})" if (how := task_view.state(one)) else "")
-        for one in sessions
-    ]
-    since = ledger.calls_used - ledger.calls_at_checkpoint
-    point = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
-    rows = [("goal", ledger.goal)]
-    if unreadable:
-        rows.append(("record", f"cannot be read: {unreadable}; `adjourn verify` tells more"))
-    if ledger.finished:
-        rows.append(
-            ("finished", f"{ago(ledger.finished, context.now)}: {ledger.finish_note}".removesuffix(": "))
+    view = StatusView(context, task_view.current_task(context, task).ledger)
+    if as_json:
+        say_json(view.to_json())
+    elif fancy():
+        print_drawn(view.panel())
+    else:
+        view.say()
+
+
+class StatusView:
+    """The status of a task for a person: lines of text, or a panel of the same."""
+
+    def __init__(self, context: StoreContext, ledger: Ledger) -> None:
+        self._context = context
+        self._ledger = ledger
+        self._sessions = task_view.holders(context, ledger)
+        self._unsure = task_view.doubts(ledger, self._sessions)
+        self._waiting = task_view.questions(ledger, context.now)
+        self._noted: list[WaitingItem] = []
+        self._unreadable = ""
+        try:
+            self._noted = waiting_in_record(context.store, ledger, context.now)
+        except AdjournError as error:
+            self._unreadable = error.message
+        self._spent = task_view.budgets(context.store, ledger)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `--json`."""
+        noted = [msgspec.to_builtins(one) for one in self._noted]
+        told = {"waitingInRecord": noted, "next": self._next_step()}
+        return (
+            task_view.task_json(self._context, self._ledger)
+            | told
+            | ({"recordUnreadable": self._unreadable} if self._unreadable else {})
         )
-    rows.append(("touched", ago(ledger.touched, context.now)))
-    rows += [("held by", text) for text in held] or [("held by", "nobody")]
-    spent = task_view.budgets(context.store, ledger)
-    rows += [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.what}") for one in spent]
-    if ledger.tokens and not any(one.what == "tokens" for one in spent):
-        rows.append(("spent", f"{ledger.tokens:,} tokens"))
-    rows += [
-        ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {span(one.seconds)}")
-        for one in task_view.rates(ledger, context.now)
-    ]
-    rows += [("refused", str(ledger.calls_refused or "")), ("checkpoint", point)]
-    rows += [("in doubt", f"{one.call} {one.tool} {one.arguments}"[:300]) for one in unsure]
-    rows += [
-        ("waiting", f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, context.now)}")
-        for one in waiting
-    ]
-    rows += [("waiting", f"{one.kind} {one.id}: {one.title}"[:300]) for one in noted[:MAX_NOTED]]
-    if len(noted) > MAX_NOTED:
-        rows.append(("waiting", f"and {len(noted) - MAX_NOTED:,} more: adjourn inbox"))
-    say_facts(*rows, ("next", task_view.next_step(context, ledger, sessions)))
+
+    def say(self) -> None:
+        """Print the lines."""
+        ledger = self._ledger
+        rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
+        state = ", ".join(self._state()) or "nothing in doubt"
+        say(f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{rest}; {state}")
+        spent = [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.what}") for one in self._spent]
+        say_facts(
+            *self._goal(),
+            *self._held(),
+            *spent,
+            *self._counts(),
+            *self._point(),
+            *self._open(),
+            *self._next(),
+        )
+
+    def panel(self) -> RenderableType:
+        """The panel, for a terminal."""
+        ledger = self._ledger
+        bars = [Bar(one.what, one.used, one.limit, _left(one.limit - one.used)) for one in self._spent]
+        counts = list(self._counts())
+        if ledger.budget is None:
+            counts.insert(0, ("calls", f"{ledger.calls_used} used, no limit"))
+        else:
+            rest = ledger.remaining(ledger.budget) or 0
+            bars.insert(0, Bar("calls", ledger.calls_used, ledger.budget, _left(rest)))
+        state = ", ".join(self._state()) or "nothing waits"
+        sections = [_plain(self._goal()), _plain([*self._held(), *counts, *self._point()])]
+        sections += [[(name, safe(text), "yellow") for name, text in self._open()]]
+        sections += [[(name, safe(text), "bold green") for name, text in self._next()]]
+        return panel(safe(ledger.task), state, bars, sections)
+
+    def _state(self) -> list[str]:
+        ledger = self._ledger
+        count = len(self._waiting) + len(self._noted)
+        found = [f"{count} waiting"] * bool(count) + [f"{len(self._unsure)} in doubt"] * bool(self._unsure)
+        if ledger.finished:
+            later = ledger.calls_used - ledger.calls_at_finish
+            found.insert(0, f"finished, {later} call{'s' * (later != 1)} since" if later else "finished")
+        return found
+
+    def _goal(self) -> list[_Row]:
+        ledger, now = self._ledger, self._context.now
+        rows = [("goal", ledger.goal)]
+        if self._unreadable:
+            rows.append(("record", f"cannot be read: {self._unreadable}; `adjourn verify` tells more"))
+        if ledger.finished:
+            rows.append(("finished", f"{ago(ledger.finished, now)}: {ledger.finish_note}".removesuffix(": ")))
+        return [*rows, ("touched", ago(ledger.touched, now))]
+
+    def _held(self) -> list[_Row]:
+        rows = [
+            f"{task_view.who(one.session)}, since {ago(one.session.since, self._context.now)}"
+            + (f" ({how})" if (how := task_view.state(one)) else "")
+            for one in self._sessions
+        ]
+        return [("held by", text) for text in rows] or [("held by", "nobody")]
+
+    def _counts(self) -> list[_Row]:
+        ledger = self._ledger
+        rows = []
+        if ledger.tokens and not any(one.what == "tokens" for one in self._spent):
+            rows.append(("spent", f"{ledger.tokens:,} tokens"))
+        rows += [
+            ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {span(one.seconds)}")
+            for one in task_view.rates(ledger, self._context.now)
+        ]
+        return [*rows, ("refused", str(ledger.calls_refused or ""))]
+
+    def _point(self) -> list[_Row]:
+        ledger = self._ledger
+        since = ledger.calls_used - ledger.calls_at_checkpoint
+        text = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
+        return [("checkpoint", text)]
+
+    def _open(self) -> list[_Row]:
+        """What waits for a person."""
+        rows = [("in doubt", f"{one.call} {one.tool} {one.arguments}"[:300]) for one in self._unsure]
+        rows += [
+            (
+                "waiting",
+                f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, self._context.now)}",
+            )
+            for one in self._waiting
+        ]
+        rows += [("waiting", f"{one.kind} {one.id}: {one.title}"[:300]) for one in self._noted[:MAX_NOTED]]
+        if len(self._noted) > MAX_NOTED:
+            rows.append(("waiting", f"and {len(self._noted) - MAX_NOTED:,} more: adjourn inbox"))
+        return rows
+
+    def _next(self) -> list[_Row]:
+        return [("next", self._next_step())]
+
+    def _next_step(self) -> str:
+        return task_view.next_step(self._context, self._ledger, self._sessions)
+
+
+def _plain(rows: Sequence[_Row]) -> list[tuple[str, str, str]]:
+    return [(name, safe(text), "") for name, text in rows if text]
+
+
+def _left(amount: float) -> str:
+    return f"{max(0.0, amount):,.10g} left"

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import ProgressLine, complain, say, say_json, say_table
+from adjourn.cli.shared.output import complain, say, say_json, say_table
 from adjourn.cli.shared.task_view import each_task, task_json
+from adjourn.cli.shared.terminal import ProgressLine
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError
 from adjourn.tasks import tasks_of

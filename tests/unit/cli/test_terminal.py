@@ -1,0 +1,165 @@
+"""A terminal gets colour, boxes and bars; a pipe, `NO_COLOR` and `TERM=dumb` get the same words as plain text."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import threading
+from contextlib import redirect_stdout, suppress
+
+import pytest
+
+from adjourn.cli.shared import output, terminal
+
+HOSTILE = "a\x1b[31mred\x07 [bold]x[/bold] :smile: \u202e"
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what it was sent."""
+
+    encoding = "utf-8"  # type: ignore[assignment]
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise OSError
+
+    def shown(self) -> str:
+        return _STYLES.sub("", self.getvalue())
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 80 columns, for `redirect_stdout`: a fixture cannot set stdout for a test."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    return Terminal()
+
+
+def test_only_a_terminal_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colour goes to a terminal only, and not if NO_COLOR is set or TERM is `dumb`."""
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert terminal.paint("x", "red", Terminal()) == "\x1b[31mx\x1b[0m"
+    assert terminal.paint("x", "red", io.StringIO()) == "x"
+    assert terminal.paint("x", "", Terminal()) == "x"
+    monkeypatch.setenv("TERM", "dumb")
+    assert terminal.paint("x", "red", Terminal()) == "x"
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert terminal.paint("x", "red", Terminal()) == "x"
+
+
+def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A progress line appears after one second, and only on a terminal."""
+
+    clock = [0.0]
+    monkeypatch.setattr("adjourn.cli.shared.terminal.time.monotonic", lambda: clock[0])
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr("sys.stderr", stream)
+        with terminal.ProgressLine("counting") as progress:
+            clock[0] += 0.5
+            progress(1, 10)
+            assert stream.getvalue() == ""
+            clock[0] += 1.0
+            progress(5, 10)
+        assert ("5 of 10 50%" in stream.getvalue()) is shown
+
+
+def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal only, from a second on; the line is gone when it is over, however that ends."""
+    told = threading.Event()
+
+    class Told(Terminal):
+        def flush(self) -> None:
+            told.set()
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("adjourn.cli.shared.terminal._PROGRESS_AFTER", 0.01)
+    monkeypatch.setattr("sys.stderr", stream := Told())
+    with suppress(KeyError), terminal.Spinner("reading"):
+        assert told.wait(10)
+        raise KeyError
+    assert "reading: 0 s " in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[K")
+    monkeypatch.setattr("sys.stderr", quiet := io.StringIO())
+    with terminal.Spinner("reading"):
+        pass
+    assert quiet.getvalue() == ""
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_that_wants_plain_text_gets_it(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """With NO_COLOR, and on a dumb terminal, a table is the plain one."""
+    monkeypatch.setenv(name, value)
+    with redirect_stdout(screen):
+        output.say_table(("A", "B"), [("x", "y")])
+    assert screen.getvalue() == "A  B\nx  y\n"
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_a_table_wraps_its_last_column_within_the_width(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    """On a terminal no line of a table is wider than the screen, and no word of its last column is lost."""
+    monkeypatch.setenv("COLUMNS", columns)
+    words = " ".join(f"word{number}" for number in range(30))
+    with redirect_stdout(screen):
+        output.say_table(("NAME", "COUNT", "TEXT"), [("n" * 40, "7", words), ("m", "12", "")])
+    lines = screen.shown().splitlines()
+    assert max(map(len, lines)) <= int(columns)
+    assert set(words.split()) <= set(screen.shown().split())
+
+
+def test_a_panel_shows_bars_names_and_values(screen: Terminal) -> None:
+    """A panel has its title, a bar for each budget, and sections of names with their values."""
+    bars = [terminal.Bar("calls", 15, 20, "5 left")]
+    drawn = terminal.panel(
+        "t1", "1 waiting", bars, [[("goal", "do it", "")], [], [("next", "go on", "bold")]]
+    )
+    with redirect_stdout(screen):
+        terminal.print_drawn(drawn)
+    lines = screen.shown().splitlines()
+    assert [len(line) for line in lines] == [80] * len(lines)
+    assert "t1" in lines[0]
+    assert "━━━  15 of 20  5 left" in lines[1]
+    assert "1 waiting" in lines[-1]
+
+
+def test_nothing_of_a_text_is_obeyed(screen: Terminal) -> None:
+    """Escapes, markup and emoji codes in a text are shown as they are, in panels, tables, lines and diffs."""
+    with redirect_stdout(screen):
+        terminal.print_drawn(terminal.panel(HOSTILE, HOSTILE, [], [[("name", HOSTILE, "")]]))
+        terminal.print_table(("A", "B"), [(HOSTILE, HOSTILE)], right=(False, False))
+        terminal.print_spans([(HOSTILE, "bold")])
+        terminal.print_diff(f"+{HOSTILE}")
+    assert not {"\x1b", "\x07", "\u202e"} & set(screen.shown())
+    assert screen.shown().count("[bold]x[/bold]") == 7
+
+
+def test_a_diff_is_coloured_on_a_terminal_only(screen: Terminal) -> None:
+    """Added lines are green and removed ones red on a terminal; elsewhere a diff is plain."""
+    diff = "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n same"
+    with redirect_stdout(screen):
+        terminal.print_diff(diff)
+    assert "\x1b[32m+new\x1b[0m" in screen.getvalue()
+    assert "\x1b[31m-old\x1b[0m" in screen.getvalue()
+    assert screen.shown() == diff + "\n"
+
+
+def test_rich_is_loaded_for_a_terminal_only() -> None:
+    """Printing a table to a pipe loads nothing that only a terminal needs."""
+    script = (
+        "import sys; from adjourn.cli.shared.output import say_table; say_table(('A',), [('x',)]);"
+        "print([name for name in sys.modules if name.partition('.')[0] == 'rich'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "A\nx\n[]\n"

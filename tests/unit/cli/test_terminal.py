@@ -20,7 +20,7 @@ _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 class Terminal(io.StringIO):
     """A terminal that keeps what it was sent."""
 
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def isatty(self) -> bool:
         return True

@@ -5,25 +5,9 @@ Owns: the options. Must never: import what an answer does not need.
 
 from __future__ import annotations
 
-import os
-from typing import NamedTuple
-
+from adjourn.clients.options import BRIEF_BOUNDS, BRIEF_BYTES, Option, read
 from adjourn.errors import UsageError
-from adjourn.store.passwords import check_argument
 
-
-class Option(NamedTuple):
-    """One option. `metavar` is empty for a switch; `choices` are its values; `environment` names its default."""
-
-    flag: str
-    help: str
-    metavar: str = ""
-    default: str = ""
-    choices: tuple[str, ...] = ()
-    environment: str = ""
-
-
-BRIEF_BYTES, MIN_BYTES, MAX_BYTES = "8192", 1024, 65536
 OPTIONS = (
     Option(
         "--client",
@@ -52,6 +36,7 @@ OPTIONS = (
         f"tell a new session at most this much about unfinished work (default: {BRIEF_BYTES})",
         "BYTES",
         default=BRIEF_BYTES,
+        bounds=BRIEF_BOUNDS,
     ),
     Option("--no-budget-notice", "tell the agent nothing of its budget after its calls"),
     Option("--settle", "keep calls open until a PostToolUse hook reports their outcome"),
@@ -74,27 +59,10 @@ OPTIONS = (
 
 def parse(arguments: list[str]) -> dict[str, str]:
     """The value of every option by its flag; switches are "yes" or "". Raises `UsageError`."""
-    table = {option.flag: option for option in OPTIONS}
-    values = {option.flag: os.environ.get(option.environment, "") or option.default for option in OPTIONS}
-    rest = list(arguments)
-    while rest:
-        flag, equals, value = rest.pop(0).partition("=")
-        option = table.get(flag)
-        if option is None:
-            raise UsageError(f"unknown option {flag}", "`adjourn hook --help` lists them")
-        if option.metavar and not equals and not rest:
-            raise UsageError(f"{flag} needs a value ({option.metavar})")
-        if not option.metavar and equals:
-            raise UsageError(f"{flag} takes no value")
-        if not equals:
-            value = rest.pop(0) if option.metavar else "yes"
-        if option.choices and value not in option.choices:
-            raise UsageError(f"{flag} is {' or '.join(option.choices)}, not {value!r}")
-        if flag == "--brief-bytes" and not (
-            value.isascii() and value.isdecimal() and len(value) < 6 and MIN_BYTES <= int(value) <= MAX_BYTES
-        ):
-            raise UsageError(f"{flag} is a number from {MIN_BYTES} to {MAX_BYTES}, not {value[:40]!r}")
-        values[flag] = check_argument(value) if flag == "--store" else value
+    remedy = "`adjourn hook --help` lists them"
+    values, rest = read(OPTIONS, arguments, remedy)
+    if rest:
+        raise UsageError(f"unknown option {rest[0]}", remedy)
     return values
 
 

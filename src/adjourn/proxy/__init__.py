@@ -6,13 +6,12 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.proxy.launch import start
-    from adjourn.proxy.options import OPTIONS, ProxyOption
+    from adjourn.proxy.options import OPTIONS
 
 __all__ = [
     "OPTIONS",
-    "ProxyOption",
     "start",
 ]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(__name__, {"launch": ("start",), "options": ("OPTIONS", "ProxyOption")})
+    __getattr__, __dir__ = lazily(__name__, {"launch": ("start",), "options": ("OPTIONS",)})

@@ -54,9 +54,12 @@ _CLASH = "another module of the package defines the name, too"
 _START = "on the path of every start, where a front door costs more than the module"
 EXCEPTIONS: Final = {
     ("cli.working.status_view", "run"): _START,
+    ("clients.options", "BRIEF_BOUNDS"): _START,
+    ("clients.options", "BRIEF_BYTES"): _START,
+    ("clients.options", "Option"): _START,
+    ("clients.options", "read"): _START,
     ("hooks.main", "run"): _START,
     ("hooks.options", "OPTIONS"): _START,
-    ("hooks.options", "Option"): _START,
     ("host.clock", "now"): _START,
     ("host.python", "leave_working_folder"): _START,
     ("knowledge.records.diff", "diff"): _SAME,

@@ -57,6 +57,10 @@ def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) ->
         ["--confirm-timeout", "1.5", "--", "s"],
         ["--confirm-timeout", "\u00b2", "--", "s"],
         ["--upstream", ""],
+        ["--brief-bytes", "1023", "--", "s"],
+        ["--brief-bytes", "65537", "--", "s"],
+        ["--brief-bytes", "\u0664096", "--", "s"],
+        ["--brief-bytes=", "--", "s"],
     ],
 )
 def test_what_is_not_well_formed_is_a_usage_error(words: list[str]) -> None:

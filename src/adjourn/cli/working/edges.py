@@ -12,7 +12,8 @@ import click
 
 from adjourn import proxy
 from adjourn.cli.shared.context import example
-from adjourn.hooks.options import OPTIONS, Option
+from adjourn.clients.options import Option
+from adjourn.hooks.options import OPTIONS
 
 
 class EdgeCommand(click.Command):
@@ -27,7 +28,7 @@ class EdgeCommand(click.Command):
         return args
 
 
-def _shown(option: Option | proxy.ProxyOption) -> click.Option:
+def _shown(option: Option) -> click.Option:
     choice = click.Choice(option.choices) if option.choices else None
     help_ = option.help + (f"  [${option.environment}]" if option.environment else "")
     if not option.metavar:

@@ -23,6 +23,10 @@ ARGUMENT = BIND + "$@"
 SIGNS = "<>=!~"
 UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 LETTER_UNITS = {unit[0]: seconds for unit, seconds in UNITS.items()}
+MAX_CALLS = 1_000_000
+"""Of one limit."""
+MAX_SECONDS = 365 * UNITS["day"]
+"""Of one duration."""
 OPERATORS = ("is", "in", "matches", "~", "<=", ">=", "<", ">")
 _MEANT = {
     "=": "write `is`",
@@ -206,6 +210,9 @@ def read_duration(clause: Clause, report: Report) -> Duration | None:
         )
         return None
     seconds = int(found[1]) * LETTER_UNITS[found[2]]
+    if seconds > MAX_SECONDS:
+        report("AEX143", f"{quoted(text)} is longer than a year", clause.rest, "write at most 365d")
+        return None
     return Duration(clause.rest, seconds)
 
 
@@ -224,5 +231,6 @@ def read_percent(word: Word, report: Report) -> Percent | None:
 
 
 def read_count(word: Word) -> int:
-    """A whole number of calls; 0 for anything else."""
-    return int(word.text) if _COUNT.fullmatch(word.text) else 0
+    """A whole number of calls, at most `MAX_CALLS`; 0 for anything else."""
+    count = int(word.text) if _COUNT.fullmatch(word.text) else 0
+    return count if count <= MAX_CALLS else 0

@@ -232,8 +232,8 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX143", "error", "Amount out of range",
-        "A limit is 1 or more calls per second, minute, hour or day; a time is whole seconds, minutes, hours or days (30s, 10m, "
-        "2h, 1d); a share of the budget is 1% to 100%.",
+        "A limit is 1 to 1,000,000 calls per second, minute, hour or day; a time is whole seconds, minutes, hours or days (30s, "
+        "10m, 2h, 1d), at most 365 days; a share of the budget is 1% to 100%.",
         "write an amount within the range",
     ),
     Diagnostic(

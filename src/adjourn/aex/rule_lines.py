@@ -19,6 +19,7 @@ from adjourn.aex.ast import (
     Where,
 )
 from adjourn.aex.clauses import (
+    MAX_CALLS,
     UNITS,
     Clause,
     Report,
@@ -103,7 +104,8 @@ def _limit(document: Document, word: Word, report: Report) -> None:
     calls, seconds = read_count(count), UNITS.get(per.rest.text, 0)
     if not calls:
         remedy = "write `deny TOOL`" if count.text.strip("0") == "" else "write `limit TOOL 10 per minute`"
-        report("AEX143", f"{quoted(count.text)} is not a number of calls of 1 or more", count, remedy)
+        message = f"{quoted(count.text)} is not a number of calls from 1 to {MAX_CALLS}"
+        report("AEX143", message, count, remedy)
     if not seconds:
         message = f"{quoted(per.rest.text)} is not a unit of time"
         report("AEX143", message, per.rest if per.rest.text else per.word, f"use one of: {', '.join(UNITS)}")

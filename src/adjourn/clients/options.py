@@ -6,7 +6,6 @@ Owns: what an option is, and reading a table of them. Must never: import what a 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from adjourn.errors import UsageError
 from adjourn.store.passwords import check_argument
@@ -52,7 +51,7 @@ class Option:
         return check_argument(value) if self.flag == "--store" else value
 
 
-def read(options: Sequence[Option], arguments: list[str], remedy: str) -> tuple[dict[str, str], list[str]]:
+def read(options: tuple[Option, ...], arguments: list[str], remedy: str) -> tuple[dict[str, str], list[str]]:
     """The value of every option by its flag (switches are "yes" or ""), and the arguments from the first that is no option.
 
     Raises `UsageError`, with the `remedy` for an unknown option.

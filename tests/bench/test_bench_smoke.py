@@ -132,3 +132,10 @@ def test_figures_without_a_place_are_no_page() -> None:
     assert page.filled(text, {"One": "new\n"}) == text.replace("old\n", "\nnew\n\n")
     with pytest.raises(SystemExit, match="Three"):
         page.filled(text, {"Three": "new\n"})
+
+
+def test_the_table_of_what_is_sent_again_is_the_one_of_the_page() -> None:
+    """It counts bytes and times nothing, so every run prints the same: each row of it is on the page."""
+    rows = [line for line in _run("retold.py").splitlines() if line.startswith("|")]
+    assert len(rows) == 14
+    assert "\n".join(rows) in PAGE.read_text("utf-8")

@@ -54,3 +54,48 @@ def test_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
         assert len(checkpoint["epistemicState"]["facts"]) == number * 3
     memory.restore_from_checkpoint(made[0])
     store.close()
+
+
+CHANGES = 40
+CHANGING = """
+import sys
+from adjourn import CognitiveStore, open_store
+memory = CognitiveStore(open_store(sys.argv[1]), "job")
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    def knowing(state, now):
+        name = f"{sys.argv[2]}-{number}"
+        fact = {"id": name, "content": name, "source": "test", "confidence": 1}
+        mind = state["epistemicState"]
+        return {**state, "epistemicState": {**mind, "facts": [*mind["facts"], fact]}}
+    memory.change(knowing)
+"""
+
+
+def test_two_processes_that_change_one_session_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Each change is made on the newest state, whoever wrote it: all are there, those of one process in their order."""
+    path = tmp_path / "work.db"
+    store = open_store(str(path))
+    CognitiveStore(store, "job", goal="ship it")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CHANGING, str(path), name, str(CHANGES)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("a", "b")
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.communicate("go\n", timeout=60)
+        assert process.returncode == 0
+    facts = CognitiveStore(store, "job").session["workingState"]["epistemicState"]["facts"]
+    names = [fact["content"] for fact in facts]
+    store.close()
+    for name in ("a", "b"):
+        assert [one for one in names if one.startswith(name)] == [f"{name}-{n}" for n in range(CHANGES)]
+    assert len(names) == 2 * CHANGES

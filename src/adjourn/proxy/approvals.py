@@ -69,12 +69,12 @@ class HeldCall:
 class Answered(NamedTuple):
     """A call that is held no longer: it may be decided on once more, or is `refused`, which says why.
 
-    `confirmed`: a person said yes in the call's own dialog.
+    `spare`: a person said yes in the call's own dialog, to a question that had a yes for another call.
     """
 
     held: HeldCall
     refused: str = ""
-    confirmed: bool = False
+    spare: bool = False
 
 
 class Confirmations:
@@ -157,8 +157,18 @@ class Confirmations:
         if held is None or not isinstance(result, dict):
             return []  # the client could not ask; a person at a terminal still can answer
         yes, action = _consents(result)
-        self._record(held, yes=yes, via=f"elicitation:{action}", by=_answered_by(action))
-        return [self._let_go(held, "" if yes else f"the answer was {action}")._replace(confirmed=yes)]
+        spare = yes and self._is_approved(held)
+        if not spare:
+            self._record(held, yes=yes, via=f"elicitation:{action}", by=_answered_by(action))
+        return [self._let_go(held, "" if yes else f"the answer was {action}")._replace(spare=spare)]
+
+    def _is_approved(self, held: HeldCall) -> bool:
+        """Whether the question of a held call has a yes already, for another call like it."""
+        try:
+            asked = held.session.task.refresh().approvals.get(held.approval.id)
+        except AdjournError:
+            return False
+        return asked is None or asked.approved
 
     def take_answer(self, message: Request, call: ToolRequest) -> Block | None:
         """Record the answer that a retried modern call brings. Returns why it is refused, if it is."""
@@ -240,12 +250,12 @@ class Confirmations:
         return asked is None or first is not held
 
     def ask_again(self, answered: Answered, approval: Approval) -> bool:
-        """Take the newer question about a call that was let go: another call like it has used the approval. Returns whether the
-        person has said yes to it, in the call's own dialog, before the first question expired.
+        """Take the newer question about a call that was let go: another call like it has used the approval. Returns whether a spare
+        yes answers it: one that is about the same, and came before the first question expired.
         """
         held, before = answered.held, answered.held.approval
         held.approval = approval
-        if not answered.confirmed or about(before) != about(approval) or self._left(before) <= 0:
+        if not answered.spare or about(before) != about(approval) or self._left(before) <= 0:
             return False
         self._record(held, yes=True, via="elicitation:accept", by=PERSON)
         return True

@@ -206,6 +206,18 @@ class Document(msgspec.Struct):
     requires: list[Require] = []
     steps: list[Statement] = []
     findings: list[Finding] = []
+    guesses: int = 20
+    """How many more times a finding may say which word was meant: that is compared with every known one."""
+    has_kind: bool = True
+    """Whether a line says that this is a task or a policy."""
+    has_bad_header: bool = False
+    has_bad_goal: bool = False
+    """Whether a line that cannot be read was meant to be the header, or the goal: it is reported, and not as missing."""
+
+    def may_guess(self) -> bool:
+        """Return whether a finding may say which word was meant, and count it."""
+        self.guesses -= 1
+        return self.guesses >= 0
 
     @property
     def name(self) -> str:

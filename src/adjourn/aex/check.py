@@ -9,16 +9,17 @@ have ended the run. In a body, or behind a possible `return`, the same is a warn
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from adjourn.aex.ast import ConfirmStep, Document, ReturnStep, steps_of
 from adjourn.aex.check_steps import Checker, Steps
 from adjourn.aex.check_v1 import check_v1
-from adjourn.aex.diagnostics import Severity, finding, quoted
+from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.match import PatternIndex, fold_pattern, never_matches, split_scope
 from adjourn.aex.parser import parse
+from adjourn.aex.suggestions import means_every_tool, pattern_help, type_near, unknown_budget
 from adjourn.aex.text import MAX_BUDGET, Word
-from adjourn.aex.types import known_type
+from adjourn.aex.types import TYPES, known_type
 from adjourn.findings import Finding
 
 MAX_FINDINGS = 1000
@@ -54,10 +55,10 @@ class _Declarations(Checker):
 
     def check(self) -> None:
         document = self.document
-        kind = "policy" if document.is_policy else "task"
-        if not document.headers:
+        kind = "document" if not document.has_kind else "policy" if document.is_policy else "task"
+        if not document.headers and not document.has_bad_header:
             self.report("AEX001", "the document has no `task` or `policy` declaration")
-        if not document.goal:
+        if not document.goal and not document.has_bad_goal:
             self.report("AEX002", f"the {kind} has no goal")
         for header in document.headers:
             if header.version.partition(".")[0].lstrip("0") not in ("", "1"):
@@ -76,25 +77,25 @@ class _Declarations(Checker):
     def task(self) -> None:
         document = self.document
         returns = any(isinstance(step, ReturnStep) for step in steps_of(document.steps))
-        if not returns:
+        if not returns and document.has_kind:
             self.report("AEX003", "the task has no return")
         for need in document.needs:
             if not known_type(need.type.text):
-                self.report("AEX032", f"unknown type {quoted(need.type.text)}", need.type)
+                near = type_near(need.type.text, TYPES) if document.may_guess() else ""
+                remedy = f"did you mean {near}?" if near else ""
+                self.report("AEX032", f"unknown type {quoted(need.type.text)}", need.type, None, remedy)
         self.repeated("need", (need.name for need in document.needs))
         self.idle_confirms()
 
     def patterns(self) -> None:
         document = self.document
-        confirms = [
-            word
-            for step in steps_of(document.steps)
-            if isinstance(step, ConfirmStep)
-            for word in step.patterns
-        ]
-        for word in (*document.use, *document.deny, *confirms):
+        for keyword, word in self.pattern_words():
             if reason := never_matches(word.text):
-                self.report("AEX041", f"pattern {quoted(word.text)} can never match: {reason}", word)
+                message = f"pattern {quoted(word.text)} can never match: {reason}"
+                self.report("AEX041", message, word, None, pattern_help(word.text, keyword))
+            elif means_every_tool(word.text):
+                message = f"{quoted(word.text)} is the name of one tool"
+                self.report("AEX047", message, word, None, f"write `{keyword} *` for every tool")
             elif split_scope(word.text)[1].startswith(("/", "./", "../")):
                 message = f"as a path, the scope of {quoted(word.text)} is in no workspace"
                 self.report(
@@ -108,6 +109,16 @@ class _Declarations(Checker):
                 plain["confirm"] += step.patterns
         for keyword, words in plain.items():
             self.repeated(f"`{keyword}` pattern", words)
+
+    def pattern_words(self) -> Iterator[tuple[str, Word]]:
+        """The patterns of every permission and confirmation, with what stands before them."""
+        for line in self.document.permissions:
+            for word in line.patterns:
+                yield line.keyword, word
+        for step in steps_of(self.document.steps):
+            if isinstance(step, ConfirmStep):
+                for word in step.patterns:
+                    yield "confirm before", word
 
     def repeated(self, what: str, words: Iterable[Word], *, one: bool = False) -> None:
         """Report every word whose text (or, with `one`, any text) occurred before."""
@@ -125,10 +136,7 @@ class _Declarations(Checker):
         for entry in document.budget:
             key = entry.key.text
             if key not in document.budget_keys:
-                severity: Severity = "error" if document.is_v1 else "warning"
-                remedy = f"use one of: {', '.join(document.budget_keys)}" if document.is_v1 else ""
-                if key in ("minutes", "tokens", "usd", "legs"):
-                    remedy = "write v1 in the header"
+                severity, remedy = unknown_budget(key, document.budget_keys)
                 self.report("AEX046", f"budget {quoted(key)} is not counted", entry.key, severity, remedy)
             elif MAX_BUDGET < entry.value < float("inf"):
                 message = f"budget {quoted(key)} is larger than any count: {quoted(entry.text.text)}"
@@ -139,7 +147,10 @@ class _Declarations(Checker):
                 continue  # no limit, and said so
             elif entry.value < 0 or (key == "calls" and entry.value % 1):
                 taken = 0 if entry.value < 0 else entry.value // 1
-                self.report("AEX047", f"{quoted(entry.text.text)} counts as {taken:.0f}", entry.text)
+                message = f"{quoted(entry.text.text)} counts as {taken:.0f}"
+                self.report(
+                    "AEX047", message, entry.text, None, f"write {taken:.0f}, or a larger whole number"
+                )
 
     def idle_confirms(self) -> None:
         """Report a `confirm` that shares no tool with any `use`."""

@@ -6,7 +6,7 @@ body, or behind a possible end, it is a warning), take more than linear time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from adjourn.aex.ast import (
     CheckStep,
@@ -41,8 +41,10 @@ from adjourn.aex.expr import (
     too_deep,
 )
 from adjourn.aex.match import PatternIndex, fold, fold_pattern, split_scope
+from adjourn.aex.suggestions import tool_near
 from adjourn.aex.text import BIND, Word, only
 from adjourn.findings import Finding, Span
+from adjourn.text import did_you_mean
 
 
 class Checker:
@@ -84,6 +86,9 @@ class _Names:
     def leave(self) -> None:
         for name in self.scopes.pop():
             self.count[name] -= 1
+
+    def known(self) -> Iterator[str]:
+        return (name for name, count in self.count.items() if count > 0)
 
     def __contains__(self, name: str) -> bool:
         return self.count.get(name, 0) > 0
@@ -129,7 +134,7 @@ class Steps(Checker):
         ended = reported = False
         for step in steps:
             if ended and not reported and not (isinstance(step, ConfirmStep) and not self.depth):
-                self.report("AEX045", "the step stands behind a `return` and never runs", step.word)
+                self.report("AEX045", "the step follows a `return` and never runs", step.word)
                 reported = True
             self.step(step)
             if isinstance(step, ReturnStep):
@@ -165,7 +170,10 @@ class Steps(Checker):
             message = f"{quoted(tool.text)} is a pattern, not the name of a tool"
             self.report("AEX041", message, tool, self.blocking, "name one tool")
         if self.used.first(tool.text) is None:
-            self.report("AEX010", f"tool {quoted(tool.text)} is not in `use`", tool)
+            tools = (split_scope(word.text)[0] for word in self.document.use)
+            near = tool_near(tool.text, tools) if self.document.may_guess() else ""
+            remedy = f"did you mean {near}? otherwise add the tool to `use`" if near else ""
+            self.report("AEX010", f"tool {quoted(tool.text)} is not in `use`", tool, None, remedy)
         if (denied := self.denied.first(fold(tool.text))) is not None:
             rule = self.refusals[denied]
             message = f"tool {quoted(tool.text)} is denied by {quoted(rule.text)} in line {rule.line}"
@@ -180,7 +188,8 @@ class Steps(Checker):
     def make(self, step: MakeStep) -> None:
         for word in step.inputs:
             if word.text.removeprefix("$") not in self.declared:
-                self.report("AEX020", f"make input {quoted(word.text)} is not known here", word)
+                remedy = self.near(word.text.removeprefix("$"), self.declared)
+                self.report("AEX020", f"make input {quoted(word.text)} is not known here", word, None, remedy)
         self.bind(step.bind.text)
 
     def loop(self, step: ForStep) -> None:
@@ -217,7 +226,14 @@ class Steps(Checker):
 
     def name(self, word: Word, severity: Severity, outcome: str) -> None:
         if not self.bound.resolve(word.text):
-            self.report("AEX043", f"{quoted(word.text)} is not defined here: {outcome}", word, severity)
+            remedy = self.near(word.text, self.bound)
+            self.report(
+                "AEX043", f"{quoted(word.text)} is not defined here: {outcome}", word, severity, remedy
+            )
+
+    def near(self, path: str, names: _Names) -> str:
+        """The remedy for a name that is not one of `names`; "" for that of the diagnostic."""
+        return did_you_mean(path.partition(".")[0], names.known()) if self.document.may_guess() else ""
 
     def value(self, value: Value | None, whole: Word | None) -> None:
         """Report the undefined names of a value, and texts that are easily misread."""
@@ -226,7 +242,7 @@ class Steps(Checker):
         for name in names(value):
             if not self.bound.resolve(name.path):
                 message = f"{quoted(name.path)} is not defined here: it is taken as a text"
-                self.report("AEX043", message, name.word, "warning")
+                self.report("AEX043", message, name.word, "warning", self.near(name.path, self.bound))
         for text in texts(value):
             if text.open_quote:
                 self.report("AEX047", f"the quote in {quoted(text.value)} is not closed", text.word)

@@ -68,7 +68,7 @@ def _regex(test: WhereTest, keyword: str, report: FindingSink) -> None:
     if not isinstance(value, Text):
         return
     if reason := why_no_regex(value.value):
-        report("AEX142", f"{quoted(value.value)}: {reason}", value.word)
+        report("AEX142", f"cannot use the expression {quoted(value.value)}: {reason}", value.word)
     elif keyword in ("use", "allow") and not value.value.startswith(("^", r"\A", "(?")):
         message = f"{quoted(value.value)} permits every text that holds a match anywhere"
         report("AEX047", message, value.word, None, "begin the expression with `^`, and end it with `$`")

@@ -15,6 +15,7 @@ from adjourn.aex.ast import Duration, Percent, Where, WhereTest
 from adjourn.aex.diagnostics import quoted
 from adjourn.aex.expr import Constant, ListOf, Text, Value, parse_value, scan
 from adjourn.aex.text import BIND, BLANK, LETTERS, Word, only, run
+from adjourn.text import nearest
 
 Report = Callable[[str, str, Word, str], None]
 """Reports a finding: code, message, piece of source, and remedy (empty: that of the code)."""
@@ -206,7 +207,7 @@ def read_duration(clause: Clause, report: Report) -> Duration | None:
             "AEX143",
             f"{quoted(text)} is not a time" if text else f"`{clause.keyword}` without a time",
             clause.rest if text else clause.word,
-            "write whole seconds, minutes, hours or days: 30s, 10m, 2h, 1d",
+            _duration_meant(text) or "write whole seconds, minutes, hours or days: 30s, 10m, 2h, 1d",
         )
         return None
     seconds = int(found[1]) * LETTER_UNITS[found[2]]
@@ -214,6 +215,15 @@ def read_duration(clause: Clause, report: Report) -> Duration | None:
         report("AEX143", f"{quoted(text)} is longer than a year", clause.rest, "write at most 365d")
         return None
     return Duration(clause.rest, seconds)
+
+
+def _duration_meant(text: str) -> str:
+    """The remedy for `10 minutes`."""
+    count, _, unit = text.partition(" ")
+    near = nearest(
+        unit.strip(BLANK).removesuffix("s"), UNITS, {"min": "minute", "sec": "second", "hr": "hour"}
+    )
+    return f"did you mean {count}{near[0]}?" if near and _DURATION.fullmatch(count + near[0]) else ""
 
 
 def read_percent(word: Word, report: Report) -> Percent | None:
@@ -224,7 +234,9 @@ def read_percent(word: Word, report: Report) -> Percent | None:
             "AEX143",
             f"{quoted(word.text)} is not a share of the budget",
             word,
-            "write 1% to 100%: at 75%, 90%",
+            f"did you mean {word.text}%?"
+            if _PERCENT.fullmatch(word.text + "%")
+            else "write 1% to 100%: at 75%, 90%",
         )
         return None
     return Percent(word, float(found[1]))

@@ -24,14 +24,17 @@ from adjourn.aex.files import load
 from adjourn.aex.match import never_matches
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
+from adjourn.aex.suggestions import VERSION_1_BUDGETS, unknown_budget
 from adjourn.aex.text import MAX_BUDGET
 from adjourn.findings import Finding, Span
 from adjourn.host import relative_inside
+from adjourn.text import nearest
 
 MAX_CHARACTERS: Final = 1_000_000
 MAX_POLICIES: Final = 16
 """A policy and its bases, inline ones included."""
 
+_CALLS_ONLY = 'a JSON policy counts calls only: "budget": {"calls": 100}'
 _TOO_MANY = f"more than {MAX_POLICIES} policies extend one another"
 _Meta = msgspec.Meta
 _Patterns = Annotated[
@@ -41,6 +44,24 @@ _Patterns = Annotated[
 _Number = Annotated[int, _Meta(ge=0, le=MAX_BUDGET)] | Annotated[float, _Meta(ge=0, le=float(MAX_BUDGET))]
 _Path = tuple[str | int, ...]
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]')
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_KINDS = {"array": "a list", "object": "an object", "str": "a text", "int": "a number", "float": "a number", "int | float": "a number",
+          "bool": "true or false", "object | str": "a text or an object", "str | object": "a text or an object"}  # fmt: skip
+_EXAMPLES = {
+    "$.allow": 'write a list of texts: "allow": ["fs.read"]',
+    "$.deny": 'write a list of texts: "deny": ["fs.delete"]',
+    "$.require_confirmation": 'write a list of texts: "require_confirmation": ["fs.write"]',
+    "$.budget": 'write a number: "budget": {"calls": 100}',
+    "$.extends": 'write a path: "extends": "base.json"',
+}
+_SYNONYMS = {
+    "permit": "allow", "allowed": "allow", "tools": "allow", "use": "allow", "permissions": "allow", "block": "deny", "forbid": "deny",
+    "disallow": "deny", "denied": "deny", "confirm": "require_confirmation", "ask": "require_confirmation",
+    "require_approval": "require_confirmation", "approval": "require_confirmation", "base": "extends", "include": "extends",
+    "limits": "budget", "max_calls": "budget",
+}  # fmt: skip
+"""Words of other tools, and the members of the same meaning."""
 _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
@@ -170,16 +191,35 @@ def _parsed(text: str, source: str) -> tuple[JsonPolicy | None, dict[_Path, Span
     try:
         policy = msgspec.json.decode(text, type=JsonPolicy)
     except (msgspec.DecodeError, RecursionError) as error:
-        return None, {}, [finding("AEX160", str(error), _where(error, text), source=source)]
+        message, remedy = _explained(str(error))
+        return None, {}, [finding("AEX160", message, _where(error, text), source=source, help=remedy)]
     if _depth(policy) > MAX_POLICIES:
         return None, {}, [finding("AEX161", _TOO_MANY, source=source)]
     places: dict[_Path, Span] = {}
     for path, place in _places(text):
         if path in places:
-            message = f"member {quoted(str(path[-1]))} is there twice"
-            return None, {}, [finding("AEX160", message, place, source=source)]
+            message = f"member {quoted(str(path[-1]))} is given twice"
+            return None, {}, [finding("AEX160", message, place, source=source, help="keep one of them")]
         places[path] = place
     return policy, places, []
+
+
+def _explained(message: str) -> tuple[str, str]:
+    """What a decoder's message says, in the words of the form, and the remedy ("": that of the diagnostic)."""
+    body, _, place = message.partition(" - at `")
+    place = place.removesuffix("`")
+    if field := _UNKNOWN.fullmatch(body):
+        near = nearest(field[1], JsonPolicy.__struct_fields__, _SYNONYMS)
+        at = f" at `{place}`" if place else ""
+        return f"unknown member {quoted(field[1])}{at}", f"did you mean `{near}`?" if near else ""
+    if kinds := _EXPECTED.fullmatch(body):
+        wanted, got = (_KINDS.get(kind, kind) for kind in kinds.groups())
+        return f"`{place or '$'}` is {got}, not {wanted}", _EXAMPLES.get(place.partition("[")[0], "")
+    if body.startswith("JSON is malformed"):
+        return _BYTE.sub(
+            "", body
+        ).rstrip(), "correct the JSON there: double quotes, no comments, no comma after the last entry"
+    return message, ""
 
 
 def _depth(policy: JsonPolicy) -> int:
@@ -259,8 +299,18 @@ def _examined(layers: list[_Layer]) -> Iterator[Finding]:
                     yield finding("AEX041", message, place, source=layer.source)
         for name in layer.policy.budget:
             if name != "calls":
-                message = f"{quoted(name)} is not counted"
-                yield finding("AEX046", message, layer.place("budget", name), source=layer.source)
+                message = f"budget {quoted(name)} is not counted"
+                severity, remedy = unknown_budget(name, ("calls",))
+                remedy = "" if name in VERSION_1_BUDGETS else remedy
+                place = layer.place("budget", name)
+                yield finding(
+                    "AEX046",
+                    message,
+                    place,
+                    source=layer.source,
+                    severity=severity,
+                    help=remedy or _CALLS_ONLY,
+                )
     if not any(layer.policy.allow for layer in layers):
         yield finding("AEX162", "`allow` has no entry: nothing is permitted", source=layers[0].source)
 

@@ -69,8 +69,8 @@ def never_matches(pattern: str) -> str:
         return "it names no tool"
     if "*" in stem:
         return "`*` is a wildcard only alone or after a final dot"
-    if stem.strip(TOOL_NAME_CHARS):
-        return "it holds a character that no tool name has"
+    if other := stem.strip(TOOL_NAME_CHARS)[:1]:
+        return f"no tool name contains {'a blank' if other.isspace() else f'`{other}`'}"
     if len(stem) > TOOL_NAME_MAX:
         return f"it is longer than the {TOOL_NAME_MAX} characters of a tool name"
     return ""

@@ -17,6 +17,8 @@ from adjourn.aex.text import Word
 
 _WRITTEN = frozenset(("tree", "findings", "source", "line", "word", "end", "raw", "args", "expression"))
 """Fields that say where or how something is written; what it says is in another field of the same struct."""
+_OF_FINDINGS = frozenset(("guesses", "has_kind", "has_bad_header", "has_bad_goal"))
+"""Fields that only say which findings a document gets."""
 _FIRST = str.maketrans({"_": "\x01", "-": "\x02", ".": "\x03"})
 
 
@@ -56,7 +58,7 @@ def _fields(value: msgspec.Struct) -> dict[str, Any]:
 
 @cache
 def _names(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(name for name in kind.__struct_fields__ if name not in _WRITTEN)
+    return tuple(name for name in kind.__struct_fields__ if name not in _WRITTEN | _OF_FINDINGS)
 
 
 def _permissions(document: Document, *, denies: bool) -> Iterator[Any]:

@@ -24,11 +24,12 @@ from adjourn.aex.ast import (
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import arguments, parse_value
 from adjourn.aex.rule_lines import V1_READERS, read_confirm, read_permission
+from adjourn.aex.suggestions import FORMS, HEADERS, budget_help, keyword_meant, line_help
 from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Tree, TreeNode, build
 from adjourn.findings import Finding
+from adjourn.text import nearest
 
-_HEADERS = ("task", "agent", "policy")
 _GOAL = 'write: goal "the result to reach"'
 
 
@@ -53,11 +54,29 @@ class _Parser:
     def __init__(self, document: Document, tree: Tree) -> None:
         self.document = document
         self.tree = tree
-        self.policy = document.is_policy = any(node.kind == "policy" for node in tree.nodes)
+        kinds = {node.kind for node in tree.nodes}
+        self.meant = {} if kinds.intersection(HEADERS) else self.mistyped_header()
+        self.policy = document.is_policy = "policy" in kinds or "policy" in self.meant.values()
+        document.has_kind = bool(self.meant or kinds & {*HEADERS, *STEPS - {"confirm"}, "need", "use"})
         headers = [
-            header for node in tree.nodes if node.kind in _HEADERS if (header := _header(tree.word(node)))
+            header
+            for node in tree.nodes
+            if node.kind in HEADERS or node.first in self.meant
+            if (header := _header(tree.word(node), self.meant.get(node.first, "")))
         ]
         document.headers += headers
+
+    def mistyped_header(self) -> dict[int, str]:
+        """The line (0-based) of a header with a typing error, and the keyword that it means."""
+        for node in self.tree.nodes:
+            if node.kind == "unknown":
+                word = self.tree.word(node)
+                meant = nearest(word.text.partition(" ")[0], HEADERS)
+                if meant and _header(word, meant):
+                    return {node.first: meant}
+            if node.kind not in ("blank", "comment"):
+                break
+        return {}
 
     def read(self) -> None:
         document = self.document
@@ -66,10 +85,10 @@ class _Parser:
                 self.top_step(node)
             elif node.kind not in ("blank", "comment"):
                 self.declaration(node, self.tree.word(node))
-        if not document.headers:
+        if not document.headers and not document.has_bad_header:
             remedy = "begin with `policy NAME v0` or `task NAME v0`"
             self.report("AEX100", "missing task or policy declaration", None, remedy)
-        if not document.goals:
+        if not document.goals and not document.has_bad_goal:
             self.report("AEX100", "missing goal", None, _GOAL)
 
     def report(self, code: str, message: str, word: Word | None, help: str = "") -> None:  # noqa: A002 - as `finding`
@@ -82,7 +101,7 @@ class _Parser:
     # Declarations
 
     def declaration(self, node: TreeNode, word: Word) -> None:
-        if node.kind in _HEADERS:
+        if node.kind in HEADERS:
             self.header(word)
         elif node.kind == "goal":
             self.goal(word)
@@ -97,17 +116,29 @@ class _Parser:
         else:
             self.unknown(word)
 
-    def unknown(self, word: Word) -> None:
+    def unknown(self, word: Word, *, nested: bool = False) -> None:
+        keyword = word.text.partition(" ")[0]
+        if nested and keyword in DECLARATIONS:
+            self.report("AEX100", f"`{keyword}` inside a body", word, "move the line to the top level")
+            return
         newer = any(header.version != "0" for header in self.document.headers)
-        words = ", ".join(sorted(STEPS | DECLARATIONS if newer else (STEPS | DECLARATIONS) - V1_RULES))
-        remedy = f"begin the line with one of these words and one space: {words}"
+        words = STEPS if nested else STEPS | DECLARATIONS
+        remedy = ""
+        if self.document.may_guess():
+            meant = keyword_meant(word.text, words, policy=self.policy)
+            self.document.has_bad_goal |= meant == "goal"
+            self.document.has_bad_header |= meant in HEADERS
+            remedy = line_help(word.text, words if newer else words - V1_RULES, policy=self.policy)
         self.report("AEX100", f"unrecognized line: {quoted(word.text)}", word, remedy)
 
     def header(self, word: Word) -> None:
         if _header(word) is None:
             kind = word.text.partition(" ")[0]
             message = f"invalid {kind} declaration: {quoted(word.text)}"
-            self.report("AEX100", message, word, f"write `{kind} NAME v0`: letters, digits, `_` and `-`")
+            self.document.has_bad_header = True
+            self.report(
+                "AEX100", message, word, f"write `{FORMS[kind]}`; a name is letters, digits, `_` and `-`"
+            )
 
     def goal(self, word: Word) -> None:
         text = word.text
@@ -115,11 +146,13 @@ class _Parser:
         if text[start : start + 1] == '"' and len(text) > start + 1 and text[-1] == '"':
             self.document.goals.append(word.part(start + 1, len(text) - 1))
         else:
+            self.document.has_bad_goal = True
             self.report("AEX100", "goal is not a quoted string", word, _GOAL)
 
     def permission(self, keyword: str, word: Word) -> None:
         if keyword == "allow" and not self.policy:
-            self.report("AEX121", "AEX121: `allow` is for policies; a task asks with `use`", word)
+            if self.document.has_kind:
+                self.report("AEX121", "`allow` is for policies; a task requests tools with `use`", word)
             return
         read_permission(self.document, keyword, word, self.report)
 
@@ -143,14 +176,14 @@ class _Parser:
             key, text = part.strip(0, max(equals, 0)), part.strip(equals + 1)
             value = number(text.text) if equals >= 0 else None
             if value is None:
-                message = f"budget part is not `key=number`: {quoted(part.text)}"
-                self.report("AEX100", message, part, "write `budget calls=N`")
+                message = f"not `key=number`: {quoted(part.text)}"
+                self.report("AEX100", message, part, budget_help(part.text))
             else:
                 self.document.budget.append(Budget(key, value, text))
 
     def refuse(self, word: Word) -> None:
         keyword = word.text.partition(" ")[0]
-        self.report("AEX120", f"AEX120: a policy cannot hold `{keyword}`", word)
+        self.report("AEX120", f"a policy cannot contain `{keyword}`", word)
 
     # Steps
 
@@ -168,7 +201,7 @@ class _Parser:
             word = self.tree.word(node)
             reader = _STEPS.get(node.kind)
             if reader is None:
-                self.unknown(word)
+                self.unknown(word, nested=True)
                 continue
             step = reader(self, node, word)
             if step is not None:
@@ -271,10 +304,12 @@ _STEPS: dict[str, Callable[[_Parser, TreeNode, Word], Statement | None]] = {
 }
 
 
-def _header(word: Word) -> Header | None:
+def _header(word: Word, meant: str = "") -> Header | None:
+    """The header that a line holds. `meant` is the keyword that its first word stands for."""
     text = word.text
-    kind = text.partition(" ")[0]
-    start = run(text, len(kind), BLANK)
+    written = text.partition(" ")[0]
+    kind = meant or written
+    start = run(text, len(written), BLANK)
     end = run(text, start, NAME)
     version = run(text, end, BLANK)
     if (

@@ -32,8 +32,27 @@ from adjourn.aex.clauses import (
     take,
 )
 from adjourn.aex.diagnostics import quoted
-from adjourn.aex.text import BLANK, NAME, Word, comma_list, only
+from adjourn.aex.text import BLANK, DIGITS, NAME, Word, comma_list, only
+from adjourn.text import did_you_mean, fit_text, nearest
 
+_ANSWERS = {
+    "refuse": "deny",
+    "reject": "deny",
+    "block": "deny",
+    "permit": "allow",
+    "accept": "allow",
+    "enforced": "enforce",
+}
+_UNITS = {
+    "s": "second",
+    "sec": "second",
+    "m": "minute",
+    "min": "minute",
+    "mins": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+}
 PERSON = NAME + ".@"
 Reader = Callable[[Document, Word, Report], None]
 
@@ -74,7 +93,7 @@ def _where(document: Document, clauses: dict[str, Clause], report: Report) -> Wh
 
 
 def _needs_v1(document: Document, keyword: str, word: Word, report: Report) -> None:
-    if not document.is_v1:
+    if not document.is_v1 and not document.has_bad_header and document.headers:
         report("AEX139", f"`{keyword}` needs v1 in the header", word, "")
 
 
@@ -84,8 +103,14 @@ def read_name(clause: Clause, report: Report, allowed: tuple[str, ...] = ()) -> 
     if name in allowed or (not allowed and only(name, PERSON)):
         return clause.rest
     expected = " or ".join(f"`{clause.keyword} {each}`" for each in allowed) or f"`{clause.keyword} NAME`"
-    message = f"{quoted(clause.word.text)} says not {'which' if allowed else 'who'}"
-    report("AEX144", message, clause.word, f"write {expected}")
+    message = f"`{clause.keyword}` takes {' or '.join(allowed) or 'one name'}, not {quoted(name)}"
+    near = nearest(name, allowed, {word: _ANSWERS[word] for word in _ANSWERS if _ANSWERS[word] in allowed})
+    report(
+        "AEX144",
+        message,
+        clause.word,
+        f"did you mean `{clause.keyword} {near}`?" if near else f"write {expected}",
+    )
     return None
 
 
@@ -98,7 +123,7 @@ def _limit(document: Document, word: Word, report: Report) -> None:
             "AEX144",
             "a limit is a number of calls per unit of time",
             word,
-            "write `limit TOOL 10 per minute`",
+            _limit_meant(patterns.text, count.text) or "write `limit TOOL 10 per minute`",
         )
         return
     calls, seconds = read_count(count), UNITS.get(per.rest.text, 0)
@@ -108,9 +133,21 @@ def _limit(document: Document, word: Word, report: Report) -> None:
         report("AEX143", message, count, remedy)
     if not seconds:
         message = f"{quoted(per.rest.text)} is not a unit of time"
-        report("AEX143", message, per.rest if per.rest.text else per.word, f"use one of: {', '.join(UNITS)}")
+        remedy = did_you_mean(per.rest.text, UNITS, _UNITS) or f"use one of: {', '.join(UNITS)}"
+        report("AEX143", message, per.rest if per.rest.text else per.word, remedy)
     if calls and seconds and _named(patterns, word, report):
         document.limits.append(LimitRule(word, comma_list(patterns, 0), count, per.rest, calls, seconds))
+
+
+def _limit_meant(tools: str, amount: str) -> str:
+    """The remedy for `10/minute`."""
+    calls, slash, unit = amount.partition("/")
+    unit = nearest(unit, UNITS, _UNITS)
+    return (
+        f"did you mean `{fit_text(f'limit {tools} {calls} per {unit}', 80)}`?"
+        if slash and unit and only(calls, DIGITS)
+        else ""
+    )
 
 
 def _last(head: Word) -> tuple[Word, Word]:
@@ -134,7 +171,7 @@ def _once(document: Document, word: Word, report: Report) -> None:
 def _named(patterns: Word, word: Word, report: Report) -> bool:
     named = bool(patterns.text.strip(BLANK + ","))
     if not named:
-        report("AEX144", "the line names no tool", word, "name a tool behind the keyword")
+        report("AEX144", "the line names no tool", word, "name a tool after the keyword")
     return named
 
 
@@ -147,9 +184,11 @@ def _checkpoint(document: Document, word: Word, report: Report) -> None:
     if head.text or not (patterns or shares) or (before and not patterns) or (at and not shares):
         report(
             "AEX144",
-            "a checkpoint does not say when",
+            "`checkpoint` does not say when to save one",
             word,
-            "write `checkpoint before TOOL`, `checkpoint at 75%` or both",
+            f"did you mean `checkpoint at {head.text}`?"
+            if head.text[:3].rstrip("%").isdecimal() and len(head.text) < 5
+            else "write `checkpoint before TOOL`, `checkpoint at 75%` or both",
         )
         return
     percents = [percent for share in shares if (percent := read_percent(share, report))]
@@ -177,7 +216,7 @@ def _require(document: Document, word: Word, report: Report) -> None:
 
 def _policy_only(document: Document, keyword: str, word: Word, report: Report) -> bool:
     if not document.is_policy:
-        report("AEX145", f"a task cannot hold `{keyword}`", word, "")
+        report("AEX145", f"a task cannot contain `{keyword}`", word, "")
     return document.is_policy
 
 

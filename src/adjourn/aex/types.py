@@ -98,6 +98,8 @@ _SCALARS: dict[str, Callable[[Any], bool]] = {
     "file": lambda value: isinstance(value, str) and bool(value),
     "url": _url,
 }
+TYPES = tuple(_SCALARS)
+"""The names of the types that are no lists."""
 
 
 def _kind_of(value: Any) -> str:

@@ -16,6 +16,7 @@ from adjourn.cli.shared.commands import COMMANDS, LazyGroup
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import complain, safe
+from adjourn.cli.shared.usage import explained
 
 
 @click.group(
@@ -71,11 +72,9 @@ def main(arguments: list[str], program: str = "adjourn", commands: click.Group =
         try:
             return commands.main(arguments, prog_name=program, standalone_mode=False)
         except click.ClickException as error:
-            context = getattr(error, "ctx", None)
-            complain(
-                safe(error.format_message()),
-                f"see `{context.command_path if context else program} --help`",
-            )
+            typed = [word for word in arguments[:1] if word in COMMANDS]
+            message, remedy = explained(error, " ".join([program, *typed]))
+            complain(safe(message), safe(remedy))
             return 2
         except click.Abort:
             raise KeyboardInterrupt from None

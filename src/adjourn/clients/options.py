@@ -9,10 +9,19 @@ import os
 
 from adjourn.errors import UsageError
 from adjourn.store.passwords import check_argument
+from adjourn.text import did_you_mean
 
 BRIEF_BYTES = "8192"
 """The default of --brief-bytes."""
 BRIEF_BOUNDS = (1024, 65536)
+
+_SYNONYMS = {
+    "--config": "--policy",
+    "--rules": "--policy",
+    "--db": "--store",
+    "--database": "--store",
+}
+"""Options of other tools, and those of the same meaning here."""
 
 
 class Option:
@@ -42,12 +51,13 @@ class Option:
     def check(self, value: str) -> str:
         """The value itself. Raises `UsageError` for one that the option cannot have."""
         if self.choices and value not in self.choices:
-            raise UsageError(f"{self.flag} is {' or '.join(self.choices)}, not {value!r}")
+            remedy = did_you_mean(value, self.choices)
+            raise UsageError(f"{self.flag} takes {' or '.join(self.choices)}, not {value[:40]!r}", remedy)
         if self.bounds is not None:
             least, most = self.bounds
             is_number = value.isascii() and value.isdecimal() and len(value) <= len(str(most))
             if not (is_number and least <= int(value) <= most):
-                raise UsageError(f"{self.flag} is a number from {least} to {most}, not {value[:40]!r}")
+                raise UsageError(f"{self.flag} takes a number from {least} to {most}, not {value[:40]!r}")
         return check_argument(value) if self.flag == "--store" else value
 
 
@@ -63,11 +73,11 @@ def read(options: tuple[Option, ...], arguments: list[str], remedy: str) -> tupl
         flag, equals, value = rest.pop(0).partition("=")
         option = table.get(flag)
         if option is None:
-            raise UsageError(f"unknown option {flag}", remedy)
+            raise UsageError(f"unknown option {flag[:40]}", did_you_mean(flag, table, _SYNONYMS) or remedy)
         if option.metavar and not equals and not rest:
-            raise UsageError(f"{flag} needs a value ({option.metavar})")
+            raise UsageError(f"{flag} needs a value", f"write: {flag} {option.metavar}")
         if not option.metavar and equals:
-            raise UsageError(f"{flag} takes no value")
+            raise UsageError(f"{flag} takes no value", f"write {flag} alone")
         if not equals:
             value = rest.pop(0) if option.metavar else "yes"
         values[flag] = option.check(value)

@@ -59,7 +59,7 @@ OPTIONS = (
 
 def parse(arguments: list[str]) -> dict[str, str]:
     """The value of every option by its flag; switches are "yes" or "". Raises `UsageError`."""
-    remedy = "`adjourn hook --help` lists them"
+    remedy = "list the options: adjourn hook --help"
     values, rest = read(OPTIONS, arguments, remedy)
     if rest:
         raise UsageError(f"unknown option {rest[0]}", remedy)

@@ -84,12 +84,14 @@ class ProxyOptions:
 
 def parse(arguments: list[str]) -> ProxyOptions:
     """Parse what follows `adjourn proxy`. Raises `UsageError`; an unknown option is one, never the upstream."""
-    values, rest = read(OPTIONS, arguments, "`adjourn proxy --help` lists them; the upstream follows --")
+    values, rest = read(
+        OPTIONS, arguments, "list the options: adjourn proxy --help; write the server's command after --"
+    )
     upstream = rest[1:] if rest[:1] == ["--"] else rest
     upstream = upstream or values["--upstream"].split()
     if not upstream:
         raise UsageError(
-            "no upstream command", "write it after --, as in: adjourn proxy -- npx -y your-mcp-server"
+            "no command of an MCP server", "write it after --, as in: adjourn proxy -- npx -y your-mcp-server"
         )
     _check(values)
     return ProxyOptions(values, upstream)
@@ -100,8 +102,10 @@ def _check(values: dict[str, str]) -> None:
     name = values["--name"]
     if name and (len(name) > MAX_NAME or not any(char.isascii() and char.isalnum() for char in name)):
         raise UsageError(
-            f"--name is a server's name of at most {MAX_NAME} characters, not {name[:80]!r}",
-            "give it letters, digits and _, as in: adjourn proxy --name inv -- npx -y your-mcp-server",
+            f"--name takes a server's name of at most {MAX_NAME} characters, not {name[:80]!r}",
+            "use letters, digits and _, as in: adjourn proxy --name inv -- npx -y your-mcp-server",
         )
     if not values["--confirm-timeout"].isdecimal():
-        raise UsageError(f"--confirm-timeout is a number of seconds, not {values['--confirm-timeout']!r}")
+        raise UsageError(
+            f"--confirm-timeout takes a number of seconds, not {values['--confirm-timeout'][:40]!r}"
+        )

@@ -6,20 +6,22 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.text.fitting import Share, fit_items, fit_text, share_room
+    from adjourn.text.nearest import did_you_mean, nearest
     from adjourn.text.quoting import clean, first_line, one_line, quoted
     from adjourn.text.redact import beginning, preview, redact_json, without_secrets
     from adjourn.text.strict_json import BLANKS, check_text, check_values, count_keys, fold_key, survey
     from adjourn.text.terminal import is_seen, visible_json, visible_line, visible_lines
 
 __all__ = [
-    "BLANKS", "Share", "beginning", "check_text", "check_values", "clean", "count_keys", "first_line", "fit_items",
-    "fit_text", "fold_key", "is_seen", "one_line", "preview", "quoted", "redact_json", "share_room", "survey", "visible_json", "visible_line",
+    "BLANKS", "Share", "beginning", "check_text", "check_values", "clean", "count_keys", "did_you_mean", "first_line", "fit_items",
+    "fit_text", "fold_key", "is_seen", "nearest", "one_line", "preview", "quoted", "redact_json", "share_room", "survey", "visible_json", "visible_line",
     "visible_lines", "without_secrets",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "fitting": ("Share", "fit_items", "fit_text", "share_room"),
+        "nearest": ("did_you_mean", "nearest"),
         "quoting": ("clean", "first_line", "one_line", "quoted"),
         "redact": ("beginning", "preview", "redact_json", "without_secrets"),
         "strict_json": ("BLANKS", "check_text", "check_values", "count_keys", "fold_key", "survey"),

@@ -26,6 +26,7 @@ from adjourn.checkpoints import (
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, user
 from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, say_table
 from adjourn.cli.shared.times import span
+from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host import create_file, find, now, read_file, write_file
 from adjourn.log import timestamp
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 
 @click.group(
+    cls=SuggestingGroup,
     invoke_without_command=True,
     epilog=example(
         "adjourn checkpoint show", "adjourn checkpoint edit", 'adjourn checkpoint write -m "Tests first"'

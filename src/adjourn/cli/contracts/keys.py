@@ -9,6 +9,7 @@ import click
 
 from adjourn.cli.shared.context import example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json, say_table
+from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import InvalidError
 from adjourn.host import KEY_BYTES, keys
 from adjourn.log import decode_bytes, encode_bytes, fingerprint
@@ -19,6 +20,7 @@ _PUBLIC = 44
 
 @click.group(
     "keys",
+    cls=SuggestingGroup,
     invoke_without_command=True,
     epilog=example("adjourn keys", "adjourn keys show", 'adjourn keys trust ann "7sB1...="'),
 )

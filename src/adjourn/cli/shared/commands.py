@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from adjourn.cli.shared.context import check_person
+from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.policy import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
 
 
@@ -88,7 +89,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group whose commands are those of a table, by default `COMMANDS`."""
 
     def __init__(self, *arguments: Any, table: Mapping[str, CommandEntry] = COMMANDS, **options: Any) -> None:
@@ -107,17 +108,6 @@ class LazyGroup(click.Group):
         command = _load(entry.target, cmd_name)
         command.short_help = entry.summary
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.table:
-            from difflib import get_close_matches  # noqa: PLC0415  # only for a slip
-
-            near = get_close_matches(args[0], self.table, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            ctx.fail(f"there is no command {args[0]!r}{hint}")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

@@ -1,0 +1,34 @@
+"""What adjourn answers to mistakes that people make: tests/data/mistakes, which `python tests/mistakes.py` rewrites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import mistakes
+
+DOCUMENTS = sorted(mistakes.FOLDER.glob("*.txt"))
+MOST_FINDINGS = 2
+
+
+def of(paths: list[Path]) -> list[mistakes.Mistake]:
+    return [mistake for path in paths for mistake in mistakes.read(path)]
+
+
+@pytest.mark.parametrize("mistake", of(DOCUMENTS), ids=lambda mistake: mistake.name[:60])
+def test_a_mistake_in_a_document_gets_the_answer_in_the_file(mistake: mistakes.Mistake) -> None:
+    """A mistake gets exactly the findings that the file shows, each with a remedy."""
+    assert mistakes.answer(mistake) == mistake.answer, "if it is meant: python tests/mistakes.py"
+    findings = mistake.answer.count("\nerror ") + mistake.answer.count("\nwarning ") + 1
+    assert findings == mistake.answer.count("\nhelp: ") or mistake.answer == "no finding"
+
+
+def test_one_mistake_gets_at_most_two_findings() -> None:
+    """A line that is wrong, or a header or goal that is wrong or missing, causes no further findings."""
+    many = [
+        mistake.name
+        for mistake in of(DOCUMENTS)
+        if mistake.answer.count("\nhelp: ") > MOST_FINDINGS and mistake.name != ">> allow fs.read"
+    ]
+    assert many == []

@@ -67,7 +67,7 @@ def test_a_no_is_written_down(context: CommandLine) -> None:
     """`adjourn deny` appends an event, and an unknown question exits with 1."""
     done = context.ok("deny", question(context), "--json")
     assert done.json["answer"] == "denied"
-    assert "confirm.denied" in context.ok("log", "--tail", "1").out
+    assert "confirm.denied" in context.ok("log", "-v", "--tail", "1").out
     assert context.run("approve", "zzzzzz").code == 1
 
 

@@ -194,15 +194,40 @@ def test_tasks_lists_each_with_its_count(left: CommandLine, task: str) -> None:
     assert row.startswith(f"{task}  4/20  1 dead")
 
 
-def test_log_tells_who_did_what(left: CommandLine) -> None:
-    """`adjourn log` shows each event without secrets; --tail limits the number of lines."""
-    lines = left.ok("log", "--full").out.splitlines()
+def test_log_has_one_line_for_a_call_with_its_outcome(left: CommandLine) -> None:
+    """`adjourn log` shows each call once, with outcome and telling argument, under its day; --tail limits the lines."""
+    heading, *lines = left.ok("log", "--full").out.splitlines()
+    assert heading == "today"
+    shown = [line[12:].split("  ", 1)[0].strip() + " " + line[23:].split()[0] for line in lines]
+    assert shown[2:] == [
+        "ok echo", "ok file.read", "refused network.fetch", "saved fix-auth", "ok file.write", "waits secrets.read",
+        "in doubt silent",
+    ]  # fmt: skip
+    assert "x/y" in lines[6]
+    assert "deny network.*" in lines[4]
+    last = left.ok("log", "--full", "--tail", "2").out.splitlines()[1:]
+    assert [line[12:].split() for line in last] == [line[12:].split() for line in lines[-2:]]
+    assert left.ok("log", "--tail", "0").out == ""
+
+
+def test_log_verbose_tells_who_did_what(left: CommandLine) -> None:
+    """`adjourn log -v` shows each event without secrets; --tail limits the number of events."""
+    lines = left.ok("log", "-v", "--full").out.splitlines()
     assert len(lines) == len(left.rows())
     assert "task.opened" in lines[0]
     assert any("tool.denied" in line and "network.fetch" in line for line in lines)
     assert "sk-secret" not in "\n".join(lines)
-    assert left.ok("log", "--full", "--tail", "2").out.splitlines() == lines[-2:]
-    assert left.ok("log", "--tail", "0").out == ""
+    assert left.ok("log", "-v", "--full", "--tail", "2").out.splitlines() == lines[-2:]
+    assert left.ok("log", "-v", "--tail", "0").out == ""
+
+
+def test_log_draws_sessions_as_branches(left: CommandLine) -> None:
+    """`adjourn log --graph` shows a session as a branch with its calls, counted, and its checkpoints."""
+    lines = left.ok("log", "--graph").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["○", "├─╮", "│", "│", "│"]
+    assert "3 calls: 2 ok, 1 refused" in lines[2]
+    assert "◆" in lines[3]
+    assert left.run("log", "--graph", "--follow").code == 2
 
 
 def test_log_as_json_is_the_stored_bytes(left: CommandLine) -> None:
@@ -217,17 +242,18 @@ def obey_ctrl_c() -> None:
 
 
 def test_log_follows_what_others_write(context: CommandLine) -> None:
-    """`adjourn log --follow` shows an event that another process appends, and exits with 130 at Ctrl-C."""
+    """`adjourn log --follow` shows what another process's event changes, and exits with 130 at Ctrl-C."""
     follower = subprocess.Popen(
         [sys.executable, "-m", "adjourn", "log", "--follow", "--tail", "1"],
         cwd=context.root, env=context.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=obey_ctrl_c,  # noqa: PLW1509  # no thread of this test is at work yet
     )  # fmt: skip
     assert follower.stdout is not None
-    assert follower.stdout.readline()
+    assert follower.stdout.readline() == "today\n"
+    assert "in doubt" in follower.stdout.readline()
     question = context.ok("approve", "--json").json["questions"][0]["approval"]
     context.ok("approve", question)
-    assert "confirm.approved" in follower.stdout.readline()
+    assert "approved   secrets.read" in follower.stdout.readline()
     follower.send_signal(signal.SIGINT)
     _, err = follower.communicate(timeout=PERSON_SECONDS)
     assert follower.returncode == 130

@@ -112,7 +112,7 @@ def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
     assert "imported     1 entry from aex, not verified" in colleague.ok("show", "old").out
     assert colleague.ok("resume", "old", "--json").json["callsUsed"] == 7
     assert "imported     1 entry from aex, not verified" in colleague.ok("resume", "old").out
-    assert "entry.imported     echo tool.allowed forward" in colleague.ok("log", "--full").out
+    assert "entry.imported     echo tool.allowed forward" in colleague.ok("log", "-v", "--full").out
     assert "warning imported" in colleague.ok("verify").out
     heard = resumed(colleague, "old")
     assert not heard.get("isError"), heard

@@ -8,6 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
+    from adjourn.handover.calls import CallReport, CallsFold, Refusal, said, telling_argument
     from adjourn.handover.foreign import (
         SOURCES,
         ForeignWork,
@@ -32,6 +33,8 @@ __all__ = [
     "MIN_ROOM",
     "ROOM",
     "SOURCES",
+    "CallReport",
+    "CallsFold",
     "ForeignWork",
     "Handover",
     "ImportedWork",
@@ -40,6 +43,7 @@ __all__ = [
     "NewSession",
     "PendingWork",
     "Preview",
+    "Refusal",
     "Resumed",
     "Section",
     "Source",
@@ -60,6 +64,8 @@ __all__ = [
     "read_section_request",
     "read_work",
     "resume",
+    "said",
+    "telling_argument",
     "to_json",
     "to_lines",
     "vouched_for",
@@ -70,6 +76,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
+            "calls": ("CallReport", "CallsFold", "Refusal", "said", "telling_argument"),
             "foreign": (
                 "ForeignWork",
                 "ImportedWork",

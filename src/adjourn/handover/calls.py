@@ -82,11 +82,9 @@ def recent_calls(store: Store, ledger: Ledger, stamp: str) -> RecentCalls:
 
 def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
     """The calls of events that were verified, in their order, as they are at the time `stamp`."""
-    folded = _Fold()
+    folded = CallsFold()
     for event in events:
-        rule = _RULES.get(event.event)
-        if rule is not None:
-            rule(folded, event, kinds.data_of(event))
+        folded.apply(event)
     folded.expire(stamp)
     late = folded.let_through
     refused = [one for one in folded.refused if late.get((one.tool, one.digest), -1) < one.seq]
@@ -120,12 +118,13 @@ def _unescaped(text: str) -> str:
 _Stopped = kinds.ToolDenied | kinds.BudgetExhausted | kinds.ConfirmRequired
 
 
-class _Fold:
+class CallsFold:
     """The calls so far. `asked` are the questions to a person by their id, those in `approved` got a yes; `let_through` is the
-    last position by tool and digest.
+    last position by tool and digest. `meta`: with the calls of meta-tools.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, meta: bool = False) -> None:
+        self._meta = meta
         self.made: dict[str, CallReport] = {}
         self.refused: list[Refusal] = []
         self.asked: dict[str, tuple[Event, kinds.ConfirmRequired]] = {}
@@ -133,11 +132,18 @@ class _Fold:
         self.let_through: dict[tuple[str, str], int] = {}
         self.calls = 0
 
+    def apply(self, event: Event) -> bool:
+        """Take in the next event. Returns whether it is about a call."""
+        rule = _RULES.get(event.event)
+        if rule is not None:
+            rule(self, event, kinds.data_of(event))
+        return rule is not None
+
     def allowed(self, event: Event, data: kinds.ToolAllowed) -> None:
         self.calls += 1
         self.let_through[data.tool, data.digest] = event.seq
         self.asked.pop(data.approval, None)
-        if meta_tool(data.tool):
+        if meta_tool(data.tool) and not self._meta:
             return
         argument = telling_argument(data.arguments) if data.arguments else ""
         self.made[data.call] = CallReport(
@@ -201,7 +207,7 @@ class _Fold:
         self.refused.sort(key=lambda one: one.seq)
 
     def _refuse(self, event: Event, asked: _Stopped, why: str, remedy: str) -> None:
-        if not meta_tool(asked.tool):
+        if self._meta or not meta_tool(asked.tool):
             argument = telling_argument(asked.arguments) if asked.arguments else ""
             self.refused.append(
                 Refusal(event.seq, asked.tool, asked.digest, argument, said(why, MAX_WHY), remedy)
@@ -299,14 +305,14 @@ _DENIALS = {
 }
 """Why a call was denied, and what can be done, by the reason of the event."""
 _RULES: dict[str, Any] = {
-    kinds.ToolAllowed.KIND: _Fold.allowed,
-    kinds.ToolSettled.KIND: _Fold.settled,
-    kinds.EffectSettled.KIND: _Fold.settled_by_hand,
-    kinds.ToolReplayed.KIND: _Fold.replayed,
-    kinds.EntryImported.KIND: _Fold.imported,
-    kinds.ToolDenied.KIND: _Fold.denied,
-    kinds.BudgetExhausted.KIND: _Fold.exhausted,
-    kinds.ConfirmRequired.KIND: _Fold.required,
-    kinds.ConfirmApproved.KIND: _Fold.confirmed,
-    kinds.ConfirmDenied.KIND: _Fold.not_confirmed,
+    kinds.ToolAllowed.KIND: CallsFold.allowed,
+    kinds.ToolSettled.KIND: CallsFold.settled,
+    kinds.EffectSettled.KIND: CallsFold.settled_by_hand,
+    kinds.ToolReplayed.KIND: CallsFold.replayed,
+    kinds.EntryImported.KIND: CallsFold.imported,
+    kinds.ToolDenied.KIND: CallsFold.denied,
+    kinds.BudgetExhausted.KIND: CallsFold.exhausted,
+    kinds.ConfirmRequired.KIND: CallsFold.required,
+    kinds.ConfirmApproved.KIND: CallsFold.confirmed,
+    kinds.ConfirmDenied.KIND: CallsFold.not_confirmed,
 }

@@ -35,7 +35,7 @@ _TABLE = {
         "tasks": ("working.tasks:tasks", "List the tasks in the store."),
         "done": ("working.finish:done", "Finish a task: archive its page, and offer it to no new session."),
         "reopen": ("working.finish:reopen_", "Make a finished task active again."),
-        "log": ("working.log:log", "Show a task's history, event by event."),
+        "log": ("working.log:log", "Show what happened in a task, call by call."),
     },
     "Checkpoints": {
         "checkpoint": ("checkpoints.checkpoint:checkpoint", "Write, check and restore the page that the next session reads."),

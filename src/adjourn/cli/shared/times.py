@@ -45,8 +45,29 @@ def span(seconds: int) -> str:
 
 def local(stamp: str) -> str:
     """`2026-05-02T17:30:12+02:00`; the text itself if it is no time stamp."""
-    try:
-        moment = datetime.fromtimestamp(milliseconds(stamp) / 1000, UTC)
-        return moment.astimezone().isoformat(timespec="seconds")
-    except (InvalidError, OverflowError, OSError, ValueError):
+    found = _local(stamp)
+    return found.isoformat(timespec="seconds") if found else safe(stamp)
+
+
+def day(stamp: str, now: int) -> str:
+    """`today`, `yesterday`, `Saturday, 2 May 2026`; the text itself if it is no time stamp."""
+    moment = _local(stamp)
+    if moment is None:
         return safe(stamp)
+    days = (datetime.fromtimestamp(now / 1000, UTC).astimezone().date() - moment.date()).days
+    return {0: "today", 1: "yesterday"}.get(days, f"{moment:%A}, {moment.day} {moment:%B %Y}")
+
+
+def moment(stamp: str, now: int) -> str:
+    """`3 min ago` today, `17:30` on another day; the text itself if it is no time stamp."""
+    if day(stamp, now) == "today":
+        return ago(stamp, now)
+    found = _local(stamp)
+    return f"{found:%H:%M}" if found else safe(stamp)
+
+
+def _local(stamp: str) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(milliseconds(stamp) / 1000, UTC).astimezone()
+    except (InvalidError, OverflowError, OSError, ValueError):
+        return None

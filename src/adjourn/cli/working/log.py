@@ -3,69 +3,150 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from adjourn.cli.shared.context import CommandContext, at_store, example
-from adjourn.cli.shared.output import cut, safe, say
-from adjourn.cli.shared.task_view import current_task
-from adjourn.cli.shared.terminal import width
+from adjourn.cli.shared.output import complain, cut, safe, say
+from adjourn.cli.shared.pager import paged
+from adjourn.cli.shared.task_view import current_task, doubts, holders
+from adjourn.cli.shared.terminal import Spinner, print_spans, width
+from adjourn.cli.shared.timeline import Timeline, details
+from adjourn.cli.shared.timeline_view import Printer, layout
 from adjourn.cli.shared.times import local
-from adjourn.errors import InvalidError
-from adjourn.log import decode
+from adjourn.cli.working.log_graph import graph_lines
+from adjourn.errors import InvalidError, UsageError
+from adjourn.log import decode, timestamp
 from adjourn.store import Head
 from adjourn.tasks import checked
 from adjourn.text import visible_json
 
 if TYPE_CHECKING:
+    from adjourn.cli.shared.timeline import Entry
     from adjourn.log import Event
-    from adjourn.store import Entry
+    from adjourn.store import Entry as Stored
+    from adjourn.tasks import Task
 
-_SHOWN = (
-    "tool", "method", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "used", "limit",
-    "approval", "cause", "via", "lost", "to", "rule", "trigger", "description", "source", "calls", "code", "signal", "note",
-    "entry", "decision", "at", "call", "milliseconds", "agent", "status", "condition", "variable", "count", "phase", "step", "leg",
-)  # fmt: skip
-_BARE = (
-    "tool", "method", "reason", "outcome", "name", "client", "goal", "message", "line", "arguments", "agent", "status",
-    "condition", "variable", "phase", "entry", "decision",
-)  # fmt: skip
 WATCH_SECONDS = 1.0
 
 
 @click.command(epilog=example("adjourn log --tail 20", "adjourn log 20261121 --json | jq .event"))
 @click.argument("task", default="")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Show only the last N events.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Show only the last N lines.")
 @click.option("--follow", is_flag=True, help="Follow new events until Ctrl-C.")
 @click.option("--full", is_flag=True, help="Do not cut long lines.")
+@click.option("--graph", is_flag=True, help="Draw sessions as branches, with their calls and checkpoints.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show each event: position, local time, who, event, details."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the stored events unchanged, one per line.")
 @at_store
-def log(
-    context: CommandContext, task: str, *, tail: int | None, follow: bool, full: bool, as_json: bool
-) -> None:
-    """Show the history of a task: position, local time, who, event, and details.
+def log(context: CommandContext, task: str, *, tail: int | None, as_json: bool, **shown: bool) -> None:
+    """Show the history of a task: one line per call with its outcome, under the days.
 
-    Without TASK, the same task as `adjourn status`. With --json each line is an event's stored bytes: the SHA-256 of the line
-    is its hash.
+    Without TASK, the same task as `adjourn status`. On a terminal, what is longer than the screen is shown in $PAGER. With --json each
+    line is an event's stored bytes: the SHA-256 of the line is its hash.
     """
     found = current_task(context, task)
-    store, head = context.store, Head(found.ledger.seq, found.ledger.hash)
-    start = 0 if tail is None else max(0, head.seq + 1 - tail)
-    room = 0 if full else width()
-    _show(checked(store, found.id, start, head), start, room, as_json=as_json)
-    while follow:
+    if shown["graph"] and (shown["follow"] or shown["verbose"] or as_json):
+        raise UsageError(
+            "--graph shows neither events nor what follows", "leave out --follow, --verbose and --json"
+        )
+    columns = 0 if shown["full"] else width()
+    lines = _Lines(context, found, columns)
+    view = _Events(context, found, as_json, columns) if as_json or shown["verbose"] else lines
+    with nullcontext() if shown["follow"] or as_json else paged():
+        if shown["graph"]:
+            lines.graph(tail)
+        else:
+            view.begin(tail)
+    while shown["follow"]:
         sys.stdout.flush()
-        store.watch(found.id, head, WATCH_SECONDS)
-        newer = Head(found.refresh().seq, found.ledger.hash)
-        if newer != head:
-            _show(checked(store, found.id, head.seq + 1, newer), head.seq + 1, room, as_json=as_json)
-            head = newer
+        head = view.head
+        context.store.watch(found.id, head, WATCH_SECONDS)
+        view.head = Head(found.refresh().seq, found.ledger.hash)
+        if view.head != head:
+            view.more(head.seq + 1)
 
 
-def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> None:
+class _Lines:
+    """One line for a call and for each other thing that happened."""
+
+    def __init__(self, context: CommandContext, task: Task, columns: int) -> None:
+        self._context, self._task, self._columns = context, task, columns
+        self.head = Head(task.ledger.seq, task.ledger.hash)
+        self._timeline = Timeline()
+        self._print: Printer
+
+    def begin(self, tail: int | None) -> None:
+        """Print the last `tail` lines, or all."""
+        entries = self._read(tail)
+        self._print = Printer(layout(entries, self._columns), self._context.now)
+        self._print(entries)
+
+    def graph(self, tail: int | None) -> None:
+        """Print the graph, or the last `tail` lines of it."""
+        unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+        lines = list(graph_lines(self._read(None), self._context.now, self._columns, unicode=unicode))
+        for line in lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]:
+            print_spans(line)
+
+    def more(self, start: int) -> None:
+        """Print what the events from `start` on are, or change."""
+        changed: dict[int, Entry] = {}
+        for event in self._events(start):
+            changed |= {entry.seq: entry for entry in self._timeline.feed(event)}
+        self._print(list(changed.values()), self._context.clock())
+
+    def _read(self, tail: int | None) -> list[Entry]:
+        """The last `tail` entries, or all. What is far back is not read for a few of them."""
+        if tail == 0:
+            return []
+        size = self.head.seq + 1 if tail is None else 4 * tail + 40
+        with Spinner("reading the history"):
+            while True:
+                start = max(0, self.head.seq + 1 - size)
+                self._timeline = Timeline()
+                for event in self._events(start):
+                    self._timeline.feed(event)
+                entries = self._timeline.entries()
+                if start == 0 or len(entries) >= (tail or 0):
+                    break
+                size *= 4
+        self._timeline.expire(timestamp(self._context.now))
+        ledger = self._task.ledger
+        self._timeline.mark_doubts([call.call for call in doubts(ledger, holders(self._context, ledger))])
+        return entries if tail is None else entries[-tail:]
+
+    def _events(self, start: int) -> Iterator[Event]:
+        for entry in checked(self._context.store, self._task.id, start, self.head):
+            try:
+                yield decode(entry.data)
+            except InvalidError:
+                complain("an event cannot be read", "run `adjourn verify`")
+
+
+class _Events:
+    """Each event as it is: for people, or its stored bytes."""
+
+    def __init__(self, context: CommandContext, task: Task, as_json: bool, columns: int) -> None:
+        self._context, self._task, self._as_json, self._columns = context, task, as_json, columns
+        self.head = Head(task.ledger.seq, task.ledger.hash)
+
+    def begin(self, tail: int | None) -> None:
+        """Print the last `tail` events, or all."""
+        self.more(0 if tail is None else max(0, self.head.seq + 1 - tail))
+
+    def more(self, start: int) -> None:
+        """Print the events from `start` on."""
+        entries = checked(self._context.store, self._task.id, start, self.head)
+        _show(entries, start, self._columns, as_json=self._as_json)
+
+
+def _show(entries: Iterable[Stored], start: int, room: int, *, as_json: bool) -> None:
     for seq, entry in enumerate(entries, start):
         if as_json:
             _raw(entry.data)
@@ -88,18 +169,4 @@ def _raw(data: bytes) -> None:
 
 def _line(event: Event) -> str:
     who = safe(event.by.id)[:12]
-    return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {_about(event)}".rstrip()
-
-
-def _about(event: Event) -> str:
-    try:
-        data = msgspec.json.decode(event.data, type=dict[str, str | int | bool | list[str]])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    parts = []
-    for name in _SHOWN:
-        value = data.get(name)
-        if value not in (None, "", [], 0):
-            text = safe(", ".join(value) if isinstance(value, list) else str(value))
-            parts.append(text if name in _BARE else f"{name}={text}")
-    return " ".join(parts)
+    return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {details(event)}".rstrip()

@@ -129,7 +129,7 @@ def _limit(document: Document, word: Word, report: Report) -> None:
     calls, seconds = read_count(count), UNITS.get(per.rest.text, 0)
     if not calls:
         remedy = "write `deny TOOL`" if count.text.strip("0") == "" else "write `limit TOOL 10 per minute`"
-        message = f"{quoted(count.text)} is not a number of calls from 1 to {MAX_CALLS}"
+        message = f"{quoted(count.text)} is not a number of calls from 1 to {MAX_CALLS:,}"
         report("AEX143", message, count, remedy)
     if not seconds:
         message = f"{quoted(per.rest.text)} is not a unit of time"

@@ -61,7 +61,7 @@ def test_a_tool_that_says_it_is_destructive_has_a_checkpoint_before_it(tmp_path:
         client.meta("aex.checkpoint", name="plan", **SAID)
         client.call("shell.exec", {"command": "kubectl apply -f x.yaml"})
         made = [fact.trigger for fact in work.facts("checkpoint.created")]
-        assert made == ["agent", "before shell.exec: kubectl", "after shell.exec: kubectl"]
+        assert made == ["agent", "before echo.shell.exec: kubectl", "after echo.shell.exec: kubectl"]
         order = [
             event.event for event in work.events() if event.event in ("checkpoint.created", "tool.allowed")
         ]

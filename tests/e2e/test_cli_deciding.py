@@ -17,7 +17,9 @@ def test_a_yes_lets_the_repeated_call_pass_once(context: CommandLine) -> None:
     assert "confirm secrets.read" in listed
     assert "min left" in listed
     name = question(context)
-    assert context.ok("approve", name[:3]).out.startswith('approved: secrets.read {"to":"ann@example.org"}')
+    assert context.ok("approve", name[:3]).out.startswith(
+        'approved: echo.secrets.read {"to":"ann@example.org"}'
+    )
     assert context.ok("approve").out == "nothing waits for an answer\n"
     with ProxyWorkspace(context.root.parent, name=context.root.name) as workspace:
         client = workspace.client(name="other")
@@ -78,7 +80,7 @@ def test_settling_ends_the_doubt(context: CommandLine) -> None:
     assert context.run("settle", call, "--done", "--not-done").code == 2
     assert context.run("settle", "zzz", "--done").code == 1
     done = context.ok("settle", call, "--not-done", "--note", "looked")
-    assert done.out.startswith(f"settled as not-done: {call} silent")
+    assert done.out.startswith(f"settled as not-done: {call} echo.silent")
     assert context.ok("settle").out == "no call is in doubt\n"
     assert context.ok("status", "--json").json["sessions"] == []
     assert context.ok("verify").code == 0

@@ -321,3 +321,25 @@ def test_a_store_that_is_deleted_between_two_hooks_refunds_nothing(tmp_path: Pat
             said = work.ask("Bash", {"command": "ls"})
             assert said.decision == "deny" or said.code == 2
             assert "was cut or changed" in said.reason + said.err
+
+
+def test_the_hook_names_tools_as_the_proxy_does(work: HookWorkspace) -> None:
+    """Rules name an MCP server's tool SERVER.TOOL or TOOL at the hook, too; the history has the server beside the tool."""
+    work.write_policy(
+        "use read_file, my_server.search, other-server.search", "deny remove_item", "use notes.*"
+    )
+    names = (
+        "files__read_file",
+        "my-server__search",
+        "other-server__search",
+        "notes__remove_item",
+        "files__search",
+    )
+    decisions = [work.ask(f"mcp__{name}").decision for name in names]
+    assert decisions == ["allow", "allow", "allow", "deny", "deny"]
+    assert [(fact.server, fact.tool) for fact in work.facts("tool.allowed")] == [
+        ("files", "read_file"), ("my_server", "search"), ("other_server", "search"),
+    ]  # fmt: skip
+    assert [(fact.server, fact.tool) for fact in work.facts("tool.denied")] == [
+        ("notes", "remove_item"), ("files", "search"),
+    ]  # fmt: skip

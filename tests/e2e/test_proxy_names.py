@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.proxy import ERAS, ProxyWorkspace
+from support.proxy import ERAS, ProxyWorkspace, adjourn, wait_for
 
 
 def refused(answer: dict[str, object]) -> str:
@@ -39,5 +39,58 @@ def test_a_name_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
     with ProxyWorkspace(tmp_path, "use *") as workspace:
         client = workspace.client("--name", "--", greet=False)
         assert client.process.wait(10) == 2
-        assert "--name is a server's name" in client.stderr()
+        assert "--name takes a server's name" in client.stderr()
         assert workspace.forwarded() == []
+
+
+def test_two_servers_with_one_tool_name_are_told_apart(tmp_path: Path) -> None:
+    """Two proxies of one client work on one task: its policy, limits, doubts and history tell their tools of one name apart."""
+    rules = ("use inv.*, notes.echo, notes.slow, file.read", "deny inv.big", "limit notes.echo 1 per hour")
+    with ProxyWorkspace(tmp_path, *rules, version="v1") as workspace:
+        name_notes = ("--name", "notes", "--confirm-timeout", "0")
+        notes = workspace.client(*name_notes, server=("--page", "4"))
+        before = set(notes.tools())
+        inv = workspace.client("--name", "inv", "--confirm-timeout", "0")
+        assert {"echo", "big", "file.read"} & set(inv.tools()) == {"echo", "file.read"}
+        assert {"echo", "big", "file.read"} & before == {"echo", "file.read"}
+
+        assert refused(notes.call("echo")) == ""
+        assert "called too often" in refused(notes.call("echo"))
+        assert [refused(inv.call("echo")), refused(inv.call("echo"))] == ["", ""]
+        assert {"echo", "file.read"} & set(notes.tools()) == {
+            "echo"
+        }  # now that inv is known to have a file.read
+        told = refused(notes.call("file.read", {"path": "a"}))
+        assert "allow file.read (.aex/policy.aex:3) may mean the tool of another server" in told
+        assert refused(inv.call("file.read", {"path": "a"})) == ""
+
+        notes.begin("slow", {"seconds": 1})
+        wait_for(lambda: workspace.executed().count("slow") == 1)
+        notes.kill()
+        again = workspace.client(*name_notes, server=("--page", "4"))
+        assert "in doubt" in refused(again.call("slow", {"seconds": 1}))
+        assert refused(inv.call("slow", {"seconds": 1})) == ""
+
+        ledger = workspace.ledger()
+        assert ledger.tools == {
+            "notes.echo": 1,
+            "inv.echo": 2,
+            "inv.file.read": 1,
+            "notes.slow": 1,
+            "inv.slow": 1,
+        }
+        assert [(one.server, one.tool) for one in ledger.doubts.values()] == [("notes", "slow")]
+        assert "notes.slow" in adjourn(workspace, "status").out
+        assert "notes.slow" in adjourn(workspace, "inbox").out
+        assert "inv.echo" in adjourn(workspace, "log").out
+
+
+def test_a_server_cannot_take_the_name_that_another_one_was_given(tmp_path: Path) -> None:
+    """A server that calls itself by the name that a person gave to another one gains no rule of that name."""
+    with ProxyWorkspace(tmp_path, "use echo.*") as workspace:
+        given = workspace.client("--name", "echo")
+        assert "echo" in given.tools()
+        other = workspace.client(server=("--page", "4"))
+        assert "not in the allow list" in refused(other.call("slow"))
+        assert "server.name" in other.stderr()
+        assert refused(given.call("slow", {"seconds": 0})) == ""

@@ -31,16 +31,16 @@ def test_a_resume_has_the_published_fields_first_and_in_order(tmp_path: Path, er
         ]  # fmt: skip
         assert (told["name"], told["description"]) == ("fix", "half")
         assert (told["toolsCalled"], told["callsUsed"], told["budgetRemaining"]) == (
-            ["echo", "file.read"],
+            ["echo.echo", "echo.file.read"],
             3,
             97,
         )
         assert all(list(entry) == ["event", "data"] for entry in told["auditSummary"])
         assert [(entry["data"]["tool"], entry["data"]["outcome"]) for entry in told["auditSummary"]] == [
-            ("file.read", "ok"),
-            ("echo", "ok"),
+            ("echo.file.read", "ok"),
+            ("echo.echo", "ok"),
         ]
-        assert told["refused"][0].startswith("network.fetch: refused by a rule: deny network.*")
+        assert told["refused"][0].startswith("echo.network.fetch: refused by a rule: deny network.*")
         assert "inDoubt" not in told
 
 

@@ -33,7 +33,7 @@ def test_the_checkpoint_is_there_when_the_proxy_dies_in_the_call(tmp_path: Path,
         with work.store() as store, work._config():
             checkpoint = find(store, "t-before")
             check_signature(checkpoint, keys.own_public_key())
-        assert (checkpoint.data.trigger, checkpoint.event.seq) == ("before silent", len(order) - 2)
+        assert (checkpoint.data.trigger, checkpoint.event.seq) == ("before echo.silent", len(order) - 2)
         client = work.client("--task", "t", era=era, foreign=True)
         told = client.meta("aex.resume", name="t-before")
         assert (told["task"], told["callsUsed"], len(told["inDoubt"])) == ("t", 2, 1)
@@ -56,7 +56,7 @@ def test_a_call_whose_checkpoint_cannot_be_made_goes_nowhere(tmp_path: Path) -> 
         assert work.ledger().calls_used == 2
         assert not refused(client.call("deploy.run"))
         made = [fact.trigger for fact in work.facts("checkpoint.created")]
-        assert made == ["before deploy.run", "after deploy.run"]
+        assert made == ["before echo.deploy.run", "after echo.deploy.run"]
 
 
 @requirement("V1 checkpoint")

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         KnownTools,
         as_client_names_it,
         canonical_server,
-        full_name,
     )
     from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel, model
     from adjourn.aex.task_review import Review, refused_of, review, reviewed
@@ -65,7 +64,7 @@ __all__ = [
     "PublishedSeal", "ReturnModel", "ReturnStep", "Review", "Rule", "RuleVerdict", "Seal", "Statement",
     "StepModel", "Text", "Value", "Word", "as_client_names_it", "canonical_server", "check_inputs",
     "classify", "compiled", "decoded", "discover", "effective", "examine", "explain", "finding",
-    "formatted", "from_text", "full_name", "github", "glob_path", "glob_text", "is_of", "known_type",
+    "formatted", "from_text", "github", "glob_path", "glob_text", "is_of", "known_type",
     "layer", "load", "merge", "model", "not_granted", "parse", "parse_condition", "read_json_policy",
     "read_layer", "refused_of", "render", "review", "reviewed", "safe_name", "sample_task", "sarif",
     "split_scope", "steps_of", "summary", "tool_name_ok", "unparse", "values_at",
@@ -95,7 +94,7 @@ if not TYPE_CHECKING:
         "rule": ("Rule", "RuleVerdict"),
         "seal": ("MAX_SEAL_BYTES", "PublishedSeal", "Seal"),
         "servers": (
-            "KnownTool", "KnownTools", "NOTHING_KNOWN", "as_client_names_it", "canonical_server", "full_name",
+            "KnownTool", "KnownTools", "NOTHING_KNOWN", "as_client_names_it", "canonical_server",
         ),
         "shape": ("DoModel", "ForModel", "IfModel", "MakeModel", "ReturnModel", "StepModel", "model"),
         "task_review": ("Review", "refused_of", "review", "reviewed"),

@@ -102,6 +102,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         bound.__dict__["_sets"] = self._sets
         return bound
 
+    def is_another(self, server: str) -> bool:
+        """Whether a server is known to be another than the one whose tools are judged."""
+        return bool(self.server) and server != self.server and server in self.known.servers
+
+    def may_be(self, server: str) -> bool:
+        """Whether the server whose tools are judged may be known by this name: the same command started that one."""
+        commands = self.known.commands
+        return not self.is_another(server) or commands.get(server) == commands.get(self.server, "")
+
     def judge(self, tool: str) -> RuleVerdict:
         """The verdict on an upstream tool whose arguments are not looked at.
 

@@ -1,6 +1,6 @@
 """Names of servers and of their tools: `inv.remove_item` is the tool `remove_item` of the server `inv`.
 
-Owns: the spelling of a server's name, the full name of a tool, `KnownTools`. Must never: start a server, read a store.
+Owns: the spelling of a server's name, `KnownTools`. Must never: start a server, read a store.
 """
 
 from __future__ import annotations
@@ -30,11 +30,6 @@ def as_client_names_it(name: str) -> str:
     return _CHANGED_BY_CLIENTS.sub("_", name)
 
 
-def full_name(server: str, tool: str) -> str:
-    """The name of a server's tool; `tool` itself where the server is not known ("")."""
-    return f"{server}.{tool}" if server else tool
-
-
 class KnownTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A tool as its server listed it last, with the hints that are set."""
 
@@ -44,9 +39,13 @@ class KnownTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class KnownTools(msgspec.Struct, frozen=True):
-    """The tools of each server that has listed any, by the server's canonical name."""
+    """The tools of each server that has listed any, by the server's canonical name.
+
+    `commands` has a digest of the command that starts it, "" where that is not known.
+    """
 
     servers: Mapping[str, tuple[KnownTool, ...]] = MappingProxyType({})
+    commands: Mapping[str, str] = MappingProxyType({})
 
     def __bool__(self) -> bool:
         return bool(self.servers)

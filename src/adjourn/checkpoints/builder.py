@@ -38,7 +38,7 @@ from adjourn.checkpoints.report import (
 )
 from adjourn.checkpoints.report import redacted_text as _clean
 from adjourn.errors import InvalidError
-from adjourn.log import milliseconds
+from adjourn.log import milliseconds, tool_name
 from adjourn.tasks import Ledger
 from adjourn.text import fit_text
 
@@ -306,7 +306,7 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
         yield f"Last tool call: {tool} {fit_text(arguments, SHOWN)}".strip()
     yield f"Checkpoint made: {happened.trigger}"
     for call in list(ledger.doubts.values())[:MAX_DOUBTS]:
-        yield f"In doubt: {call.tool} {fit_text(call.arguments, SHOWN)} ({call.call})"
+        yield f"In doubt: {tool_name(call)} {fit_text(call.arguments, SHOWN)} ({call.call})"
     if len(ledger.doubts) > MAX_DOUBTS:
         yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
 
@@ -321,7 +321,7 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     first = next(iter(ledger.doubts.values()), None)
     if first is not None:
         then = f", then go on with: {todo}" if todo else ""
-        return f"Find out whether {first.tool} ({first.call}) had its effect{then}"
+        return f"Find out whether {tool_name(first)} ({first.call}) had its effect{then}"
     return f"Go on with: {todo}" if todo else "Look over what was done, and finish"
 
 

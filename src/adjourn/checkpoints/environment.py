@@ -19,7 +19,7 @@ import msgspec
 from adjourn.checkpoints.page import Artifact
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import read_inside, resolve_inside
-from adjourn.log import Event, decode, digest, kinds, milliseconds
+from adjourn.log import Event, decode, digest, kinds, milliseconds, tool_name
 from adjourn.policy import paths_of
 from adjourn.tasks import Task, following
 
@@ -65,7 +65,7 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
         if isinstance(data, kinds.SessionOpened):
             began = event.timestamp
         elif isinstance(data, kinds.ToolAllowed):
-            last = (data.tool, data.arguments)
+            last = (tool_name(data), data.arguments)
             if event.seq > since and data.arguments:
                 produced |= dict.fromkeys(_written(data.arguments, root, event.timestamp))
         elif isinstance(data, kinds.CheckpointCreated):

@@ -16,7 +16,7 @@ from adjourn.checkpoints.page_files import FoundPage, search
 from adjourn.checkpoints.save import task_checkpoint_name
 from adjourn.checkpoints.triggers import BEFORE
 from adjourn.errors import NotFoundError
-from adjourn.log import Actor, decode, kinds
+from adjourn.log import Actor, decode, kinds, tool_name
 from adjourn.policy import read_settings
 from adjourn.tasks import Task, following
 
@@ -100,5 +100,5 @@ def _effects(task: Task, since: int) -> list[Effect]:
         event = decode(entry.data)
         data = kinds.data_of(event)
         if isinstance(data, kinds.ToolAllowed) and data.arguments:
-            found.append(Effect(data.call, data.tool, data.arguments, event.timestamp))
+            found.append(Effect(data.call, tool_name(data), data.arguments, event.timestamp))
     return found[: -MAX_EFFECTS - 1 : -1]

@@ -17,7 +17,7 @@ from adjourn.aex import Policy
 from adjourn.checkpoints import anchors
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host import MAX_NAME
-from adjourn.log import decode, digest, kinds
+from adjourn.log import decode, digest, kinds, tool_name
 from adjourn.policy import DEFAULT, Matcher, Settings, read_settings
 from adjourn.tasks import AT_SHARE, Admitted, BudgetNotice, Ledger, Session, ToolRequest, budgets_used
 
@@ -153,9 +153,9 @@ class GuardedSession(Session):
             label = watch.label(call)
             if label and _may_pass(self, call):
                 if not made:  # one checkpoint for all calls of a batch
-                    made, said = _make_before(self, call.tool, label, watch.settings)
+                    made, said = _make_before(self, tool_name(call), label, watch.settings)
                     notes += said
-                watch.made[call.tool, call.digest] = Guarded(call.tool, label, made)
+                watch.made[call.tool, call.digest] = Guarded(tool_name(call), label, made)
         return notes + _make_due(self, watch) if watch.has_budgets else notes
 
     def remember(self, calls: Sequence[ToolRequest], decided: Sequence[Admitted]) -> None:

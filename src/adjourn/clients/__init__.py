@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from adjourn.clients.client import ClientContext, ClientOptions
     from adjourn.clients.hook_client import HookClient
     from adjourn.clients.hook_session import ClientCapabilities
+    from adjourn.clients.listed_tools import keep_tools, known_tools
     from adjourn.clients.person import client_of
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "ClientOptions",
     "HookClient",
     "client_of",
+    "keep_tools",
+    "known_tools",
 ]
 
 if not TYPE_CHECKING:
@@ -28,6 +31,7 @@ if not TYPE_CHECKING:
             "client": ("ClientContext", "ClientOptions"),
             "hook_client": ("HookClient",),
             "hook_session": ("ClientCapabilities",),
+            "listed_tools": ("keep_tools", "known_tools"),
             "person": ("client_of",),
         },
     )

@@ -16,9 +16,10 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.aex import DIAGNOSTICS, NOTHING_KNOWN, Policy, canonical_server, load
+from adjourn.aex import DIAGNOSTICS, NOTHING_KNOWN, KnownTool, Policy, canonical_server, load
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
+from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tools, known_tools
 from adjourn.errors import AdjournError, ConflictError, RefusedError
 from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process
 from adjourn.log import digest, kinds
@@ -97,7 +98,7 @@ class ClientContext:
         self._task = options.task and check_task_id(options.task)
         self.server = canonical_server(options.server)
         """The name of the server behind this process; "" as long as it is not known."""
-        self._known = NOTHING_KNOWN
+        self.known = NOTHING_KNOWN
         self.contract = self._at_server(options.contract)
         self._policy_file = _PolicyFile(options.root, options.contract)
         self._is_broken = False
@@ -122,17 +123,52 @@ class ClientContext:
         self.era = era
 
     def name_server(self, name: str) -> None:
-        """Take the server's own name, where no person gave it one. Rules name its tools by it from now on."""
+        """Take the server's own name, where no person gave it one. Rules name its tools by it from now on.
+
+        A name that a person gave to another server is not taken.
+        """
         canonical = canonical_server(name)
-        if not self.server and canonical and canonical.lower() not in RESERVED:
+        if self.server or not canonical or canonical.lower() in RESERVED:
+            return
+        with suppress(AdjournError):
+            if is_anothers(self.store, canonical, self.options.command):
+                self._on_event(
+                    "server.name",
+                    f"the server calls itself {canonical}, as another one is named; give it a name with --name",
+                )
+                return
+        with self._lock:
+            self.server = canonical
+            self._bind()
+
+    def meet_servers(self) -> None:
+        """Take in the servers of the workspace, where this one may have a name that it did not have before. Raises `StoreError`."""
+        if self.options.server:
+            forget_own_name(self.store, self.options.command)
+        self.look_at_tools()
+
+    def look_at_tools(self) -> None:
+        """Take in which tools the servers of the workspace have listed. Raises `StoreError`."""
+        if (known := known_tools(self.store)) != self.known:
             with self._lock:
-                self.server = canonical
-                self.contract = self._at_server(self.contract)
-                for session in self._sessions.values():
-                    session.decide_under(session.policy.at_server(self.server, self._known))
+                self.known = known
+                self._bind()
+
+    def keep_tools(self, tools: Iterable[KnownTool]) -> None:
+        """Keep the whole list of the server's tools, where its name is known. Raises `StoreError`."""
+        if self.server:
+            command, is_given = self.options.command, bool(self.options.server)
+            keep_tools(self.store, self.server, tools, command=command, is_given=is_given)
+            self.look_at_tools()
+
+    def _bind(self) -> None:
+        """Judge the server's tools by what is known now."""
+        self.contract = self._at_server(self.contract)
+        for session in self._sessions.values():
+            session.decide_under(session.policy.at_server(self.options.server or self.server, self.known))
 
     def _at_server(self, contract: Contract) -> Contract:
-        policy = contract.policy.at_server(self.server, self._known)
+        policy = contract.policy.at_server(self.options.server or self.server, self.known)
         return msgspec.structs.replace(contract, policy=policy)
 
     def join(self, group: str) -> None:

@@ -14,8 +14,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from adjourn.aex import NOTHING_KNOWN, KnownTools, as_client_names_it
 from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, ClientContext, ClientOptions
 from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, HookSession
+from adjourn.clients.listed_tools import known_tools
 from adjourn.clients.proxies import is_listed
 from adjourn.errors import ConflictError
 from adjourn.host import Process, group_of, process
@@ -66,14 +68,19 @@ class HookClient:
             self.context.join(self._named or next(iter(self._groups), ""))
             self.context.task_id()
 
-    def ask(self, call: ToolRequest, working_directory: str = "", name: str = "") -> Decided:
+    def ask(
+        self, call: ToolRequest, working_directory: str = "", name: str = "", server: str = ""
+    ) -> Decided:
         """Decide on a call, which the client has a `name` for, and write it down; relative paths among its arguments are of
-        `working_directory`.
+        `working_directory`. `server` is the name of its server as the client spells it.
 
         Raises `HeldError` or another `RefusedError`, `StoreError`.
         """
+        known = known_tools(self.context.store) if call.server else NOTHING_KNOWN
+        call = _as_listed(call, known)
         for _ in range(MAX_MOVES):
             session = self.session()
+            session.decide_under(session.policy.at_server(server or call.server, known))
             leads_to = call_paths(
                 session.policy, call.tool, call.given, self._options.root, working_directory
             )
@@ -117,6 +124,15 @@ class HookClient:
         if session.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_HOOK:
             session.task.fold()
             self.context.close("")
+
+
+def _as_listed(call: ToolRequest, known: KnownTools) -> ToolRequest:
+    """The call of a tool by the name that its server lists it by, where the client can mean only one that it spells otherwise."""
+    names = [tool.name for tool in known.servers.get(call.server, ())]
+    meant = [name for name in names if as_client_names_it(name) == call.tool]
+    if call.tool in names or len(meant) != 1:
+        return call
+    return msgspec.structs.replace(call, tool=meant[0])
 
 
 def _is_over(task: Task) -> bool:

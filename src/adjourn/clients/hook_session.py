@@ -29,9 +29,10 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn import checkpoints
+from adjourn.aex import as_client_names_it
 from adjourn.checkpoints import GuardedSession
 from adjourn.errors import ConflictError
-from adjourn.log import digest, kinds, timestamp
+from adjourn.log import digest, kinds, timestamp, tool_name
 from adjourn.policy import Contract
 from adjourn.tasks import (
     APPROVAL_MILLISECONDS,
@@ -52,6 +53,7 @@ from adjourn.tasks import (
     Task,
     ToolRequest,
     idempotency,
+    is_same_tool,
     notice_text,
     observed,
     spent_shares,
@@ -121,13 +123,13 @@ class HookSession(GuardedSession):
         late = [one for one in self.task.ledger.doubts.values() if one.session == self.id]
         found = next((one for one in (*mine, *late) if name and one.call.endswith(_mark(name))), None)
         found = found or next(
-            (one for one in mine if (one.tool, one.digest) == (call.tool, call.digest)), None
+            (one for one in mine if one.digest == call.digest and _is_alike(one, call)), None
         )
         if found is None:
             return False
         fact = msgspec.structs.replace(settled, call=found.call)
         self.settle([fact])
-        self.notes += self.checkpoint_after_recorded(found.tool, _seq_of(found.call), fact)
+        self.notes += self.checkpoint_after_recorded(tool_name(found), _seq_of(found.call), fact)
         return True
 
     def budget_notice(self, has_tools: Callable[[], bool]) -> str:
@@ -240,6 +242,7 @@ class HookSession(GuardedSession):
             digest=call.digest,
             reason="once_done",
             rule=decision.call,
+            server=call.server,
             tool=call.tool,
         )
         batch.facts.append(NewEvent(denied, self.actor, self.id))
@@ -261,6 +264,7 @@ class HookSession(GuardedSession):
             effectful=call.effectful and self._capabilities.settles,
             limits=list(decision.limits),
             once=claim.key if claim is not None else "",
+            server=call.server,
             tool=call.tool,
             uncounted=uncounted,
         )
@@ -273,7 +277,7 @@ class HookSession(GuardedSession):
     def _is_paid(self, ledger: Ledger, call: ToolRequest) -> bool:
         """Whether the call was counted when a person was asked, and that person has said yes elsewhere since."""
         asked = any(
-            (one.session, one.tool, one.digest) == (self.id, call.tool, call.digest)
+            (one.session, one.digest) == (self.id, call.digest) and is_same_tool(one, call)
             for one in ledger.open_calls.values()
         )
         return asked and usable_approval(ledger, call, self.task.clock(), "") is not None
@@ -282,7 +286,7 @@ class HookSession(GuardedSession):
         """Asked calls that need not be kept any longer: the call itself comes again, or its question has expired."""
         stamp = timestamp(self.task.clock() - APPROVAL_MILLISECONDS)
         for one in ledger.open_calls.values():
-            same = (one.tool, one.digest) == (call.tool, call.digest)
+            same = one.digest == call.digest and is_same_tool(one, call)
             asked = not self._capabilities.settles or _is_asked(ledger, one)
             if one.session == self.id and asked and (same or one.since < stamp):
                 yield self._ended(one.call)
@@ -305,9 +309,15 @@ def _seq_of(call: str) -> int:
     return int(seq) if seq.isdecimal() else 0
 
 
+def _is_alike(one: OpenCall, call: ToolRequest) -> bool:
+    """Whether a call is of the tool of an open one; the client may spell its name otherwise than the server."""
+    spelled = msgspec.structs.replace(one, tool=as_client_names_it(one.tool))
+    return is_same_tool(one, call) or is_same_tool(spelled, call)
+
+
 def _is_asked(ledger: Ledger, call: OpenCall) -> bool:
     """Whether the client was to ask a person about an open call."""
-    return any((one.tool, one.digest) == (call.tool, call.digest) for one in ledger.approvals.values())
+    return any(one.digest == call.digest and is_same_tool(one, call) for one in ledger.approvals.values())
 
 
 def _session_id(ledger: Ledger, identity: SessionIdentity) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.log import Event, decode, kinds
+from adjourn.log import Event, decode, kinds, tool_name
 from adjourn.policy import meta_tool
 from adjourn.store import Head, Store
 from adjourn.tasks import REPEATED, Ledger, NotableCall, following
@@ -141,14 +141,13 @@ class CallsFold:
 
     def allowed(self, event: Event, data: kinds.ToolAllowed) -> None:
         self.calls += 1
-        self.let_through[data.tool, data.digest] = event.seq
+        name = tool_name(data)
+        self.let_through[name, data.digest] = event.seq
         self.asked.pop(data.approval, None)
         if meta_tool(data.tool) and not self._meta:
             return
         argument = telling_argument(data.arguments) if data.arguments else ""
-        self.made[data.call] = CallReport(
-            event.seq, data.call, data.tool, data.digest, argument, data.effectful
-        )
+        self.made[data.call] = CallReport(event.seq, data.call, name, data.digest, argument, data.effectful)
 
     def settled(self, event: Event, data: kinds.ToolSettled) -> None:
         del event
@@ -165,7 +164,7 @@ class CallsFold:
         argument = before.argument if before else ""
         outcome = f"not run again: answered as call {data.call} was"
         self.made[f"{data.call} again {event.seq}"] = CallReport(
-            event.seq, "", data.tool, "", argument, effectful=False, outcome=outcome
+            event.seq, "", tool_name(data), "", argument, effectful=False, outcome=outcome
         )
 
     def imported(self, event: Event, data: kinds.EntryImported) -> None:
@@ -194,7 +193,9 @@ class CallsFold:
     def not_confirmed(self, event: Event, data: kinds.ConfirmDenied) -> None:
         if data.via == REPEATED:
             return  # the newer question about the same call got a yes
-        _, asked = self.asked.pop(data.approval, (event, kinds.ToolDenied(reason="", tool=data.tool)))
+        _, asked = self.asked.pop(
+            data.approval, (event, kinds.ToolDenied(reason="", server=data.server, tool=data.tool))
+        )
         by = event.by.id if event.by.type == "human" else ""
         self._refuse(event, asked, *_of_answer(data.via, data.approval, by))
 
@@ -210,7 +211,7 @@ class CallsFold:
         if self._meta or not meta_tool(asked.tool):
             argument = telling_argument(asked.arguments) if asked.arguments else ""
             self.refused.append(
-                Refusal(event.seq, asked.tool, asked.digest, argument, said(why, MAX_WHY), remedy)
+                Refusal(event.seq, tool_name(asked), asked.digest, argument, said(why, MAX_WHY), remedy)
             )
 
 
@@ -228,7 +229,7 @@ def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Ref
                 CallReport(
                     one.seq,
                     "",
-                    one.tool,
+                    tool_name(one),
                     "",
                     argument,
                     effectful=True,
@@ -238,7 +239,7 @@ def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Ref
             )
         else:
             why, remedy = _refusal_of(one)
-            refused.append(Refusal(one.seq, one.tool, "", argument, said(why, MAX_WHY), remedy))
+            refused.append(Refusal(one.seq, tool_name(one), "", argument, said(why, MAX_WHY), remedy))
     return made, refused
 
 

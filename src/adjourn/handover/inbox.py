@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.log import timestamp
+from adjourn.log import timestamp, tool_name
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import Ledger, OpenCall, Task, is_alive, tasks_of, waiting_approvals
 from adjourn.text import without_secrets
@@ -138,7 +138,7 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
             id=asked.id,
             task=ledger.task,
             since=asked.asked,
-            title=_shown(asked.tool),
+            title=_shown(tool_name(asked)),
             context=_shown(asked.arguments),
             cause=_shown(asked.cause),
             until=asked.expires,
@@ -151,7 +151,7 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
             id=call.call,
             task=ledger.task,
             since=call.since,
-            title=_shown(call.tool),
+            title=_shown(tool_name(call)),
             context=_shown(call.arguments),
             cause="sent, and nobody knows whether it took effect",
             commands=(f"adjourn settle {name} --done", f"adjourn settle {name} --not-done"),

@@ -14,6 +14,7 @@ from adjourn.checkpoints import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
 from adjourn.handover.value import Item, Section
 from adjourn.knowledge.brief import Recorded
+from adjourn.log import tool_name
 from adjourn.tasks import Approval, Ledger, OpenCall, budgets_used
 from adjourn.text import without_secrets
 
@@ -190,7 +191,7 @@ def _waiting(sources: Sources) -> list[Item]:
 
 
 def _question(asked: Approval) -> str:
-    about = f"{asked.tool}{_spaced(telling_argument(asked.arguments))}"
+    about = f"{tool_name(asked)}{_spaced(telling_argument(asked.arguments))}"
     if asked.approved:
         return f"{about}: approved, and not made yet: repeat the very same call before {asked.expires}"
     who = asked.who or "a person"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex import tool_name_ok
+from adjourn.aex import canonical_server, tool_name_ok
 from adjourn.errors import InvalidError
 from adjourn.text import check_text, count_keys, visible_lines, without_secrets
 
@@ -166,7 +166,7 @@ def tool_of(name: str) -> str:
         return known
     server, tool = mcp_tool(name)
     if server:
-        return f"{server}.{tool}"
+        return f"{canonical_server(server) or server}.{tool}"
     return name if "." in name else f"unknown.{name}"
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 
 from adjourn import aex
+from adjourn.aex import canonical_server
 from adjourn.clients import ClientCapabilities, ClientOptions, HookClient
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
@@ -77,14 +78,21 @@ def is_left_to_proxy(hook_client: HookClient, options: dict[str, str], server: s
 
 
 def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> ToolRequest:
-    """The call that a request is about, as rules see it, with which of the protected `places` it would touch."""
-    tool, given = claude_code.tool_of(request.tool_name), claude_code.arguments_of(request)
-    effectful = tool not in READING_VERBS
+    """The call that a request is about, as rules see it, with which of the protected `places` it would touch.
+
+    The tool of an MCP server goes by the name that the client makes of it, and by its server.
+    """
+    named, tool = claude_code.mcp_tool(request.tool_name)
+    server = canonical_server(named)
+    name, given = claude_code.tool_of(request.tool_name), claude_code.arguments_of(request)
+    effectful = bool(named) or name not in READING_VERBS
     touched = None
     if places is not None:
         touched = protected_path(given, places, request.cwd, tool=request.tool_name, reads=not effectful)
     return ToolRequest(
-        tool=tool,
+        tool=tool if server else name,
+        server=server,
+        shown=name,
         digest=arguments_digest(request.tool_input or {}),
         effectful=effectful,
         arguments=preview(request.tool_input or {}) if effectful else "",
@@ -96,7 +104,8 @@ def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> Tool
 def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_ask: bool) -> Answer:
     try:
         call = call_of(request, hook_client.context.places)
-        decision, rule = hook_client.ask(call, request.cwd, request.tool_use_id)
+        server, _ = claude_code.mcp_tool(request.tool_name)
+        decision, rule = hook_client.ask(call, request.cwd, request.tool_use_id, server)
     except BrokenContractError as error:
         return Answer("deny", _findings(error))
     except RefusedError as error:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         milliseconds,
         timestamp,
     )
-    from adjourn.log.kinds import CheckpointCreated, Data, data_of, prose_of
+    from adjourn.log.kinds import CheckpointCreated, Data, HasTool, data_of, full_name, prose_of, tool_name
     from adjourn.log.merkle import (
         MAX_LATE,
         Frontier,
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GENESIS", "MAX_DEPTH", "MAX_EVENT_BYTES", "MAX_LATE", "MAX_SAFE_INTEGER", "Actor", "CheckpointCreated",
-    "Data", "Envelope", "Event", "Frontier", "SignedHead", "canonical", "check", "consistency_proof",
-    "data_of", "decode", "decode_bytes", "digest", "encode", "encode_bytes", "fingerprint", "holds",
+    "Data", "Envelope", "Event", "Frontier", "HasTool", "SignedHead", "canonical", "check", "consistency_proof",
+    "data_of", "decode", "decode_bytes", "digest", "encode", "encode_bytes", "fingerprint", "full_name", "holds",
     "inclusion_proof", "is_plain_fraction", "milliseconds", "prose_of", "public_key", "root", "sign",
-    "sign_bytes", "timestamp", "verify_chain", "verify_consistency", "verify_inclusion",
+    "sign_bytes", "timestamp", "tool_name", "verify_chain", "verify_consistency", "verify_inclusion",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -59,7 +59,7 @@ if not TYPE_CHECKING:
             "Actor", "Envelope", "Event", "GENESIS", "MAX_EVENT_BYTES", "decode", "encode", "milliseconds",
             "timestamp",
         ),
-        "kinds": ("CheckpointCreated", "Data", "data_of", "prose_of"),
+        "kinds": ("CheckpointCreated", "Data", "HasTool", "data_of", "full_name", "prose_of", "tool_name"),
         "merkle": (
             "Frontier", "MAX_LATE", "consistency_proof", "inclusion_proof", "root", "verify_consistency",
             "verify_inclusion",

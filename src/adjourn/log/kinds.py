@@ -5,13 +5,14 @@ bytes keep their meaning for ever. A reader keeps and verifies kinds it does not
 
 Fields are declared in alphabetical order, so that encoding a type in its own order *is* its canonical form; a test
 holds that. Fields named `digest` are the SHA-256 of the canonical JSON of a call's arguments, `params` that of what its request says
-beside tool, arguments and transport; `arguments` is their redacted, shortened text, for people. Times inside data are RFC 3339 UTC like the envelope's.
+beside tool, arguments and transport; `arguments` is their redacted, shortened text, for people. `server` is the canonical
+name of the server whose `tool` it is (empty: it is not known, or the tool is of no server). Times inside data are RFC 3339 UTC like the envelope's.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import ClassVar, Literal, get_args, get_origin
+from typing import ClassVar, Literal, Protocol, get_args, get_origin
 
 import msgspec
 
@@ -29,6 +30,26 @@ EXACT = frozenset(
     )
 )  # fmt: skip
 """Texts that name something or are compared. Every other text is prose, and is stored without secrets."""
+
+
+class HasTool(Protocol):
+    """What is about a tool: of a server, if that is known."""
+
+    @property
+    def server(self) -> str: ...
+
+    @property
+    def tool(self) -> str: ...
+
+
+def full_name(server: str, tool: str) -> str:
+    """The name of a server's tool; `tool` itself where the server is not known ("")."""
+    return f"{server}.{tool}" if server else tool
+
+
+def tool_name(about: HasTool) -> str:
+    """The full name of the tool that something is about, as people and policies call it."""
+    return full_name(about.server, about.tool)
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -117,6 +138,7 @@ class ToolAllowed(Data, frozen=True, kw_only=True):
     limits: list[str] = []
     once: str = ""
     params: str = ""
+    server: str = ""
     tool: str
     uncounted: bool = False
 
@@ -149,7 +171,7 @@ class ToolSettled(Data, frozen=True, kw_only=True):
 class ToolDefined(Data, frozen=True, kw_only=True):
     """A tool is used for the first time. `definition` is the SHA-256 of what the server listed it as, without `_meta`.
 
-    `server` stands for the command that started the server.
+    Here `server` stands for the command that started the server.
     """
 
     KIND = "tool.defined"
@@ -174,6 +196,7 @@ class ToolReplayed(Data, frozen=True, kw_only=True):
     KIND = "tool.replayed"
     call: str
     once: str
+    server: str = ""
     tool: str
 
 
@@ -194,6 +217,7 @@ class ToolDenied(Data, frozen=True, kw_only=True):
     digest: str = ""
     reason: str
     rule: str = ""
+    server: str = ""
     tool: str
 
 
@@ -207,6 +231,7 @@ class BudgetExhausted(Data, frozen=True, kw_only=True):
     budget: str = ""
     digest: str = ""
     limit: int
+    server: str = ""
     tool: str
     used: int
 
@@ -228,6 +253,7 @@ class ConfirmRequired(Data, frozen=True, kw_only=True):
     expires: str
     otherwise: Literal["deny", "allow"] = "deny"
     params: str = ""
+    server: str = ""
     tool: str
     who: str = ""
 
@@ -237,6 +263,7 @@ class ConfirmApproved(Data, frozen=True, kw_only=True):
 
     KIND = "confirm.approved"
     approval: str
+    server: str = ""
     tool: str
     via: str
 
@@ -249,6 +276,7 @@ class ConfirmDenied(Data, frozen=True, kw_only=True):
 
     KIND = "confirm.denied"
     approval: str
+    server: str = ""
     tool: str
     via: str
 
@@ -257,6 +285,7 @@ class ConfirmAutoApproved(Data, frozen=True, kw_only=True):
     """The proxy was started with --auto-confirm, and a confirmation was passed by it."""
 
     KIND = "confirm.auto_approved"
+    server: str = ""
     tool: str
 
 
@@ -286,6 +315,7 @@ class PolicyObserved(Data, frozen=True, kw_only=True):
     decision: Literal["ask", "block", "replay"]
     reason: str
     rule: str = ""
+    server: str = ""
     tool: str
 
 

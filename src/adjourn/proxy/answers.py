@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from adjourn.aex import KnownTool
 from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError
 from adjourn.host import process
@@ -32,6 +34,8 @@ from adjourn.text import beginning, first_line
 UNSET = msgspec.UNSET
 LISTER_SECONDS = 1.0
 """How often it is looked whether the proxy that lists the meta-tools still runs."""
+MAX_PAGED = 10_000
+"""Tools of a list in pages that are kept until it is whole."""
 MAX_LINE = 200
 """Characters that are kept of a line that is not JSON."""
 
@@ -85,6 +89,8 @@ class Answers:
         self._server_requests = server_requests
         self._not_json = 0
         self._listed: set[str] = set()
+        self._pages: list[KnownTool] = []
+        """The tools of the pages of a list that is not whole yet."""
         self._settled: dict[GuardedSession, Settled] = {}
         """What is to be written before the lines that are being handled are handed over."""
         self._later: list[tuple[Request, Reply]] = []
@@ -211,6 +217,7 @@ class Answers:
         elif request.kind == "list" and self._meta.names() and _is_unknown_method(reply.error):
             added = self._meta.to_list()
             self._register(self._meta.names())
+            self._keep_tools((), is_last=True)
             self._connection.permitted.listed((), is_last=True)
             self._watch_lister()
             line = frames.result(request.id, own_list(added, modern=request.modern))
@@ -274,6 +281,7 @@ class Answers:
         return line
 
     def _edit_list(self, line: bytes) -> bytes:
+        self._connection.look_at_tools()
         policy = self._context.policy
         shadowed = meta_tool
 
@@ -308,6 +316,7 @@ class Answers:
                     "tool.collision", f"clients that rewrite names cannot tell {other} from {name}"
                 )
         self._register([*edit.names, *self._meta.names()])
+        self._keep_tools((tool for tool in edit.listed if not shadowed(tool.name)), is_last=is_last)
         self._report.event(
             "tools.filtered",
             total=len(edit.names) + len(edit.removed),
@@ -341,6 +350,17 @@ class Answers:
             self._report.event(
                 "store.error", f"{error}; the client's hooks decide on this server's tools, too"
             )
+
+    def _keep_tools(self, tools: Iterable[KnownTool], *, is_last: bool) -> None:
+        """Keep what the server lists, for the rules of all servers and for those who check rules: once the list is whole."""
+        self._pages.extend(islice(tools, MAX_PAGED - len(self._pages)))
+        if not is_last:
+            return
+        whole, self._pages = self._pages, []
+        try:
+            self._context.keep_tools(whole)
+        except AdjournError as error:
+            self._report.event("store.error", f"{error}; the server's tools are not known to others")
 
     def _greeting(self, request: Request, line: bytes) -> bytes:
         result = msgspec.json.decode(line)["result"]

@@ -22,7 +22,7 @@ import msgspec
 
 from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.log import Actor, encode_bytes, milliseconds, timestamp
+from adjourn.log import Actor, encode_bytes, milliseconds, timestamp, tool_name
 from adjourn.mcp import Message, frames
 from adjourn.proxy.calls import STATE_PREFIX, is_ours
 from adjourn.proxy.connection import Connection
@@ -113,7 +113,7 @@ class Confirmations:
         """
         self._connection.report.event(
             "confirm.required",
-            f"{approval.tool} {approval.arguments} — approve with: adjourn approve {approval.id}",
+            f"{tool_name(approval)} {approval.arguments} — approve with: adjourn approve {approval.id}",
             tool=approval.tool,
             approval=approval.id,
             cause=approval.cause,
@@ -334,9 +334,7 @@ def _declares_elicitation(message: Request) -> bool:
 
 
 def _form(approval: Approval, task: str) -> dict[str, Any]:
-    text = (
-        f"Allow {approval.tool} {approval.arguments}? ({approval.cause}; task {task}, question {approval.id})"
-    )
+    text = f"Allow {tool_name(approval)} {approval.arguments}? ({approval.cause}; task {task}, question {approval.id})"
     if CUT in approval.arguments:
         text += " The arguments are not shown in full; a yes is for all of them."
     return {
@@ -347,7 +345,7 @@ def _form(approval: Approval, task: str) -> dict[str, Any]:
             "properties": {
                 "approve": {
                     "type": "boolean",
-                    "title": visible_line(f"Approve {approval.tool}"),
+                    "title": visible_line(f"Approve {tool_name(approval)}"),
                     "default": True,
                 }
             },

@@ -112,7 +112,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
         destructive=plan.destructive,
         params=arguments_digest(beside) if beside else "",
         given_back="" if state is None or ours else given_back(params),
-        server=context.server,
+        server="" if plan.is_named_only else context.server,
         command=context.options.command,
         definition=plan.definition,
         given=arguments,

@@ -120,6 +120,13 @@ class Connection:
         if self.permitted.changed():
             self.tools_changed()
 
+    def look_at_tools(self) -> None:
+        """Take in which tools the servers of the workspace have listed. A failing store is reported, not raised."""
+        try:
+            self.context.look_at_tools()
+        except AdjournError as error:
+            self.report.event("store.error", str(error))
+
     def tools_changed(self) -> None:
         """Tell the client that tools/list has another answer now, in the way of its era."""
         method = "notifications/tools/list_changed"

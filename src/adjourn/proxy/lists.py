@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.aex import KnownTool
 from adjourn.errors import InvalidError
 from adjourn.log import digest
 from adjourn.policy import encoded
@@ -35,7 +36,9 @@ class ListedTool(msgspec.Struct):
 
 
 class ListEdit(NamedTuple):
-    """An edited answer to tools/list. `line` is None when it may pass as it is; `definitions` are digests of its tools."""
+    """An edited answer to tools/list. `line` is None when it may pass as it is; `definitions` are digests of its tools.
+    `listed` are all tools of the page, also those that are hidden.
+    """
 
     line: bytes | None
     names: list[str]
@@ -43,6 +46,7 @@ class ListEdit(NamedTuple):
     destructive: set[str]
     removed: list[str]
     definitions: dict[str, str]
+    listed: list[KnownTool]
 
 
 def edit_tools(
@@ -56,8 +60,10 @@ def edit_tools(
     read_only: dict[str, bool] = {}
     destructive: set[str] = set()
     definitions: dict[str, str] = {}
+    listed = []
     for raw in tools:
         name, hints = _about(raw)
+        listed.append(KnownTool(name, hints.read_only_hint is True, hints.destructive_hint is True))
         if not visible(name):
             removed.append(name)
             continue
@@ -70,10 +76,10 @@ def edit_tools(
     cursor = _decode(result["nextCursor"]) if "nextCursor" in result else None
     added = [] if cursor else [Raw(_encode(tool)) for tool in additions()]
     if not removed and not added:
-        return ListEdit(None, names, read_only, destructive, removed, definitions)
+        return ListEdit(None, names, read_only, destructive, removed, definitions, listed)
     result["tools"] = Raw(_encode(kept + added))
     body["result"] = Raw(_encode(result))
-    return ListEdit(_encode(body) + b"\n", names, read_only, destructive, removed, definitions)
+    return ListEdit(_encode(body) + b"\n", names, read_only, destructive, removed, definitions, listed)
 
 
 def own_list(tools: list[dict[str, Any]], *, modern: bool) -> dict[str, Any]:

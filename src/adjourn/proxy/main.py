@@ -139,6 +139,7 @@ class Proxy:
             )
         try:
             self.report.event("task", self.context.claim())
+            self.context.meet_servers()
         except AdjournError as error:
             self.report.event(
                 "store.error", f"{error}; calls with effects will be refused until it can be used"
@@ -263,6 +264,8 @@ class Proxy:
                 session.heartbeat()
             except AdjournError as error:
                 self.report.event("store.error", str(error))
+        self.connection.look_at_tools()
+        self.connection.compare_tools()
         if time.monotonic() - self.connection.server.since > UNREAD_SECONDS:
             self.connection.server.lose()
 

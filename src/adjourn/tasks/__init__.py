@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ToolRequest,
         budgets_used,
         decide,
+        is_same_tool,
         protected_refusal,
         usable_approval,
     )
@@ -126,6 +127,7 @@ __all__ = [
     "expire_dead_sessions",
     "following",
     "is_alive",
+    "is_same_tool",
     "is_vendors",
     "judge",
     "method_refusal",
@@ -163,6 +165,7 @@ if not TYPE_CHECKING:
                 "ToolRequest",
                 "budgets_used",
                 "decide",
+                "is_same_tool",
                 "protected_refusal",
                 "usable_approval",
             ),

@@ -70,14 +70,17 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
             )
         if not yes:
             found[:] = [asked]
-            denied = kinds.ConfirmDenied(approval=approval, tool=asked.tool, via=via)
+            denied = kinds.ConfirmDenied(approval=approval, server=asked.server, tool=asked.tool, via=via)
             return [NewEvent(denied, by, session)]
         same = [one for one in _waiting_alike(ledger, asked, task.clock()) if one.id != approval]
         meant = next((one for one in reversed(same) if not one.refused), asked) if asked.refused else asked
         found[:] = [meant]
-        approved = kinds.ConfirmApproved(approval=meant.id, tool=meant.tool, via=via)
+        approved = kinds.ConfirmApproved(approval=meant.id, server=meant.server, tool=meant.tool, via=via)
         closed = [one for one in (asked, *same) if one.id != meant.id and one.refused != REPEATED]
-        repeated = [kinds.ConfirmDenied(approval=one.id, tool=one.tool, via=REPEATED) for one in closed]
+        repeated = [
+            kinds.ConfirmDenied(approval=one.id, server=one.server, tool=one.tool, via=REPEATED)
+            for one in closed
+        ]
         return [NewEvent(data, by, session) for data in (approved, *repeated)]
 
     task.commit(build)

@@ -13,10 +13,10 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.aex import Policy, Rule, RuleVerdict, full_name
+from adjourn.aex import Policy, Rule, RuleVerdict
 from adjourn.aex.match import glob_path
 from adjourn.aex.where import PathMatcher
-from adjourn.log import digest, timestamp
+from adjourn.log import HasTool, digest, full_name, timestamp, tool_name
 from adjourn.policy.protected import reason_for
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, definition_key, rate_key, rate_used
 
@@ -36,7 +36,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     for those among them that the protocol does not have, and a rule has to; `destructive` for
     tools that say they may destroy something. `params` is the digest of what its request says beside tool, arguments and
     transport, `given_back` that of what it gives back to the server (empty: nothing); `server` names the one that offers the tool (empty: it
-    is not known), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
+    is not known), `shown` is what the agent calls the tool (empty: `tool`), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
     `paths` what scopes are matched with (`policy.call_paths`), by `matcher`. `protected` is the protected place that the call
     would touch (empty: none): whoever makes the request finds it, since only that one knows the working directory and how the
     tool spells its arguments.
@@ -53,6 +53,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     params: str = ""
     given_back: str = ""
     server: str = ""
+    shown: str = ""
     command: str = ""
     definition: str = ""
     given: Mapping[str, object] = NOTHING
@@ -178,7 +179,7 @@ def decide(
         return refused
     found: Forward | Ask = FORWARD
     if verdict.confirm is not None or (call.effectful and ledger.doubts) or claim is not None:
-        found = _asked(ledger, call, verdict, now=now, auto_confirm=auto_confirm, claim=claim)
+        found = _asked(policy, ledger, call, verdict, now=now, auto_confirm=auto_confirm, claim=claim)
     if isinstance(found, Ask):
         if found.doubt or not policy.observe:
             return found
@@ -194,7 +195,7 @@ def decide(
 def protected_refusal(call: ToolRequest) -> Block:
     """Why a call that would touch a protected place is refused, whatever the policy says, and without one as well."""
     may_not, remedy = reason_for(call.protected)
-    what = call.tool if call.named_only else f'tool "{call.tool}"'
+    what = call.tool if call.named_only else f'tool "{call.shown or call.tool}"'
     return Block("protected", f"{what} {may_not}", remedy, rule=call.protected)
 
 
@@ -205,7 +206,7 @@ def _refusal(
     if verdict.effect != "allow":
         return _not_allowed(policy, call, verdict)
     paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
-    if paused is not None and (paused.tool, paused.params) == (call.tool, call.params):
+    if paused is not None and is_same_tool(paused, call) and paused.params == call.params:
         return _continued(policy, paused)
     return None if claim is None else _claimed(call, claim)
 
@@ -230,6 +231,7 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
 
 
 def _asked(
+    policy: Policy,
     ledger: Ledger,
     call: ToolRequest,
     verdict: RuleVerdict,
@@ -239,7 +241,7 @@ def _asked(
     claim: OnceClaim | None,
 ) -> Forward | Ask:
     """Whether a person has to say yes, and has. Silence never says it for what would repeat a call in doubt."""
-    doubt = doubt_repeated_by(ledger, call) if call.effectful and ledger.doubts else None
+    doubt = doubt_repeated_by(policy, ledger, call) if call.effectful and ledger.doubts else None
     doubted = doubt.call if doubt else claim.call if claim is not None and claim.state == "doubt" else ""
     asks = verdict.confirm
     if asks is None and not doubted:
@@ -268,7 +270,7 @@ def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Blo
     if verdict.effect == "deny":
         return Block(
             "deny_list",
-            f'tool "{call.tool}" is denied by policy: {verdict.rule}',
+            f'tool "{call.shown or call.tool}" is denied by policy: {verdict.rule}',
             "use another tool, or ask a person to change the rule",
             str(verdict.rule),
         )
@@ -281,19 +283,19 @@ def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Blo
     if unclear := policy.unclear_for(call.tool):
         return Block(
             "not_allowed",
-            f'tool "{call.tool}" is not allowed: {unclear[0]} may mean the tool of another server',
+            f'tool "{call.shown or call.tool}" is not allowed: {unclear[0]} may mean the tool of another server',
             f"a person can write: use {full_name(policy.server, call.tool)}",
             str(unclear[0]),
         )
     if policy.looks_at_arguments(call.tool) and policy.visible(call.tool):
         return Block(
             "not_allowed",
-            f'tool "{call.tool}" is allowed, but not with these arguments',
-            f"keep to what the policy permits; `adjourn effective --explain {call.tool}` shows it",
+            f'tool "{call.shown or call.tool}" is allowed, but not with these arguments',
+            f"keep to what the policy permits; `adjourn effective --explain {full_name(policy.server, call.tool)}` shows it",
         )
     return Block(
         "not_allowed",
-        f'tool "{call.tool}" is not in the allow list',
+        f'tool "{call.shown or call.tool}" is not in the allow list',
         "use a tool that tools/list shows, or ask a person to allow it",
     )
 
@@ -303,7 +305,7 @@ def _claimed(call: ToolRequest, claim: OnceClaim) -> Block | RecordedAnswer | No
     if claim.missing:
         return Block(
             "once_unnamed",
-            f'tool "{call.tool}" was called without the argument `{claim.missing}`, which names its effect',
+            f'tool "{call.shown or call.tool}" was called without the argument `{claim.missing}`, which names its effect',
             f"give `{claim.missing}`, a whole number beyond 2^53 - 1 as a text",
         )
     if claim.state == "open":
@@ -374,7 +376,7 @@ def _rate_spent(
             period = f"{rule.per_seconds} s"
             return Block(
                 "rate_limit",
-                f'tool "{call.tool}" is called too often: {used} calls of {rule.pattern} in the last {period} ({rule})',
+                f'tool "{call.shown or call.tool}" is called too often: {used} calls of {rule.pattern} in the last {period} ({rule})',
                 f"wait; at most {rule.amount:.0f} in {period} are permitted",
                 str(rule),
             )
@@ -385,10 +387,21 @@ def _rate_of(rule: Rule) -> str:
     return rate_key(rule.amount, rule.per_seconds, rule.pattern)
 
 
-def doubt_repeated_by(ledger: Ledger, call: ToolRequest) -> OpenCall | None:
-    """The call in doubt with the same tool and arguments, if there is one."""
+def is_same_tool(one: HasTool, other: HasTool) -> bool:
+    """Whether two calls are of one tool, as far as that is known: histories of before do not name servers, or name them in `tool`."""
+    if one.server and other.server:
+        return (one.server, one.tool) == (other.server, other.tool)
+    return one.tool == other.tool or tool_name(one) == tool_name(other)
+
+
+def doubt_repeated_by(policy: Policy, ledger: Ledger, call: ToolRequest) -> OpenCall | None:
+    """The call in doubt with the same tool and arguments, if there is one; also one of a server that may be this one under the name
+    that it had before.
+    """
     for doubt in ledger.doubts.values():
-        if doubt.tool == call.tool and doubt.digest == call.digest:
+        if doubt.digest == call.digest and (
+            is_same_tool(doubt, call) or (doubt.tool == call.tool and policy.may_be(doubt.server))
+        ):
             return doubt
     return None
 
@@ -415,9 +428,11 @@ def usable_approval(
     if not ledger.approvals:
         return None
     stamp = timestamp(now)
-    wanted = (call.tool, call.digest, doubt, shown_params(call), definition_of(ledger, call))
+    wanted = (call.digest, doubt, shown_params(call), definition_of(ledger, call))
     for approval in ledger.approvals.values():
-        if subject(approval) != wanted or (who and approval.who != who):
+        if subject(approval)[1:] != wanted or (who and approval.who != who):
+            continue
+        if not is_same_tool(approval, call):
             continue
         if (approval.approved and approval.expires > stamp) or (silence and _silent_yes(approval, now)):
             return approval
@@ -426,7 +441,7 @@ def usable_approval(
 
 def subject(approval: Approval) -> tuple[str, ...]:
     """What a question is about."""
-    return approval.tool, approval.digest, approval.doubt, approval.params, approval.definition
+    return tool_name(approval), approval.digest, approval.doubt, approval.params, approval.definition
 
 
 def _silent_yes(approval: Approval, now: int) -> bool:

@@ -1,7 +1,7 @@
 """Effects that may happen only once in a task: `once payments.charge by invoice`.
 
 The chain holds all of it: an intent names its effect (`tool.allowed`, `once`), its settlement the digest of the answer. The
-refs kept here, `once/TASK/KEY` to `CALL [ANSWER]`, are an index of that, written in the same transactions.
+refs kept here, `once/TASK/KEY` to `CALL [ANSWER]`, where the server is known `once/TASK/KEY@SERVER`, are an index of that, written in the same transactions.
 
 Owns: those refs and what they say of an effect. Must never: decide.
 """
@@ -15,7 +15,7 @@ import msgspec
 
 from adjourn.aex import Policy, Rule, values_at
 from adjourn.errors import InvalidError
-from adjourn.log import Event, canonical, digest, kinds
+from adjourn.log import Event, canonical, digest, kinds, tool_name
 from adjourn.tasks.decision import OnceClaim, ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
 from adjourn.tasks.task import Task
@@ -24,6 +24,8 @@ MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""
 NO_CHANGES: Mapping[str, str | None] = MappingProxyType({})
 _STRICTEST = ("open", "done", "doubt", "free")
+AT_SERVER = "@"
+"""Stands in the name of an effect between the key and the server."""
 DONE = "done"
 """Stands for the answer of an effect that happened, but left no answer to keep."""
 
@@ -52,15 +54,25 @@ def look_up(
         key = key_of(rule, call.given)
         if not key:
             return OnceClaim(missing=rule.by)
-        keys.append(key)
+        own = f"{key}{AT_SERVER}{call.server}" if call.server else key
+        before = (name for name in names_of(task, key) if not policy.is_another(name.partition(AT_SERVER)[2]))
+        keys += dict.fromkeys((own, *before))
     if ledger.beside and call.effectful:
-        key = call_key(call.tool, call.digest)
-        keys += [key] if task.store.ref(ref(task.id, key)) is not None else []
+        names = dict.fromkeys((call.tool, tool_name(call)))
+        beside = [call_key(name, call.digest) for name in names]
+        keys += [key for key in beside if task.store.ref(ref(task.id, key)) is not None]
     for key in keys:
         claim = known(task, ledger, key, changes)
         if found is None or _STRICTEST.index(claim.state) < _STRICTEST.index(found.state):
             found = claim
     return msgspec.structs.replace(found, key=" ".join(keys)) if found is not None else None
+
+
+def names_of(task: Task, key: str) -> list[str]:
+    """The names under which an effect is claimed: its key, where the server was not known, or its key at servers."""
+    begin = ref(task.id, "")
+    names = (name.removeprefix(begin) for name in task.store.refs(begin + key))
+    return [name for name in names if name.partition(AT_SERVER)[0] == key]
 
 
 def key_of(rule: Rule, given: Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, kinds, milliseconds
+from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, kinds, milliseconds, tool_name
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
@@ -37,6 +37,9 @@ class Named(Protocol):
     """What names a call: its tool, the digest of its arguments, and these as text."""
 
     @property
+    def server(self) -> str: ...
+
+    @property
     def tool(self) -> str: ...
 
     @property
@@ -59,6 +62,7 @@ class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     once: str = ""
     legs: int = 0
     params: str = ""
+    server: str = ""
 
 
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -78,6 +82,7 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     otherwise: str = "deny"
     params: str = ""
     definition: str = ""
+    server: str = ""
 
 
 class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -89,6 +94,7 @@ class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omi
     arguments: str = ""
     why: str = ""
     by: str = ""
+    server: str = ""
 
 
 class OpenSession(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -110,7 +116,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
     `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files.
-    `notable` are the last calls that were refused, failed or were settled by hand, by tool and digest, until the same call is let
+    `tools` counts the calls of each tool by its full name. `notable` are the last calls that were refused, failed or were settled by hand, by tool and digest, until the same call is let
     through again. `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
     before; both by `definition_key`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
@@ -311,8 +317,9 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
 
 def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> None:
     ledger.calls_used += not data.uncounted
-    if data.tool in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
-        ledger.tools[data.tool] = ledger.tools.get(data.tool, 0) + 1
+    name = f"{data.server}.{data.tool}" if data.server else data.tool
+    if name in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
+        ledger.tools[name] = ledger.tools.get(name, 0) + 1
     call = OpenCall(
         call=data.call,
         tool=data.tool,
@@ -323,6 +330,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         arguments=data.arguments,
         once=data.once,
         params=data.params,
+        server=data.server,
     )
     ledger.beside += not event.session
     if event.session or not data.effectful:
@@ -330,7 +338,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     else:  # nobody can tell whether who claimed it lives: it is in doubt until it is settled
         ledger.doubts[call.call] = call
     if ledger.notable:
-        ledger.notable.pop(f"{data.tool} {data.digest}", None)
+        ledger.notable.pop(f"{name} {data.digest}", None)
     if data.limits:
         _count_rates(ledger, event, data.limits)
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
@@ -391,7 +399,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
 
 def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
     """Keep what became of a call that did not simply succeed."""
-    key = f"{call.tool} {call.digest or event.seq}"
+    key = f"{tool_name(call)} {call.digest or event.seq}"
     ledger.notable.pop(key, None)  # the last one stands last
     if len(ledger.notable) >= MAX_NOTABLE:
         del ledger.notable[next(iter(ledger.notable))]
@@ -402,6 +410,7 @@ def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
         arguments=call.arguments[:MAX_NOTED],
         why=why[:MAX_NOTED],
         by=event.by.id if event.by.type == "human" else "",
+        server=call.server,
     )
 
 
@@ -457,6 +466,7 @@ def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequir
         otherwise=data.otherwise,
         params=data.params,
         definition=data.definition,
+        server=data.server,
     )
 
 

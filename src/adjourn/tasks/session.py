@@ -26,6 +26,7 @@ from adjourn.tasks.decision import (
     RecordedAnswer,
     ToolRequest,
     decide,
+    is_same_tool,
     shown_params,
 )
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
@@ -199,7 +200,9 @@ class Session(TaskLease):
         if call.definition != known:
             self._learn(batch, call)
         if decision.auto:
-            facts.append(NewEvent(kinds.ConfirmAutoApproved(tool=call.tool), SYSTEM, self.id))
+            facts.append(
+                NewEvent(kinds.ConfirmAutoApproved(server=call.server, tool=call.tool), SYSTEM, self.id)
+            )
         if decision.observed is not None:
             facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         if claim is not None:
@@ -215,6 +218,7 @@ class Session(TaskLease):
             limits=list(decision.limits),
             once=claim.key if claim is not None else "",
             params=call.params,
+            server=call.server,
             tool=call.tool,
             uncounted=call.named_only,
         )
@@ -301,10 +305,10 @@ def question(
     stamp = timestamp(now)
     params = shown_params(call)
     for one in known:
-        same = (one.tool, one.digest, one.doubt, one.who, one.otherwise, one.params, one.definition) == (
-            call.tool, call.digest, ask.doubt, ask.who, ask.otherwise, params, ask.definition,
+        same = (one.digest, one.doubt, one.who, one.otherwise, one.params, one.definition) == (
+            call.digest, ask.doubt, ask.who, ask.otherwise, params, ask.definition,
         )  # fmt: skip
-        if same and not one.approved and not one.refused and one.expires > stamp:
+        if same and is_same_tool(one, call) and not one.approved and not one.refused and one.expires > stamp:
             return one, None
     required = kinds.ConfirmRequired(
         approval=ids.approval_id(),
@@ -316,11 +320,13 @@ def question(
         expires=timestamp(now + (APPROVAL_MILLISECONDS if ask.within is None else ask.within)),
         otherwise=ask.otherwise,
         params=params,
+        server=call.server,
         tool=call.tool,
         who=ask.who,
     )
     new = Approval(
         id=required.approval,
+        server=call.server,
         tool=call.tool,
         digest=call.digest,
         expires=required.expires,
@@ -353,7 +359,7 @@ def listed_as(
 def refusal_event(call: ToolRequest, decision: Block | RecordedAnswer) -> kinds.Data:
     """That a call was not let through."""
     if isinstance(decision, RecordedAnswer):
-        return kinds.ToolReplayed(call=decision.call, once=decision.once, tool=call.tool)
+        return kinds.ToolReplayed(call=decision.call, once=decision.once, server=call.server, tool=call.tool)
     arguments = call.arguments or (preview(call.given) if call.given else "")
     if decision.reason == "budget_exhausted":
         return kinds.BudgetExhausted(
@@ -361,6 +367,7 @@ def refusal_event(call: ToolRequest, decision: Block | RecordedAnswer) -> kinds.
             budget=decision.budget,
             digest=call.digest,
             limit=decision.limit,
+            server=call.server,
             tool=call.tool,
             used=decision.used,
         )
@@ -369,6 +376,7 @@ def refusal_event(call: ToolRequest, decision: Block | RecordedAnswer) -> kinds.
         digest=call.digest,
         reason=decision.reason,
         rule=decision.rule,
+        server=call.server,
         tool=call.tool[:MAX_SHOWN_TOOL],
     )
 
@@ -377,7 +385,11 @@ def observed(call: ToolRequest, decision: Block | Ask | RecordedAnswer) -> kinds
     """What the policy would have done, had it not only observed."""
     if isinstance(decision, Block):
         return kinds.PolicyObserved(
-            decision="block", reason=decision.reason, rule=decision.rule, tool=call.tool[:MAX_SHOWN_TOOL]
+            decision="block",
+            reason=decision.reason,
+            rule=decision.rule,
+            server=call.server,
+            tool=call.tool[:MAX_SHOWN_TOOL],
         )
     if isinstance(decision, Ask):
         return kinds.PolicyObserved(

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 
 import msgspec
 
-from adjourn.aex import Policy
+from adjourn.aex import NOTHING_KNOWN, KnownTools, Policy
 from adjourn.errors import InvalidError
-from adjourn.log import Event, canonical, digest, kinds, milliseconds
+from adjourn.log import Event, canonical, digest, kinds, milliseconds, tool_name
 from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, decide
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.methods import is_vendors
 
-Place = Callable[[ToolRequest], ToolRequest]
-"""Adds the places that a call leads to (`engine.paths`)."""
+Place = Callable[[Policy, ToolRequest], ToolRequest]
+"""Adds the places that a call leads to, where the policy wants to know them (`policy.call_paths`)."""
 
 
 class Stopped(msgspec.Struct, kw_only=True):
@@ -46,11 +47,12 @@ class WhatIf:
     stopped.
     """
 
-    def __init__(self, policy: Policy, place: Place) -> None:
+    def __init__(self, policy: Policy, place: Place, known: KnownTools = NOTHING_KNOWN) -> None:
         self.policy = policy
         self.place = place
         self.judged = 0
         self.untold: Counter[str] = Counter()
+        self._at = cache(partial(policy.at_server, known=known))
         self._stopped: dict[tuple[str, str, bool], Stopped] = {}
 
     @property
@@ -63,7 +65,7 @@ class WhatIf:
         for event in events:
             data = kinds.data_of(event)
             if isinstance(data, kinds.PolicyObserved):
-                self._count(event, data.decision, data.rule or data.reason, data.tool, recorded=True)
+                self._count(event, data.decision, data.rule or data.reason, tool_name(data), recorded=True)
             if isinstance(data, kinds.ToolAllowed):
                 data = self._again(ledger, event, data)
             ledger.seq, ledger.hash = event.seq - 1, event.after  # whether it is a chain is for others to say
@@ -71,11 +73,13 @@ class WhatIf:
 
     def _again(self, ledger: Ledger, event: Event, data: kinds.ToolAllowed) -> kinds.ToolAllowed:
         """The intent as it would have been under the policy: counted for its limits, or not at all."""
-        given = _given(data)
-        if given is None and self.policy.looks_at_arguments(data.tool) and self.policy.visible(data.tool):
-            self.untold[data.tool] += 1
+        given, name = _given(data), tool_name(data)
+        policy = self._at(data.server)
+        if given is None and policy.looks_at_arguments(data.tool) and policy.visible(data.tool):
+            self.untold[name] += 1
             return msgspec.structs.replace(data, limits=[])
         call = ToolRequest(
+            server=data.server,
             tool=data.tool,
             digest=data.digest,
             effectful=False,
@@ -84,17 +88,17 @@ class WhatIf:
             given=given or {},
         )
         try:
-            decision = decide(self.policy, ledger, self.place(call), now=milliseconds(event.timestamp))
+            decision = decide(policy, ledger, self.place(policy, call), now=milliseconds(event.timestamp))
         except InvalidError:  # an event made elsewhere, at no time
-            self.untold[data.tool] += 1
+            self.untold[name] += 1
             return data
         self.judged += 1
         found = decision.observed if isinstance(decision, Forward) and decision.observed else decision
         if isinstance(found, Block):
-            self._count(event, "block", found.rule or found.reason, data.tool)
+            self._count(event, "block", found.rule or found.reason, name)
             return msgspec.structs.replace(data, limits=[], uncounted=True)
         if isinstance(found, Ask) and not data.approval:
-            self._count(event, "ask", found.cause, data.tool)
+            self._count(event, "ask", found.cause, name)
         limits = list(decision.limits) if isinstance(decision, Forward) else []
         return msgspec.structs.replace(data, limits=limits)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.aex import KnownTool, KnownTools, Policy, canonical_server, from_text, full_name
+from adjourn.aex import KnownTool, KnownTools, Policy, canonical_server, from_text
+from adjourn.log import full_name
 
 
 def policy(*lines: str) -> Policy:

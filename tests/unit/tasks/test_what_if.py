@@ -25,7 +25,7 @@ def allowed(tool: str, given: Any = None, *, shown: str | None = None, **more: A
     )
 
 
-def placed(call: ToolRequest) -> ToolRequest:
+def placed(_policy: Policy, call: ToolRequest) -> ToolRequest:
     path = call.given.get("path")
     return msgspec.structs.replace(call, paths=(path,)) if isinstance(path, str) else call
 

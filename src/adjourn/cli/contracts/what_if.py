@@ -15,6 +15,7 @@ from adjourn.cli.shared.context import CommandContext
 from adjourn.cli.shared.output import say, say_json, say_table
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.cli.shared.times import ago
+from adjourn.clients import known_tools
 from adjourn.log import decode
 from adjourn.policy import call_paths
 from adjourn.tasks import WhatIf, following, tasks_of
@@ -56,11 +57,11 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
 def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
     root = os.path.realpath(context.root)
 
-    def placed(call: ToolRequest) -> ToolRequest:
-        paths, matcher = call_paths(policy, call.tool, call.given, root)
+    def placed(at_server: Policy, call: ToolRequest) -> ToolRequest:
+        paths, matcher = call_paths(at_server, call.tool, call.given, root)
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
-    result = WhatIf(policy, placed)
+    result = WhatIf(policy, placed, known_tools(context.store))
     with Spinner("judging the recorded calls"):
         for task in sorted(tasks_of(context.store)):
             result.take(task, _events(context.store, task))

@@ -12,7 +12,7 @@ from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import approval_json, each_task
 from adjourn.cli.shared.times import left
 from adjourn.errors import AdjournError, NotFoundError, UsageError
-from adjourn.log import timestamp
+from adjourn.log import timestamp, tool_name
 from adjourn.tasks import answer, waiting_approvals
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _answer(
     if as_json:
         say_json(approval_json(asked, task) | {"answer": "approved" if yes else "denied"})
         return
-    what = f"{safe(asked.tool)} {safe(asked.arguments)}".rstrip()
+    what = f"{safe(tool_name(asked))} {safe(asked.arguments)}".rstrip()
     say(f"{'approved' if yes else 'denied'}: {what}", "green" if yes else "red")
     if yes:
         say(f"  task {task}; counts once, {left(asked.expires, context.now)}")
@@ -188,7 +188,7 @@ def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, 
         return
     say(f"{len(waiting) + len(points)} waiting: `adjourn approve ID`, or `adjourn deny ID`")
     for task, asked in waiting:
-        say(f"\n{asked.id}  {safe(asked.tool)}")
+        say(f"\n{asked.id}  {safe(tool_name(asked))}")
         refused = (
             f", given up ({safe(asked.refused)}): a yes counts when it is repeated" if asked.refused else ""
         )

@@ -20,6 +20,7 @@ from adjourn.errors import AdjournError
 from adjourn.findings import Finding
 from adjourn.handover import waiting_in_record
 from adjourn.host import GitCommand, distrusting, keys, reading_secret, strays
+from adjourn.log import tool_name
 from adjourn.policy import BrokenContractError, read_contract
 from adjourn.setup import findings, has_code_behind_proxy, home
 from adjourn.tasks import KeptHeads, Ledger
@@ -280,7 +281,7 @@ def _waiting(
         )  # fmt: skip
     for asked in task_view.questions(ledger, context.now):
         yield _found(
-            "waiting", f"task {name}: {asked.tool} waits for an answer",
+            "waiting", f"task {name}: {tool_name(asked)} waits for an answer",
             f"adjourn approve {asked.id}   (or deny)", "warning",
         )  # fmt: skip
     try:

@@ -16,7 +16,7 @@ from adjourn.cli.shared.store_context import StoreContext
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover import calls_in_doubt
 from adjourn.host import group_of, process, reading_secret
-from adjourn.log import decode
+from adjourn.log import decode, tool_name
 from adjourn.store import Store
 from adjourn.tasks import (
     Approval,
@@ -139,6 +139,7 @@ def approval_json(asked: Approval, task: str) -> dict[str, Any]:
         "approval": asked.id,
         "task": task,
         "tool": asked.tool,
+        "server": asked.server,
         "arguments": asked.arguments,
         "cause": asked.cause,
         "asked": asked.asked,
@@ -206,7 +207,7 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
         return f"answer: adjourn approve {waiting[0].id}   (or deny)"
     unsure = doubts(ledger, sessions)
     if unsure:
-        return f"check the effect of {unsure[0].tool}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
+        return f"check the effect of {tool_name(unsure[0])}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
     if ledger.budget is not None and ledger.calls_used >= ledger.budget:
         return "the budget is spent: raise it in the policy, or end the task"
     if any(holder.alive for holder in sessions):

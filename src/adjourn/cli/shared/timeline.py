@@ -14,10 +14,12 @@ import msgspec
 
 from adjourn.cli.shared.output import counted, safe
 from adjourn.handover import CallReport, CallsFold, Refusal, said, telling_argument
-from adjourn.log import Event, kinds
+from adjourn.log import Event, full_name, kinds, tool_name
 
 MAX_TEXT = 300
 LABEL = 9
+_OF_COMMANDS = (kinds.ToolDefined.KIND, kinds.ToolChanged.KIND)
+"""Events whose `server` stands for a command, and names no server."""
 STYLES = {
     "ok": "green", "done": "green", "replayed": "green", "error": "red", "refused": "red", "not made": "red", "not done": "yellow",
     "in doubt": "bold yellow", "no answer": "yellow", "running": "bold cyan", "waits": "bold yellow", "approved": "green",
@@ -102,7 +104,7 @@ class Timeline:
         approval = str(getattr(data, "approval", ""))
         if isinstance(data, kinds.ConfirmRequired):
             argument = telling_argument(data.arguments) if data.arguments else ""
-            entry = self._add(event, "waits", data.tool, argument, f"adjourn approve {data.approval}")
+            entry = self._add(event, "waits", tool_name(data), argument, f"adjourn approve {data.approval}")
             self._questions[data.approval] = entry, data
             return [entry]
         if (asked := self._questions.pop(approval, None)) is not None:
@@ -205,7 +207,7 @@ _RULES: dict[str, Callable[[Any], tuple[str, ...]]] = {
     "tool.changed": lambda data: ("server", data.tool, "", "its definition changed; approvals of it are void"),
     "policy.changed": lambda data: ("policy", "changed", "", _budget(data.budget)),
     "policy.broken": lambda data: ("policy", "unreadable", "", f"the earlier one counts: {data.message}"),
-    "policy.observed": lambda data: ("observed", data.tool, "", f"would {_OBSERVED[data.decision]}: {data.rule or data.reason}"),
+    "policy.observed": lambda data: ("observed", tool_name(data), "", f"would {_OBSERVED[data.decision]}: {data.rule or data.reason}"),
     "checkpoint.created": lambda data: ("saved", data.name, "", data.description or data.trigger),
     "checkpoint.resumed": lambda data: ("resumed", data.name, "", "from a folder" * (data.source == "folder")),
     "message.refused": lambda data: ("client", "message", "", f"refused: {data.reason}"),
@@ -248,6 +250,8 @@ def details(event: Event) -> str:
         data = msgspec.json.decode(event.data, type=dict[str, str | int | bool | list[str]])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
+    if event.event not in _OF_COMMANDS:
+        data["tool"] = full_name(str(data.get("server", "")), str(data.get("tool", "")))
     parts = []
     for name in _SHOWN:
         value = data.get(name)

@@ -24,7 +24,7 @@ from adjourn.cli.shared.context import user
 from adjourn.cli.shared.output import complain, cut, safe
 from adjourn.cli.shared.terminal import width
 from adjourn.host import now
-from adjourn.log import digest, milliseconds, timestamp
+from adjourn.log import digest, milliseconds, timestamp, tool_name
 from adjourn.store import Head
 from adjourn.tasks import Approval, Task, answer, settle_doubt
 from adjourn.text import redact_json
@@ -170,7 +170,8 @@ class Person:
 
 def _ask(task: Task, question: Approval) -> None:
     print(
-        f"\n{safe(question.tool)} {safe(question.arguments)}\n  why: {safe(question.cause)}", file=sys.stderr
+        f"\n{safe(tool_name(question))} {safe(question.arguments)}\n  why: {safe(question.cause)}",
+        file=sys.stderr,
     )
     if question.doubt:
         print("  It may have happened before the run was interrupted. Check, then answer.", file=sys.stderr)
@@ -196,7 +197,7 @@ def _wait(task: Task, question: Approval, seconds: float | None) -> None:
         end = min(end, now() + int(seconds * 1000))
     settling = f", or adjourn settle {question.doubt}" if question.doubt else ""
     print(
-        f"waiting for a person: {safe(question.tool)} ({safe(question.cause)}): "
+        f"waiting for a person: {safe(tool_name(question))} ({safe(question.cause)}): "
         f"adjourn approve {question.id}, or adjourn deny {question.id}{settling}",
         file=sys.stderr,
         flush=True,

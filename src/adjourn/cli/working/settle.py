@@ -12,6 +12,7 @@ from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import doubts, each_task, holders
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.log import tool_name
 from adjourn.tasks import expire_dead_sessions, settle_doubt
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ def settle(
     settle_doubt(writable, found.call, happened=done, by=user(), note=note)
     outcome = "done" if done else "not-done"
     if as_json:
-        say_json(call=found.call, task=task, tool=found.tool, outcome=outcome)
+        say_json(call=found.call, task=task, tool=found.tool, server=found.server, outcome=outcome)
     else:
-        say(f"settled as {outcome}: {found.call} {safe(found.tool)} {safe(found.arguments)}".rstrip())
+        say(f"settled as {outcome}: {found.call} {safe(tool_name(found))} {safe(found.arguments)}".rstrip())
 
 
 def _in_doubt(context: CommandContext) -> list[tuple[str, OpenCall]]:
@@ -83,5 +84,5 @@ def _list(known: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None
         return
     say(f"{len(known)} in doubt: `adjourn settle CALL --done`, or `--not-done`")
     for task, one in known:
-        say(f"\n{safe(one.call)}  {safe(one.tool)}")
+        say(f"\n{safe(one.call)}  {safe(tool_name(one))}")
         say_facts(("  arguments", one.arguments), ("  sent", ago(one.since, now)), ("  task", task))

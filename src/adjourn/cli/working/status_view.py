@@ -20,6 +20,7 @@ from adjourn.cli.shared.times import ago, left, span
 from adjourn.errors import AdjournError
 from adjourn.handover import WaitingItem, waiting_in_record
 from adjourn.host.python import leave_working_folder
+from adjourn.log import tool_name
 from adjourn.store.passwords import check_argument
 from adjourn.tasks import Ledger
 
@@ -200,11 +201,12 @@ class StatusView:
 
     def _open(self) -> list[_Row]:
         """What waits for a person."""
-        rows = [("in doubt", f"{one.call} {one.tool} {one.arguments}"[:300]) for one in self._unsure]
+        rows = [("in doubt", f"{one.call} {tool_name(one)} {one.arguments}"[:300]) for one in self._unsure]
         rows += [
             (
                 "waiting",
-                f"{one.id} {one.tool} {one.arguments}"[:300] + f", {left(one.expires, self._context.now)}",
+                f"{one.id} {tool_name(one)} {one.arguments}"[:300]
+                + f", {left(one.expires, self._context.now)}",
             )
             for one in self._waiting
         ]

@@ -16,7 +16,7 @@ from adjourn.aex import from_text
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model import Tree, by_id, without
 from adjourn.knowledge.records import effects_model
-from adjourn.log import Event, canonical, decode, digest, kinds, milliseconds
+from adjourn.log import Event, canonical, decode, digest, kinds, milliseconds, tool_name
 from adjourn.policy import arguments_digest
 from adjourn.store import Store
 from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency
@@ -109,7 +109,8 @@ def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
         text = (task.store.get_blob(text_digest) if text_digest else None) or b""
         if b"once" in text:
             rules = from_text(text.decode(errors="replace"), "policy")[0].once_of(call.name)
-            yield from filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules))
+            for key in filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules)):
+                yield from dict.fromkeys((key, *idempotency.names_of(task, key)))
 
 
 def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) -> FoundEffect | None:
@@ -123,7 +124,7 @@ def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) 
     if call.replayable:
         return None
     for one in (*ledger.open_calls.values(), *ledger.doubts.values()):
-        if one.session and (one.tool, one.digest) == (call.name, call.digest):
+        if one.session and one.digest == call.digest and call.name in (one.tool, tool_name(one)):
             return FoundEffect(one.call, "doubt" if one.call in ledger.doubts else "open")
     done = _done_by_others(task, ledger, call)
     return FoundEffect(done, "done") if done else None
@@ -142,7 +143,7 @@ def _done_by_others(task: Task, ledger: Ledger, call: EffectCall) -> str:
             event = decode(entry.data)
             data = kinds.data_of(event)
             if isinstance(data, kinds.ToolAllowed) and data.effectful and event.session:
-                if (data.tool, data.digest) == (call.name, call.digest):
+                if data.digest == call.digest and call.name in (data.tool, tool_name(data)):
                     wanted[data.call] = f'"{data.call}"'.encode()
             elif isinstance(data, kinds.ToolSettled) and data.outcome in ("ok", "tool-error", "error"):
                 done = data.call if wanted.pop(data.call, b"") and data.outcome == "ok" else done

@@ -11,7 +11,7 @@ from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.model import MAX_ID, EffectStatus, Tree, same
-from adjourn.log import MAX_SAFE_INTEGER, Event, canonical, digest, kinds, milliseconds
+from adjourn.log import MAX_SAFE_INTEGER, Event, canonical, digest, kinds, milliseconds, tool_name
 
 OPERATION = "tools/call"
 """The operation of a call that a session of the task made."""
@@ -114,7 +114,8 @@ class _Fold:
             if effect.get("status") not in UNSETTLED:
                 continue
             named = effect.get("idempotencyKey", "") in data.once.split()
-            if named or (name_of(effect), digest_of(effect)) == (data.tool, data.digest):
+            same = digest_of(effect) == data.digest and name_of(effect) in (data.tool, tool_name(data))
+            if named or same:
                 self._change(effect["id"], status="failed", error=f"it was let through again as {data.call}")
 
     def _settled(self, data: kinds.ToolSettled) -> None:
@@ -141,7 +142,7 @@ def _effect(event: Event, data: kinds.ToolAllowed, at: int) -> Tree:
     key = data.once.partition(" ")[0]
     return {
         "id": data.call,
-        "toolName": data.tool,
+        "toolName": tool_name(data),
         "operation": OPERATION,
         "inputs": {"redacted": data.arguments} if data.arguments else {},
         **({"idempotencyKey": key} if 0 < len(key) <= MAX_ID else {}),

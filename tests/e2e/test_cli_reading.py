@@ -190,8 +190,10 @@ def test_status_tells_budget_doubts_questions_and_the_next_step(left: CommandLin
 def test_tasks_lists_each_with_its_count(left: CommandLine, task: str) -> None:
     """`adjourn tasks` shows each task with its calls, sessions and goal."""
     head, row = left.ok("tasks").out.splitlines()
-    assert head.split() == ["TASK", "USED", "SESSIONS", "TOUCHED", "IN", "DOUBT", "GOAL"]
+    assert head.split() == ["TASK", "USED", "SESSIONS", "TOUCHED", "IN", "DOUBT", "CLIENT", "GOAL"]
     assert row.startswith(f"{task}  4/20  1 dead")
+    assert "claude-code" in row
+    assert left.ok("tasks", "--json").json["tasks"][0]["client"].startswith("claude-code")
 
 
 def test_log_has_one_line_for_a_call_with_its_outcome(left: CommandLine) -> None:
@@ -273,6 +275,26 @@ def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: CommandLine, 
         "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy", "--json").json["policyText"]
     )
     assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy").out
+
+
+def test_show_and_resume_need_no_name_where_one_is_meant(context: CommandLine) -> None:
+    """`adjourn show` and `adjourn resume` without a name take the checkpoint of the only unfinished task that has one."""
+    told = context.ok("show", "fix-auth", "--json").json
+    assert context.ok("show", "--json").json == told
+    assert context.ok("resume", "--json").json["name"] == "fix-auth"
+    context.ok("done", told["task"])
+    done = context.run("resume")
+    assert (done.code, done.out) == (1, "")
+    assert "adjourn checkpoints" in done.err
+
+
+def test_sections_of_a_resume_have_blank_lines_between_them(left: CommandLine) -> None:
+    """`adjourn resume` separates its sections by blank lines."""
+    lines = left.ok("resume").out.splitlines()
+    assert all(
+        lines[lines.index(title) - 1] == "" for title in ("Next step", "What was done", "Budget and rules")
+    )
+    assert "" not in (lines[0], lines[-1])
 
 
 def test_resume_tells_what_a_session_is_told(context: CommandLine, task: str) -> None:

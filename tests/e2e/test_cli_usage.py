@@ -17,7 +17,7 @@ from support.command_line import CommandLine
 
 @pytest.mark.parametrize(
     "command",
-    [("nonsense",), ("taks",), ("tasks", "--nope"), ("show",), ("settle", "--done"), ("proxy",)],
+    [("nonsense",), ("taks",), ("tasks", "--nope"), ("settle", "--done"), ("proxy",)],
     ids=" ".join,
 )
 def test_wrong_usage_is_2_with_a_way_on(left: CommandLine, command: tuple[str, ...]) -> None:

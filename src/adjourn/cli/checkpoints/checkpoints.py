@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
 
 from adjourn.checkpoints import document, find, folder, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.lookup import checkpoint_folders
 from adjourn.cli.shared.output import complain, described, say, say_json, say_table
 from adjourn.cli.shared.sessions import all_sessions
 from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, IntegrityError
-from adjourn.host import CHECKPOINTS, resolve_inside
 
 
 @click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))
@@ -26,7 +25,7 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     SIGNER is the name of the trusted key, "unknown" for another, BROKEN where the signature does not hold. A folder that came
     by git or from a colleague, and was not imported yet, is listed as "(folder)". The cognitive sessions of programs follow. Exit code 1 when one is broken.
     """
-    names = _folders(context.root)
+    names = checkpoint_folders(context.root)
     store = context.store_or_none() if names else context.store
     sessions, unreadable = all_sessions(store) if store and not task else ([], [])
     told, broken = [], []
@@ -128,10 +127,3 @@ def _of_folder(root: str, name: str) -> dict[str, Any] | None:
         "seq": extra.seq if extra else None,
         "source": "folder",
     }
-
-
-def _folders(root: str) -> list[str]:
-    try:
-        return sorted(os.listdir(resolve_inside(root, CHECKPOINTS)))
-    except (OSError, AdjournError):
-        return []

@@ -73,7 +73,8 @@ def import_(
     else:
         work = handover.read_work(path, found, thread)
         work = msgspec.structs.replace(work, name=check_name(name)) if name else work
-        told = _foreign(context, path, work, dry_run=dry_run)
+        with Spinner("importing"):
+            told = _foreign(context, path, work, dry_run=dry_run)
     if as_json:
         say_json(told)
     else:

@@ -8,6 +8,7 @@ import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import counted, safe, say, say_json, say_table, shown_bytes
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.retention import RetentionRules, plan, prune
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
@@ -84,9 +85,10 @@ def prune_(
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. A deleted checkpoint cannot be resumed by its name.
     """
     rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
-    found = plan(context.store, context.root, rules, context.now)
-    if yes:
-        prune(context.store, context.root, found)
+    with Spinner("pruning" if yes else "looking"):
+        found = plan(context.store, context.root, rules, context.now)
+        if yes:
+            prune(context.store, context.root, found)
     if as_json:
         points = [
             {"task": one.task, "name": one.name, "hash": one.hash, "size": one.size, "named": one.named}

@@ -8,6 +8,7 @@ import click
 
 from adjourn import handover
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.lookup import only_checkpoint
 from adjourn.cli.shared.output import (
     complain,
     counted,
@@ -30,7 +31,7 @@ LINES_BESIDE = 200
 
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
-@click.argument("name")
+@click.argument("name", default="")
 @click.option(
     "--more", default="", metavar="CURSOR", help="Show older history: N is the `more` of an earlier answer."
 )
@@ -46,11 +47,13 @@ LINES_BESIDE = 200
 def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, as_json: bool) -> None:
     """Show what a session that resumes the checkpoint NAME will receive. Starts no session and writes nothing.
 
+    NAME may be left out where only one unfinished task has a checkpoint.
+
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
     reader = handover.Preview(lambda: context.store, context.root, context.clock, reading_secret())
-    resumed = handover.resume(reader, name)
+    resumed = handover.resume(reader, name or only_checkpoint(context))
     if as_json:
         say_json(resumed.to_json(more, brief_bytes))
     elif more:
@@ -85,7 +88,11 @@ def _print(told: handover.Handover, now: int, room: int) -> None:
     say(head)
     left = room - len(head.encode()) - LINES_BESIDE
     for line in handover.to_lines(told, left, lambda text: facts([("-", text)])):
-        say(line.removeprefix("## "))
+        title = line.removeprefix("## ")
+        if title != line:
+            say("")
+        say(title, "bold" * (title != line))
+    say("")
     say(f"history: adjourn resume {told.name} --more {told.events}")
 
 

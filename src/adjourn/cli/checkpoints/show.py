@@ -9,7 +9,7 @@ import msgspec
 
 from adjourn.checkpoints import document_of, folder, imported_history, known_to, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.lookup import FoundCheckpoint, find
+from adjourn.cli.shared.lookup import FoundCheckpoint, find, only_checkpoint
 from adjourn.cli.shared.output import described, imported_line, safe, safe_lines, say, say_facts, say_json
 from adjourn.cli.shared.sessions import session_facts, session_ids, show_session
 from adjourn.cli.shared.times import ago, local
@@ -20,7 +20,7 @@ from adjourn.tasks import Ledger, following
 
 
 @click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
-@click.argument("name")
+@click.argument("name", default="")
 @click.option("--policy", is_flag=True, help="Show the texts of the policy and the contract, too.")
 @at_store
 @for_machines
@@ -28,9 +28,10 @@ def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> 
     """Show one checkpoint in full: what was done, who signed it, and what it is based on.
 
     NAME is a checkpoint's name, TASK/NAME where another task has taken the name over, six digits or more of its hash, a
-    task (its last checkpoint), or a cognitive session. A checkpoint that only a
+    task (its last checkpoint), or a cognitive session. It may be left out where only one unfinished task has a checkpoint. A checkpoint that only a
     folder has is verified and shown.
     """
+    name = name or only_checkpoint(context)
     store = context.store_or_none()
     if store is not None and name in session_ids(store):
         facts = session_facts(store, name)

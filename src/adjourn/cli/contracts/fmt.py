@@ -14,6 +14,7 @@ from adjourn.aex import examine, formatted, render
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
 from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, unified_diff
+from adjourn.cli.shared.terminal import print_diff
 from adjourn.errors import InvalidError, RefusedError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import write_file
@@ -106,12 +107,15 @@ def _print(documents: Sequence[Laid], *, dry: bool, diff: bool) -> None:
     for one in changing:
         say(f"  {safe(one.path)}")
     for one in changing if diff else ():
-        _show(_difference(one))
+        _show(_difference(one), diff=True)
 
 
-def _show(text: str) -> None:
+def _show(text: str, *, diff: bool = False) -> None:
     """A text of others: byte for byte into a file or pipe, without what a terminal would obey on a terminal."""
     sys.stdout.flush()
+    if sys.stdout.isatty() and diff:
+        print_diff(safe_lines(text.removesuffix("\n")))
+        return
     if sys.stdout.isatty():
         text = safe_lines(text)
     sys.stdout.buffer.write(text.encode())

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.context import user
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
@@ -72,7 +74,8 @@ def _environment() -> Path:
     interpreter = cache / "bin" / "python"
     if (cache / "ready").exists():
         return interpreter
-    click.echo("Preparing: installing mcp-server-git and the MCP SDK (once) …", err=True)
+    if not sys.stderr.isatty():
+        click.echo("Preparing: installing mcp-server-git and the MCP SDK (once) …", err=True)
     shutil.rmtree(cache, ignore_errors=True)
     for command in (
         python.command("-m", "venv", str(cache)),
@@ -88,7 +91,8 @@ def _environment() -> Path:
         ),
     ):
         variables = outside(os.environ, os.getcwd())
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        with Spinner("preparing: installing mcp-server-git and the MCP SDK (once)"):
+            done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = done.stderr.strip()[-500:]
             raise AdjournError(

@@ -32,6 +32,7 @@ _TABLE = {
         "hook": ("working.edges:hook", "Answer a client's hooks before it runs tools of its own."),
         "code": ("working.code:code_", "Serve code intelligence over MCP; show where its sessions stand."),
         "status": ("working.status:status", "Show a task's status: budget, sessions, doubts, next step."),
+        "watch": ("working.watch:watch", "Watch a task live: its status and its last calls."),
         "tasks": ("working.tasks:tasks", "List the tasks in the store."),
         "done": ("working.finish:done", "Finish a task: archive its page, and offer it to no new session."),
         "reopen": ("working.finish:reopen_", "Make a finished task active again."),

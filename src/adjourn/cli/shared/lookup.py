@@ -7,18 +7,21 @@ Owns: `FoundCheckpoint`, `find`. Must never: write into the workspace's store.
 
 from __future__ import annotations
 
+import os
 from typing import Literal, NamedTuple
 
 from adjourn import checkpoints
 from adjourn.checkpoints import TaskCheckpoint, as_checkpoint, folder_verification
 from adjourn.cli.shared.context import CommandContext
-from adjourn.errors import InvalidError, NotFoundError
-from adjourn.host import reading_secret
+from adjourn.cli.shared.task_view import each_task
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
+from adjourn.host import CHECKPOINTS, reading_secret, resolve_inside
 from adjourn.log import CheckpointCreated, digest
 from adjourn.store import MemoryStore, Store
 from adjourn.tasks import Task, tasks_of
 
 MIN_HASH = 6
+_SHOWN = 5
 _MARK = b'"event":"' + CheckpointCreated.KIND.encode() + b'"'
 
 
@@ -58,6 +61,34 @@ def find(context: CommandContext, name: str) -> FoundCheckpoint:
         raise NotFoundError(f"task {name} has no checkpoint", "save one: adjourn checkpoint write")
     own = checkpoints.find(context.store, f"{ledger.task}/{ledger.checkpoint}")
     return FoundCheckpoint(own, "store", context.store)
+
+
+def only_checkpoint(context: CommandContext) -> str:
+    """The newest checkpoint of the only unfinished task that has one; without a store, the only folder. Raises `UsageError`."""
+    if context.store_or_none() is None and (names := checkpoint_folders(context.root)):
+        found = names
+    else:
+        ledgers = [task.ledger for _, task in each_task(context) if not isinstance(task, AdjournError)]
+        ledgers.sort(key=lambda ledger: ledger.touched, reverse=True)
+        found = [ledger.checkpoint for ledger in ledgers if ledger.checkpoint and not ledger.finished]
+    if not found:
+        raise NotFoundError(
+            "no unfinished task has a checkpoint", "list all checkpoints: adjourn checkpoints"
+        )
+    if len(found) > 1:
+        shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        raise UsageError(
+            f"{len(found)} checkpoints can be meant: {shown}", "name one; `adjourn checkpoints` lists them"
+        )
+    return found[0]
+
+
+def checkpoint_folders(root: str) -> list[str]:
+    """The names of the checkpoints that have a folder in the workspace."""
+    try:
+        return sorted(os.listdir(resolve_inside(root, CHECKPOINTS)))
+    except (OSError, AdjournError):
+        return []
 
 
 def _by_name(context: CommandContext, name: str) -> FoundCheckpoint:

@@ -68,12 +68,31 @@ def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]
             yield name, error
 
 
+_TAIL = 16
+"""Events at the end of a task in which the name of its last client is looked for."""
+
+
+def client_of(store: Store, ledger: Ledger) -> str:
+    """The client that works on a task, or did so last; "" if it is not among the last events."""
+    if ledger.sessions:
+        return list(ledger.sessions.values())[-1].client
+    for entry in reversed(list(store.read(ledger.task, max(0, ledger.seq + 1 - _TAIL)))):
+        try:
+            event = decode(entry.data)
+        except AdjournError:
+            return ""
+        if event.by.type == "agent":
+            return event.by.id
+    return ""
+
+
 def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
     """A task for machines."""
     sessions = holders(context, ledger)
     told: dict[str, Any] = {
         "task": ledger.task,
         "goal": ledger.goal,
+        "client": client_of(context.store, ledger),
         "state": "finished" if ledger.finished else "active",
         "finished": ledger.finished,
         "finishNote": ledger.finish_note,

@@ -13,10 +13,12 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TextIO
 from unicodedata import combining, east_asian_width
 
+from adjourn.errors import UsageError
 from adjourn.text import visible_lines
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDTH: Final = 80
+HEIGHT: Final = 24
 MIN_WIDTH: Final = 40
 PANEL_WIDTH: Final = 100
 """Columns of a panel, at the most: longer lines are hard to read."""
@@ -90,7 +93,28 @@ def console(stream: TextIO | None = None) -> Console:
         emoji=False,
         highlight=False,
         legacy_windows=False,
+        no_color=bool(os.environ.get("NO_COLOR")),
     )
+
+
+@contextmanager
+def live() -> Iterator[Callable[[Sequence[RenderableType]], None]]:
+    """Give a function that replaces what the whole screen shows. Raises `UsageError` where the screen cannot be replaced."""
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        raise UsageError("the output is not a terminal that can be redrawn", "use `adjourn log --follow`")
+    from rich.console import Group  # noqa: PLC0415  # as above
+    from rich.live import Live  # noqa: PLC0415
+
+    with Live(console=console(), screen=True, auto_refresh=False, vertical_overflow="crop") as screen:
+        yield lambda parts: screen.update(Group(*parts), refresh=True)
+
+
+def height() -> int:
+    """Lines of the terminal, else 24."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).lines or HEIGHT
+    except (OSError, ValueError):
+        return HEIGHT
 
 
 # --- what is drawn
@@ -197,6 +221,13 @@ def _bar(bar: Bar) -> Text:
     )
 
 
+def drawn_line(line: Spans) -> Text:
+    """One line that is cut, and never wraps."""
+    text = _text(line)
+    text.no_wrap, text.overflow = True, "crop"
+    return text
+
+
 def _text(spans: Spans) -> Text:
     from rich.text import Text  # noqa: PLC0415  # as above
 
@@ -238,13 +269,18 @@ def _drawn(share: float) -> str:
 
 
 class Spinner:
-    """The same for what cannot be counted: a line that says what is done, and for how long already."""
+    """The same for what cannot be counted: a line that says what is done, and for how long already.
+
+    Inside of another one it shows nothing.
+    """
+
+    _one_spins = False
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._over = threading.Event()
         self._shown = False
-        self._thread = threading.Thread(target=self._tell, daemon=True) if sys.stderr.isatty() else None
+        self._thread: threading.Thread | None = None
 
     def _tell(self) -> None:
         began, pretty, frame = time.monotonic(), fancy(sys.stderr), 0
@@ -258,7 +294,9 @@ class Spinner:
             wait = _PROGRESS_EVERY if pretty else _PROGRESS_AFTER
 
     def __enter__(self) -> Self:
-        if self._thread:
+        if sys.stderr.isatty() and not Spinner._one_spins:
+            Spinner._one_spins = True
+            self._thread = threading.Thread(target=self._tell, daemon=True)
             self._thread.start()
         return self
 
@@ -266,6 +304,7 @@ class Spinner:
         self._over.set()
         if self._thread:
             self._thread.join()
+            Spinner._one_spins = False
         if self._shown:
             _clear()
 

@@ -5,7 +5,7 @@ Owns: how an entry fits the width. Must never: read a store, or show more on a t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from adjourn.cli.shared.output import cut
@@ -27,7 +27,7 @@ class Layout(NamedTuple):
     subject: int
 
 
-def layout(entries: Sequence[Entry], columns: int) -> Layout:
+def layout(entries: Collection[Entry], columns: int) -> Layout:
     """The layout that suits these entries."""
     narrow = 0 < columns < NARROW
     longest = max((cells(entry.what) for entry in entries), default=0)

@@ -39,7 +39,7 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
         say_json(tasks=told, unreadable=unreadable)
     elif told:
         say_table(
-            ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "GOAL"),
+            ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "CLIENT", "GOAL"),
             [_row(one, context.now) for one in told],
         )
     elif not broken:
@@ -61,5 +61,6 @@ def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
         sessions,
         ago(told["touched"], now),
         str(len(told["inDoubt"]) or ""),
+        told["client"],
         told["goal"],
     )

@@ -15,10 +15,10 @@ from typing import Any
 
 import make_store_of_before as before
 from adjourn import CRStore, open_store
-from adjourn.aex.templates import POLICY
 from adjourn.knowledge.model.record import CRAuthor
 from make_store_of_before import CHECKPOINT, FIRST, ElsewhereThen
 from support.code_checkpoint import FULL
+from support.policies import POLICY
 from support.proxy import run
 
 DRAFT = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo file.read(paths=a) -> b\nreturn b\n'

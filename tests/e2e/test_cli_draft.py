@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.aex.templates import POLICY, sample_task
+from adjourn.aex.templates import sample_task
 from support.model_server import ModelServer, Reply, serving
+from support.policies import POLICY
 from support.proxy import Done, run
 
 GOOD = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo file.read(paths=a) -> b\nreturn b\n'

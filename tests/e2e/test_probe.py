@@ -61,7 +61,7 @@ def test_a_server_of_the_stateless_era_is_listed(tmp_path: Path) -> None:
 
 def test_of_a_tool_that_is_listed_twice_the_worse_counts(tmp_path: Path) -> None:
     """A tool is read-only only if each entry says so, and an entry without a usable name is no tool."""
-    assert probed(odd("twice"), tmp_path).tools == (ProbedTool("look", destructive=True),)
+    assert probed(odd("twice"), tmp_path).tools == (ProbedTool("look", read_only=False, destructive=True),)
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,11 @@ class Document(msgspec.Struct):
         return self.version == "1"
 
     @property
+    def may_lack_goal(self) -> bool:
+        """Whether it is a policy of version 1: the goal of a task without a contract is then what the person asks for."""
+        return self.is_policy and self.is_v1
+
+    @property
     def budget_keys(self) -> tuple[str, ...]:
         """The budgets that are counted."""
         return ("calls", "minutes", "tokens", "usd", "legs") if self.is_v1 else ("calls",)

@@ -58,7 +58,7 @@ class _Declarations(Checker):
         kind = "document" if not document.has_kind else "policy" if document.is_policy else "task"
         if not document.headers and not document.has_bad_header:
             self.report("AEX001", "the document has no `task` or `policy` declaration")
-        if not document.goal and not document.has_bad_goal:
+        if not document.goal and not document.has_bad_goal and not document.may_lack_goal:
             self.report("AEX002", f"the {kind} has no goal")
         for header in document.headers:
             if header.version.partition(".")[0].lstrip("0") not in ("", "1"):

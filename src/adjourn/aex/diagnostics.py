@@ -42,7 +42,7 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX002", "error", "No goal",
-        "There is no `goal`, or it is empty. AEX100 reports a missing line from the parser.",
+        "There is no `goal`, or it is empty. AEX100 reports a missing line from the parser. A policy of version 1 needs none.",
         'add a line: goal "the result to reach"',
     ),
     Diagnostic(

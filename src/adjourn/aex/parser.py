@@ -88,7 +88,7 @@ class _Parser:
         if not document.headers and not document.has_bad_header:
             remedy = "begin with `policy NAME v0` or `task NAME v0`"
             self.report("AEX100", "missing task or policy declaration", None, remedy)
-        if not document.goals and not document.has_bad_goal:
+        if not document.goals and not document.has_bad_goal and not document.may_lack_goal:
             self.report("AEX100", "missing goal", None, _GOAL)
 
     def report(self, code: str, message: str, word: Word | None, help: str = "") -> None:  # noqa: A002 - as `finding`

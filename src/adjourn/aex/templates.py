@@ -1,39 +1,11 @@
 """The texts that `adjourn init` writes.
 
-Owns: the first policy of a workspace, with clients and without, and the sample task with its inputs. Must never: write a file.
+Owns: the sample task with its inputs and its policy. Must never: write a file.
 """
 
 from __future__ import annotations
 
 from adjourn.aex.text import NAME
-
-POLICY = """\
-policy workspace v0
-
-goal "What an agent may do in this workspace."
-
-allow file.read, file.write, git.*, tests.run:npm test*, tests.run:pytest*
-deny network.*, secrets.read
-
-budget calls=100
-
-confirm before file.write
-"""
-
-CLIENT_POLICY = """\
-policy workspace v0
-
-goal "What an agent may do in this workspace."
-
-# What a coding client does by itself. Add the tools of your servers, and shell.exec if it may run commands.
-allow file.read, tools.search, todo.*, plan.*, user.ask
-allow file.write, git.*, tests.run:npm test*, tests.run:pytest*
-deny network.*, secrets.read
-
-budget calls=1000
-
-confirm before file.write
-"""
 
 _TASK = """\
 task {name} v0
@@ -97,5 +69,5 @@ def safe_name(name: str) -> str:
 
 
 def sample_task(name: str = "sample-task") -> str:
-    """A task that needs no more than `POLICY` grants."""
+    """A task that needs no more than a first policy grants."""
     return _TASK.format(name=safe_name(name))

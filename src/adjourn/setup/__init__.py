@@ -6,18 +6,22 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.setup.checks import findings, has_code_behind_proxy
+    from adjourn.setup.entries import ServerEntry
+    from adjourn.setup.first_policy import ListedServer
     from adjourn.setup.places import SERVER_FILES, home
     from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan, plan
     from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
 
 __all__ = [
-    "SERVER_FILES", "Probed", "ProbedTool", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings",
-    "has_code_behind_proxy", "home", "plan", "probe_all",
+    "SERVER_FILES", "ListedServer", "Probed", "ProbedTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan",
+    "findings", "has_code_behind_proxy", "home", "plan", "probe_all",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "checks": ("findings", "has_code_behind_proxy"),
+        "entries": ("ServerEntry",),
+        "first_policy": ("ListedServer",),
         "places": ("SERVER_FILES", "home"),
         "planning": ("SettingsChange", "SetupNote", "SetupPlan", "plan"),
         "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),

@@ -48,6 +48,14 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
                 "install it elsewhere (`pipx install adjourn`), then `adjourn init`",
                 name,
             )
+    for note in made.broken:
+        yield _found(
+            "client-broken",
+            f"{note.path}: {note.text}",
+            note.remedy,
+            os.path.relpath(note.path, root),
+            "error",
+        )
     yield from _weakened(root, commands)
     yield from _named_only(commands, made.proxied)
     if not commands:

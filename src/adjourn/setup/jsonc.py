@@ -3,7 +3,7 @@
 A document is read into nodes that know where they stand in the text. An edit is a piece of text at such a place; what comes of it
 is read again, and must hold exactly what was meant (`edited`).
 
-Owns: reading, setting a member, appending to a list. Must never: reformat what it did not write.
+Owns: reading, setting a member, adding to a list, removing. Must never: reformat what it did not write.
 """
 
 from __future__ import annotations
@@ -133,6 +133,31 @@ def edited(text: str, path: Path, value: Any) -> str:
     before = read(text)
     made = _set(text, before, tuple(path), value)
     if read(made).value != _meant(before.value, tuple(path), value):
+        raise InvalidError("the edit would change more than it should", "edit the file by hand")
+    return made
+
+
+def inserted(text: str, path: Path, place: int, values: Sequence[str]) -> str:
+    """The text with strings put into the list at `path`, before its element at `place`. Comments in the list stay.
+
+    Raises `InvalidError` when there is no such list, or the text cannot be edited so.
+    """
+    before = read(text)
+    node = before
+    for step in path:
+        _check(node, step)
+        node = node.parts.get(step, node)
+    if not isinstance(node.value, list) or place > len(node.parts):
+        raise InvalidError("there is no such list", "edit the file by hand")
+    new = [json.dumps(value, ensure_ascii=False) for value in values]
+    if place == len(node.parts):
+        return edited(text, path, [*node.value, *values])
+    at = node.parts[place].start
+    begin = text[text.rfind("\n", 0, at) + 1 : at]
+    gap = f",\n{begin}" if begin.strip() == "" else ", "
+    made = f"{text[:at]}{gap.join(new)}{gap}{text[at:]}"
+    meant = _meant(before.value, tuple(path), [*node.value[:place], *values, *node.value[place:]])
+    if read(made).value != meant:
         raise InvalidError("the edit would change more than it should", "edit the file by hand")
     return made
 

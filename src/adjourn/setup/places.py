@@ -32,7 +32,7 @@ SERVER_FILES = (
 )
 CLAUDE_HOOKS, CODEX_HOOKS = ".claude/settings.json", ".codex/hooks.json"
 CLAUDE_LOCAL = ".claude/settings.local.json"
-POLICY = ".aex/policy.aex"
+POLICY, IGNORED = ".aex/policy.aex", ".aex/.gitignore"
 
 ELSEWHERE = (
     ServerFile("Cursor", ".cursor/mcp.json", "mcpServers"),
@@ -72,8 +72,11 @@ def home(environment: Mapping[str, str]) -> Home:
 
 def has_claude(root: str, at: Home) -> bool:
     """Whether Claude Code is used here."""
-    here = (".mcp.json", ".claude", "CLAUDE.md")
-    return _any(root, here) or os.path.lexists(at.claude) or shutil.which("claude") is not None
+    return (
+        _any(root, (".claude", "CLAUDE.md"))
+        or any(os.path.lexists(path) for path in (at.claude, os.path.dirname(at.claude_settings)))
+        or shutil.which("claude") is not None
+    )
 
 
 def has_codex(root: str, at: Home) -> bool:

@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from adjourn.aex import as_client_names_it, discover, templates
+from adjourn.aex import as_client_names_it, canonical_server, discover
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.setup import jsonc, servers, starting, toml_text
+from adjourn.setup import first_policy, jsonc, servers, starting, toml_text
+from adjourn.setup.entries import ServerEntry, entry_of
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import (
     CLAUDE,
@@ -27,6 +28,7 @@ from adjourn.setup.places import (
     CODEX,
     CODEX_HOOKS,
     ELSEWHERE,
+    IGNORED,
     POLICY,
     SERVER_FILES,
     Home,
@@ -34,7 +36,13 @@ from adjourn.setup.places import (
     has_claude,
     has_codex,
 )
-from adjourn.setup.registered import EVENTS, group, ours, table
+from adjourn.setup.registered import EVENTS, group, ours, table, table_at
+
+IGNORED_FILES = """\
+# Written by `adjourn init`: the history, and copies of settings. The policy and checkpoints belong into git.
+/adjourn.db*
+/undo/
+"""
 
 
 class SettingsChange(NamedTuple):
@@ -63,6 +71,10 @@ class SetupPlan:
     changes: dict[str, SettingsChange] = field(default_factory=dict)
     notes: list[SetupNote] = field(default_factory=list)
     clients: list[str] = field(default_factory=list)
+    broken: list[SetupNote] = field(default_factory=list)
+    """The settings that cannot be parsed. Nothing may be written while there are any."""
+    servers: list[ServerEntry] = field(default_factory=list)
+    """The servers that start a command, as the settings list them."""
     proxied: set[str] = field(default_factory=set)
     """The servers that are, or will be, behind the proxy of a client with hooks, as it names them."""
 
@@ -82,14 +94,22 @@ class _Planner:
         self._root = root
         self._home = home
         self._start = start
+        self._has_claude = has_claude(root, home)
         self._plan = SetupPlan(root, home)
 
     def made(self) -> SetupPlan:
         self._policy()
+        self._ignored()
         behind = {entry.client: self._servers(entry) for entry in SERVER_FILES}
-        if has_claude(self._root, self._home):
+        if self._has_claude:
             names = behind[CLAUDE] + self._claude_home()
             self._hooks(CLAUDE, "claude-code", CLAUDE_HOOKS, names)
+        elif behind[CLAUDE]:
+            self._note(
+                self._path(CLAUDE_HOOKS),
+                "no hooks are registered: Claude Code was not found here, only the servers of .mcp.json",
+                "if you use it, make the folder .claude and run adjourn init again",
+            )
         if has_codex(self._root, self._home):
             names = behind[CODEX] + self._codex_home()
             self._hooks(CODEX, "codex", CODEX_HOOKS, names)
@@ -122,13 +142,23 @@ class _Planner:
         if (note := SetupNote(path, text, remedy)) not in self._plan.notes:
             self._plan.notes.append(note)
 
-    def _understood(self, path: str, read: Callable[[str], Any]) -> Any:
-        """The content of the file; None when it does not exist or must not be edited, which adds a note."""
+    def _understood(self, path: str, read: Callable[[str], Any], *, is_ours: bool = True) -> Any:
+        """The content of the file; None when it does not exist or must not be edited, which adds a note.
+
+        A file that cannot be parsed is broken, unless it is not one (`is_ours`) that is ever changed.
+        """
         try:
             text = self._text(path)
-            return None if text is None else read(text)
         except AdjournError as error:
             self._note(path, f"left alone: {error.message}", error.remedy or "look at it")
+            return None
+        try:
+            return None if text is None else read(text)
+        except AdjournError as error:
+            if not is_ours:
+                self._note(path, f"left alone: {error.message}", error.remedy)
+            elif (note := SetupNote(path, error.message, error.remedy)) not in self._plan.broken:
+                self._plan.broken.append(note)
             return None
 
     # --- the policy, without which nothing starts
@@ -136,13 +166,14 @@ class _Planner:
     def _policy(self) -> None:
         if discover(self._root) is None:
             self._plan.changes[self._path(POLICY)] = SettingsChange(
-                self._path(POLICY), None, templates.CLIENT_POLICY, ["a first policy"]
+                self._path(POLICY), None, first_policy.compose(()), ["a first policy"]
             )
-            self._note(
-                self._path(POLICY),
-                "is a first policy: agents may do what it says, and nothing else",
-                "edit it before they start",
-            )
+
+    def _ignored(self) -> None:
+        path = self._path(IGNORED)
+        with suppress(AdjournError):  # a link, which is refused when the policy is written
+            if self._text(path) is None:
+                self._change(path, IGNORED_FILES, "git ignores the history and the copies of settings")
 
     # --- servers
 
@@ -153,7 +184,7 @@ class _Planner:
         listed = table(self._understood(path, read), entry.member)
         if listed is None:
             return []
-        self._seen(entry.client)
+        self._seen(entry.client if entry.client != CLAUDE or self._has_claude else entry.path)
         return [name for name, server in listed.items() if self._wrap(path, (entry.member, name), server)]
 
     def _wrap(
@@ -161,37 +192,63 @@ class _Planner:
     ) -> bool:
         """Whether a server is, or will be, behind the proxy. `into` is another place for its entry than its own."""
         name = at[-1]
+        if entry := entry_of(path, name, server):
+            self._plan.servers.append(entry)
         if servers.names_proxy(server):
             return self._behind(path, at, server, in_place=into is None)
-        fields = servers.behind_proxy(server, self._start)
-        if fields is None:
+        changed = servers.behind_proxy(server, self._start, canonical_server(name))
+        if changed is None:
             self._note(
                 path,
                 f"server {name} is not put behind the proxy: {servers.why_not(server)}",
                 "the policy does not reach it",
             )
             return False
+        fields, new = changed
         target, place = into or (path, at)
         try:
             text = self._text(target) or ""
-            if target.endswith(".toml"):
-                after = toml_text.with_table(text, place, fields | servers.passed_on(server))
-            elif into:
-                after = jsonc.edited(text, place, {**server, **fields})
+            if into:
+                after = self._with_entry(text, target, place, server, fields)
             else:
-                after = jsonc.edited(text, (*place, "command"), fields["command"])
-                after = jsonc.edited(after, (*place, "args"), fields["args"])
+                after = self._led_by(text, target, place, fields, new)
         except AdjournError as error:
             self._note(target, f"server {name} is left alone: {error.message}", error.remedy)
             return False
         self._change(target, after, f"server {name} behind the proxy")
         return True
 
+    def _with_entry(
+        self, text: str, path: str, at: Sequence[str], server: Any, fields: dict[str, Any]
+    ) -> str:
+        """The text with an entry of its own for a server that another file lists."""
+        if path.endswith(".toml"):
+            return toml_text.with_table(text, at, fields | servers.passed_on(server))
+        return jsonc.edited(text, at, {**server, **fields})
+
+    def _led_by(self, text: str, path: str, at: Sequence[str], fields: dict[str, Any], new: int) -> str:
+        """The text with the `command` of an entry, and `new` words before those in its `args`, where comments may stand."""
+        has_words = len(fields["args"]) > new
+        if path.endswith(".toml"):
+            passed = servers.passed_on(table_at(toml_text.read(text), at))
+            if has_words:
+                text = toml_text.with_words(text, at, "args", "", fields["args"][:new])
+                fields = {"command": fields["command"]}
+            return toml_text.with_table(text, at, fields | passed)
+        text = jsonc.edited(text, (*at, "command"), fields["command"])
+        if has_words:
+            return jsonc.inserted(text, (*at, "args"), 0, fields["args"][:new])
+        return jsonc.edited(text, (*at, "args"), fields["args"])
+
     def _behind(self, path: str, at: Sequence[str], server: Any, *, in_place: bool) -> bool:
         """Whether a server whose entry names the proxy really is behind it, or will be."""
         if in_place and path.endswith(".toml") and (passed := servers.passed_on(server)):
             self._pass_on(path, at, passed)
-        if servers.is_behind(server, self._root) or (in_place and self._start_safely(path, at, server)):
+        if servers.is_behind(server, self._root):
+            if in_place:
+                self._name(path, at, server)
+            return True
+        if in_place and self._start_safely(path, at, server):
             return True
         self._note(
             path,
@@ -204,6 +261,8 @@ class _Planner:
         words = starting.repaired(servers.words_of(server) or [], self._start, self._root)
         if words is None:
             return False
+        place = words.index("proxy") + 1
+        words[place:place] = servers.named(canonical_server(at[-1])) if servers.lacks_name(words) else []
         fields: dict[str, str | list[str]] = {"command": words[0], "args": words[1:]}
         with suppress(AdjournError):  # in another spelling: doctor names it
             text = self._text(path) or ""
@@ -215,6 +274,19 @@ class _Planner:
             self._change(path, text, f"server {at[-1]} starts this adjourn, and nothing of the workspace")
             return True
         return False
+
+    def _name(self, path: str, at: Sequence[str], server: Any) -> None:
+        """Have a proxy that was set up before know the name of its server."""
+        name, words = canonical_server(at[-1]), server.get("args", [])
+        if not name or "proxy" not in words or not servers.lacks_name(words):
+            return
+        with suppress(AdjournError):  # in another spelling
+            text, new = self._text(path) or "", servers.named(name)
+            if path.endswith(".toml"):
+                after = toml_text.with_words(text, at, "args", "proxy", new)
+            else:
+                after = jsonc.inserted(text, (*at, "args"), words.index("proxy") + 1, new)
+            self._change(path, after, f"server {at[-1]} has its name in policies")
 
     def _pass_on(self, path: str, at: Sequence[str], passed: dict[str, list[str]]) -> None:
         with suppress(AdjournError):  # in another spelling; it may well be that none of it is set
@@ -279,7 +351,7 @@ class _Planner:
 
     def _elsewhere(self, entry: ServerFile) -> None:
         path = os.path.join(self._home.folder, entry.path)
-        listed = table(self._understood(path, _json), entry.member) or {}
+        listed = table(self._understood(path, _json, is_ours=False), entry.member) or {}
         here = next((one.path for one in SERVER_FILES if one.client == entry.client), "")
         for name, server in listed.items():
             if not servers.is_behind(server, self._root):
@@ -296,8 +368,11 @@ class _Planner:
     def _hooks(self, client: str, option: str, relative: str, behind: list[str]) -> None:
         self._seen(client)
         path = self._path(relative)
+        disabled = table(self._understood(path, _json), "disableAllHooks") is True
         names = [as_client_names_it(name) for name in behind]
         self._plan.proxied.update(names)
+        if any(note.path == path for note in self._plan.broken):
+            return
         for event in EVENTS[client]:
             other = next((one for one in self._other_settings(client) if self._has_own_hook(one, event)), "")
             if other:
@@ -310,7 +385,7 @@ class _Planner:
             except AdjournError as error:
                 self._note(path, f"left alone: {error.message}", error.remedy)
                 return
-        if table(self._understood(path, _json), "disableAllHooks") is True:
+        if disabled:
             self._note(path, "disableAllHooks is on: no hook is run", "take it out")
 
     def _has_own_hook(self, path: str, event: str) -> bool:

@@ -57,6 +57,16 @@ class ProbedTool(NamedTuple):
     read_only: bool | None = None
     destructive: bool | None = None
 
+    def merged(self, other: ProbedTool | None) -> ProbedTool:
+        """This tool, listed a second time: as dangerous as the more dangerous of the two, since a client may take either."""
+        if other is None:
+            return self
+        hints = (self.read_only, other.read_only)
+        return self._replace(
+            read_only=False if False in hints else True if all(hints) else None,
+            destructive=True if self.destructive or other.destructive else None,
+        )
+
 
 class Probed(NamedTuple):
     """What a server answered. `failure` is "" if it listed its tools, else why it did not, as a predicate ("exited with code 2").
@@ -213,7 +223,7 @@ def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, 
         name = name or _name_in(page.meta, _META_SERVER)
         for tool in map(_tool, page.tools):
             if tool is not None:
-                found[tool.name] = _both(found.get(tool.name), tool)
+                found[tool.name] = tool.merged(found.get(tool.name))
         if len(found) > MAX_TOOLS:
             raise _ProbeError(f"lists more than {MAX_TOOLS:,} tools")
         cursor = page.next_cursor
@@ -235,18 +245,6 @@ def _tool(listed: _Tool) -> ProbedTool | None:
         hints = _Hints()
     title = next((text for text in (listed.title, hints.title) if isinstance(text, str)), "")
     return ProbedTool(listed.name, _shown(title), _said(hints.read_only_hint), _said(hints.destructive_hint))
-
-
-def _both(before: ProbedTool | None, tool: ProbedTool) -> ProbedTool:
-    """A tool that is listed twice is as dangerous as the more dangerous of the two: a client may take either."""
-    if before is None:
-        return tool
-    return ProbedTool(
-        tool.name,
-        tool.title,
-        True if before.read_only and tool.read_only else None,
-        True if before.destructive or tool.destructive else None,
-    )
 
 
 def _said(value: Any) -> bool | None:

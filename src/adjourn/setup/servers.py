@@ -43,12 +43,27 @@ def is_code(server: Any, root: str) -> bool:
     return rest[:1] == ["code"]
 
 
-def behind_proxy(server: Any, start: Sequence[str]) -> dict[str, Any] | None:
-    """The changes that put a server's entry behind the proxy; None when it starts no command of its own."""
+def behind_proxy(server: Any, start: Sequence[str], name: str) -> tuple[dict[str, Any], int] | None:
+    """The changes that put a server's entry behind the proxy, and how many of the `args` are new; None when it starts no command.
+
+    `name` is the server's canonical name, "" for none.
+    """
     words = words_of(server)
     if words is None:
         return None
-    return {"command": start[0], "args": [*start[1:], "proxy", "--", *words]}
+    new = [*start[1:], "proxy", *named(name), "--", words[0]]
+    return {"command": start[0], "args": [*new, *words[1:]]}, len(new)
+
+
+def named(name: str) -> list[str]:
+    """The option by which a proxy knows the name of its server."""
+    return ["--name", name] if name else []
+
+
+def lacks_name(words: Sequence[str]) -> bool:
+    """Whether the words of a proxy's command do not name its server."""
+    own = words[: words.index("--")] if "--" in words else words
+    return not any(word == "--name" or word.startswith("--name=") for word in own)
 
 
 def passed_on(server: Any) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from adjourn.errors import InvalidError
@@ -38,11 +39,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Value]) -> s
     is_new = not table
     table.update(values)
     made = _appended(text, path, values) if is_new else _replaced(text, path, values)
-    try:
-        held = tomllib.loads(made)
-    except tomllib.TOMLDecodeError:
-        held = {}
-    if held != meant:
+    if not _is(made, meant):
         raise InvalidError(
             f"[{_dotted(path)}] is written in a form that adjourn cannot edit", "edit the file by hand"
         )
@@ -65,12 +62,57 @@ def _replaced(text: str, path: Sequence[str], values: Mapping[str, Value]) -> st
     body = text[header.end() : end]
     for name, value in values.items():
         line = f"{_key(name)} = {_spelled(value)}"
-        found = re.search(rf"^[ \t]*(?:{re.escape(name)}|\"{re.escape(name)}\")[ \t]*=", body, re.MULTILINE)
+        found = _assigned(body, name)
         if found is None:
             body = f"\n{line}{body}"
         else:
-            body = body[: found.start()] + line + body[_value_end(body, found.end()) :]
+            body = body[: found.start()] + line + body[_without_comment(body, found.end()) :]
     return text[: header.end()] + body + text[end:]
+
+
+def with_words(text: str, path: Sequence[str], name: str, after: str, words: Sequence[str]) -> str:
+    """The text with words put into a list of strings of the table at `path`: behind the word `after`, or first where that is "".
+
+    Comments in the list stay. Raises `InvalidError` when it cannot be edited so.
+    """
+    meant = read(text)
+    table = meant
+    for step in path:
+        table = table.get(step, {})
+    there = table.get(name)
+    if not isinstance(there, list) or (after and after not in there):
+        raise InvalidError(f"[{_dotted(path)}] has no such list", "edit the file by hand")
+    place = there.index(after) + 1 if after else 0
+    table[name] = [*there[:place], *words, *there[place:]]
+    header = next((found for found in _HEADER.finditer(text) if _names(found[0]) == list(path)), None)
+    found = _assigned(text[header.end() :], name) if header else None
+    begin = text.find("[", header.end() + found.end()) + 1 if header and found else 0
+    at = text.find(json.dumps(after), begin) + len(json.dumps(after)) if after else begin
+    new = ", ".join(map(_spelled, words))
+    made = f"{text[:at]}{f', {new}' if after else f'{new}, ' if there else new}{text[at:]}"
+    return made if _is(made, meant) else with_table(text, path, {name: table[name]})
+
+
+def _is(text: str, meant: dict[str, Any]) -> bool:
+    try:
+        return tomllib.loads(text) == meant
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _assigned(body: str, name: str) -> re.Match[str] | None:
+    """Where a key is set."""
+    return re.search(rf"^[ \t]*(?:{re.escape(name)}|\"{re.escape(name)}\")[ \t]*=", body, re.MULTILINE)
+
+
+def _without_comment(body: str, start: int) -> int:
+    """Where a value ends that begins at `start`, without a comment that follows it."""
+    end = _value_end(body, start)
+    for found in re.finditer(r"[ \t]*#", body[start:end]):
+        with suppress(tomllib.TOMLDecodeError):
+            tomllib.loads(f"x = {body[start : start + found.start()].strip()}")
+            return start + found.start()
+    return end
 
 
 def _value_end(body: str, start: int) -> int:

@@ -37,7 +37,7 @@ from adjourn.host import (
 from adjourn.log import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES
-from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, POLICY, SERVER_FILES, Home
+from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, IGNORED, POLICY, SERVER_FILES, Home
 from adjourn.setup.planning import SettingsChange
 
 FOLDER = ".aex/undo"
@@ -223,7 +223,7 @@ def _manifest(root: str, number: str) -> Manifest:
 
 def _known(root: str, home: Home) -> set[str]:
     """The files that a set-up of this workspace may have changed."""
-    relative = [*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CODEX_HOOKS, POLICY]
+    relative = [*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CODEX_HOOKS, IGNORED, POLICY]
     return {home.claude, *(os.path.join(root, path) for path in relative)}
 
 

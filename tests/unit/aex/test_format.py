@@ -15,6 +15,7 @@ from adjourn.aex.format import comments, formatted
 from adjourn.aex.meaning import meaning
 from adjourn.errors import InvalidError
 from support import strategies
+from support.policies import POLICY
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").rglob("*.aex"))
 TASK = 'task t v0\n\ngoal "g"\n\nuse *\n\n'
@@ -239,11 +240,10 @@ def test_line_ends_and_marks_of_other_systems_go() -> None:
 
 def test_what_init_writes_says_the_same_when_laid_out() -> None:
     """The first policy permits the same before and after."""
-    after = tidy(templates.POLICY)
-    before, then = layer(examine(templates.POLICY)), layer(examine(after))
+    after = tidy(POLICY)
+    before, then = layer(examine(POLICY)), layer(examine(after))
     assert [rule.pattern for rule in before.allow] == [rule.pattern for rule in then.allow]
     assert tidy(templates.sample_task()) == templates.sample_task()
-    assert tidy(templates.CLIENT_POLICY) == templates.CLIENT_POLICY
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,10 @@ from adjourn.aex.expr import (
     parse_value,
 )
 from adjourn.aex.shape import model
-from adjourn.aex.templates import POLICY, safe_name, sample_task
+from adjourn.aex.templates import safe_name, sample_task
 from adjourn.aex.text import Word, number
 from adjourn.aex.tree import build, walk
+from support.policies import POLICY
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -12,7 +12,7 @@ from adjourn.aex import Policy, Rule, discover, effective, from_text, merge, not
 from adjourn.aex.files import load
 from adjourn.aex.match import glob_text
 from adjourn.aex.policy import CACHE_MAX
-from adjourn.aex.templates import POLICY
+from support.policies import POLICY
 
 SOURCE = ".aex/policy.aex"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from adjourn.aex import Review, from_text, merge, review, reviewed
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, finding
-from adjourn.aex.templates import POLICY
+from support.policies import POLICY
 
 TOOLS = ("a", "a.b", "a.c", "a.b.c", "A.B", "A/b", "x", "x.y")
 patterns = st.lists(st.sampled_from((*TOOLS, "*", "a.*", "A.*", "a.b.*", "x.*")), max_size=4)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.aex.templates import POLICY, sample_task
+from adjourn.aex.templates import sample_task
 from adjourn.cli.app import main
 from adjourn.cli.contracts import review
+from support.policies import POLICY
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from adjourn.aex import from_text
 from adjourn.aex.check import examine
-from adjourn.aex.templates import POLICY, sample_task
+from adjourn.aex.templates import sample_task
 from adjourn.aex.text import LETTERS, NAME, only
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES
 from adjourn.errors import AdjournError, InvalidError, RefusedError, UsageError
@@ -20,6 +20,7 @@ from adjourn.models.draft import Draft, draft, headed, name_for, save, unfenced
 from adjourn.models.draft_prompt import SECOND_EXAMPLE, STATEMENTS, system_prompt
 from adjourn.models.model import Completion
 from adjourn.policy.contract import Contract
+from support.policies import POLICY
 
 GOOD = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo file.read(paths=a) -> b\nreturn b\n'
 BEYOND = GOOD.replace("file.read", "network.fetch")

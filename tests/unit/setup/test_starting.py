@@ -20,7 +20,7 @@ BY_PYTHON = [sys.executable, "-P", "-m", "adjourn"]
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A workspace; on PATH are this adjourn's folder and one that an agent made in the workspace."""
-    for folder in ("workspace/bin", "evil", "home"):
+    for folder in ("workspace/bin", "evil", "home/.claude"):
         (tmp_path / folder).mkdir(parents=True)
     for path in ("workspace/bin/adjourn", "evil/adjourn", "evil/python", "evil/run"):
         (tmp_path / path).write_text("#!/bin/sh\n")
@@ -96,7 +96,7 @@ def test_init_starts_this_adjourn_instead_of_another(root: str, tmp_path: Path) 
     """An entry that begins as ours is rewritten with its options; then its server stands behind the proxy."""
     for start in ([f"{tmp_path}/evil/adjourn"], [f"{tmp_path}/evil/python", "-P", "-m", "adjourn"]):
         words, hook = _after(_planned(root, *start, "proxy", "--task", "t", "--", "npx", "files"), root)
-        assert words == ["adjourn", "proxy", "--task", "t", "--", "npx", "files"]
+        assert words == ["adjourn", "proxy", "--name", "files", "--task", "t", "--", "npx", "files"]
         assert hook.endswith("--proxied files")
 
 

@@ -21,6 +21,7 @@ PLAIN = {
     "--contract",
     "--log-json",
     "--meta-tools",
+    "--name",
     "--no-budget-notice",
     "--proxied",
     "--no-prompt",

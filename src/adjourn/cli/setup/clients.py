@@ -1,4 +1,4 @@
-"""`adjourn init` and `adjourn init --undo`: shows what changes in clients' files, asks, changes it.
+"""`adjourn init` and `adjourn init --undo`: starts servers to see their tools, shows what changes in clients' files, asks, changes it.
 
 Owns: what is shown and asked. Must never: change what was not shown.
 """
@@ -8,12 +8,37 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from adjourn.cli.shared.output import complain, safe, safe_lines, say, say_json, unified_diff
-from adjourn.setup import SERVER_FILES, SetupNote, home, plan, undo
+from adjourn.cli.setup import init_summary
+from adjourn.cli.shared.context import check_person
+from adjourn.cli.shared.output import (
+    complain,
+    counted,
+    safe,
+    safe_lines,
+    say,
+    say_json,
+    unified_diff,
+)
+from adjourn.cli.shared.terminal import Spinner
+from adjourn.errors import InvalidError
+from adjourn.setup import (
+    SERVER_FILES,
+    ListedServer,
+    Probed,
+    ServerEntry,
+    ServerStart,
+    SetupNote,
+    home,
+    plan,
+    policy_plan,
+    probe_all,
+    undo,
+)
+from adjourn.setup.places import POLICY
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
@@ -21,6 +46,14 @@ _BY_HAND = (
     "put `adjourn proxy --` before the command of a server where your client lists it, or run this there"
 )
 _COLOURS = {"+": "green", "-": "red", "@": "yellow"}
+
+
+class Asked(NamedTuple):
+    """The options of `adjourn init` about what is asked and shown."""
+
+    yes: bool
+    diff: bool
+    as_json: bool
 
 
 class Shown:
@@ -44,33 +77,78 @@ class Shown:
         return {"path": self.path, "changes": self.about, "diff": self.diff}
 
 
-def set_up(*, yes: bool, as_json: bool) -> int:
-    """Plan, show, ask, change; returns the exit code."""
+def set_up(how: Asked, *, observe: bool) -> int:
+    """Plan, ask the servers for their tools, show, ask, change; returns the exit code."""
     root, at = os.path.realpath(os.getcwd()), home(os.environ)
     made = plan(root, at)
+    if made.broken:
+        for note in made.broken:
+            complain(f"nothing was changed: {_shown(note.path, root)}: {note.text}", note.remedy)
+        return 1
+    asked = policy_plan.to_probe(made)
+    answers = _probed(asked, root, how)
+    listed = policy_plan.with_tools(made, list(zip(asked, answers, strict=True)), observe=observe)
     pending = made.pending
     shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
     clients = ", ".join(made.clients) or NO_CLIENT
     notes = made.notes if made.clients else [*made.notes, SetupNote(root, _WANTED, _BY_HAND)]
     if not pending:
         said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up"
-        _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=as_json, done=False)
+        _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
         return 0
-    head = f"{clients}: {len(pending)} file{'s' * (len(pending) != 1)} to change"
-    if not _agreed(head, shown, yes=yes, as_json=as_json):
-        _tell("nothing was changed", shown, notes, root, as_json=as_json, done=False)
+    if not how.as_json and (how.diff or not how.yes):
+        init_summary.show_tools(listed)
+    head = f"{clients}: {counted(len(pending), 'file')} to change"
+    if not _agreed(head, shown, how):
+        _tell("nothing was changed", shown, notes, root, as_json=how.as_json, done=False, servers=listed)
         complain("nothing was changed: you did not confirm", "answer y when asked, or run it with --yes")
         return 1
+    if any(change.before and change.path.endswith(".aex") for change in pending):
+        check_person("init", None, attended=False)  # more is permitted from now on
     undo.make(pending, root)
-    files = ", ".join(one.name for one in shown)
-    said = f"{'set up: ' if made.clients else ''}{clients}; changed: {files}"
-    _tell(said, shown, notes, root, as_json=as_json, done=True)
-    if not as_json:
-        say("  check the result: adjourn doctor; undo it: adjourn init --undo")
+    said = f"set up: {clients}" if made.clients else NO_CLIENT
+    if not how.as_json:
+        say(said)
+        init_summary.show(made, listed, [one.name for one in shown], observe=observe)
+        _tell_notes(notes, root)
+        return 0
+    _tell(said, shown, notes, root, as_json=True, done=True, servers=listed)
     return 0
 
 
-def take_back(*, yes: bool, as_json: bool) -> int:
+def policy_for(how: Asked, *, observe: bool) -> str:
+    """The policy that `set_up` would write where there is none. Raises `InvalidError` for settings that cannot be parsed."""
+    root = os.path.realpath(os.getcwd())
+    made = plan(root, home(os.environ))
+    for note in made.broken:
+        raise InvalidError(f"nothing was written: {_shown(note.path, root)}: {note.text}", note.remedy)
+    asked = policy_plan.to_probe(made)
+    answers = _probed(asked, root, how)
+    policy_plan.with_tools(made, list(zip(asked, answers, strict=True)), observe=observe)
+    return made.changes[os.path.join(root, POLICY)].after
+
+
+def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probed]:
+    """What the servers answered. They are started with a yes only: a repository may name any command."""
+    found = [policy_plan.start(entry, root, os.environ) for entry in entries]
+    starts = [start for start in found if isinstance(start, ServerStart)]
+    if not starts:
+        return [start for start in found if isinstance(start, Probed)]
+    yes = how.yes
+    if not yes and not how.as_json and sys.stdin.isatty():
+        say("to see which tools they list, adjourn starts these servers once, and calls nothing:")
+        for entry, start in zip(entries, found, strict=True):
+            if isinstance(start, ServerStart):
+                say(f"  {safe(entry.name)}: {safe(entry.command)}")
+        yes = click.confirm("Start them?", default=True)
+    if not yes:
+        return [start if isinstance(start, Probed) else policy_plan.NOT_STARTED for start in found]
+    with Spinner(f"starting {counted(len(starts), 'server')} to list their tools"):
+        answers = iter(probe_all(starts))
+    return [start if isinstance(start, Probed) else next(answers) for start in found]
+
+
+def take_back(how: Asked) -> int:
     """Show what would be restored, ask, restore it; returns the exit code."""
     root, at = os.path.realpath(os.getcwd()), home(os.environ)
     files, left = undo.undoable(root, at)
@@ -84,38 +162,67 @@ def take_back(*, yes: bool, as_json: bool) -> int:
         for one in left
     ]
     head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
-    if files and not _agreed(head, shown, yes=yes, as_json=as_json):
-        _tell("nothing was restored", shown, notes, root, as_json=as_json, done=False)
+    if files and not _agreed(head, shown, how):
+        _tell("nothing was restored", shown, notes, root, as_json=how.as_json, done=False)
         complain("nothing was restored: you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     edited = [one for one in left if not one.path.endswith("/policy.aex")]  # a policy is there to be edited
     undo.take_back(files, root, keep=bool(edited))
     restored = ", ".join(one.name for one in shown) or "nothing"
-    _tell(f"restored: {restored}", shown, notes, root, as_json=as_json, done=True)
+    _tell(f"restored: {restored}", shown, notes, root, as_json=how.as_json, done=True)
     return 1 if edited else 0
 
 
-def _agreed(head: str, shown: list[Shown], *, yes: bool, as_json: bool) -> bool:
+def _agreed(head: str, shown: list[Shown], how: Asked) -> bool:
     """Show the changes, and ask unless it was said beforehand."""
-    if as_json:
-        return yes
-    say(head)
-    for one in shown:
-        for line in one.diff.split("\n"):
-            say(safe_lines(line), _COLOURS.get(line[:1], ""))
-    if yes:
-        return True
-    return sys.stdin.isatty() and click.confirm("Change these files?", default=False)
+    if how.as_json:
+        return how.yes
+    if how.diff or not how.yes:
+        say(head)
+        for one in shown:
+            _show_diff(one) if how.diff else say(f"  {safe(one.name)}  {safe(_about(one.about))}")
+    if how.yes or not sys.stdin.isatty():
+        return how.yes
+    answer = click.prompt("Change these files? y, n, or d for the differences", default="n")
+    if answer.strip().lower() in ("d", "diff"):
+        for one in shown:
+            _show_diff(one)
+        return click.confirm("Change these files?", default=False)
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _show_diff(one: Shown) -> None:
+    for line in one.diff.split("\n"):
+        say(safe_lines(line), _COLOURS.get(line[:1], ""))
+
+
+def _about(about: Sequence[str]) -> str:
+    """What changes in a file; its hooks are counted."""
+    hooks = [text for text in about if text.startswith("hook for ")]
+    others = [text for text in about if text not in hooks]
+    return ", ".join([*others, *([counted(len(hooks), "hook")] if hooks else [])])
 
 
 def _tell(
-    said: str, shown: list[Shown], notes: Sequence[SetupNote], root: str, *, as_json: bool, done: bool
+    said: str,
+    shown: list[Shown],
+    notes: Sequence[SetupNote],
+    root: str,
+    *,
+    as_json: bool,
+    done: bool,
+    servers: Sequence[ListedServer] | None = None,
 ) -> None:
-    if as_json:
-        told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
-        say_json(done=done, files=[one.to_json() for one in shown], notes=told)
+    if not as_json:
+        say(said)
+        _tell_notes(notes, root)
         return
-    say(said)
+    told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
+    members = {"done": done, "files": [one.to_json() for one in shown], "notes": told}
+    say_json(members if servers is None else members | {"servers": init_summary.to_json(servers)})
+
+
+def _tell_notes(notes: Sequence[SetupNote], root: str) -> None:
     for note in notes:
         say(f"  {safe(_shown(note.path, root))}: {safe(note.text)}")
         say(f"    {safe(note.remedy)}")

@@ -18,6 +18,8 @@ from adjourn.host import create_file, make_folder
 @click.command(
     epilog=example(
         "adjourn init",
+        "adjourn init --diff",
+        "adjourn init --observe --yes",
         "adjourn init --undo",
         "adjourn init --policy",
         "adjourn init --task fix-test",
@@ -32,30 +34,42 @@ from adjourn.host import create_file, make_folder
     help="Write the /code skill for Claude Code and Codex, and the prompts of its phases.",
 )
 @click.option("--undo", is_flag=True, help="Undo the set-up: restore every file as it was.")
-@click.option("--yes", "-y", is_flag=True, help="Change the files without asking.")
+@click.option("--diff", is_flag=True, help="Show every change as a diff.")
+@click.option(
+    "--observe", is_flag=True, help="Write a policy that refuses nothing yet, and records everything."
+)
+@click.option("--yes", "-y", is_flag=True, help="Start the servers and change the files without asking.")
 @in_folder
 @for_machines
-def init(*, policy: bool, task: str, code: bool, undo: bool, yes: bool, as_json: bool) -> int:
-    """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks.
+def init(*, policy: bool, task: str, code: bool, undo: bool, observe: bool, **asked: bool) -> int:
+    """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks, a policy for their tools.
 
-    Shows each change first, and asks. Files keep their layout and comments; their content is saved under .aex/undo, and --undo
-    restores it. A file that cannot be parsed is left alone, and reported.
+    Starts each server once to see which tools it lists, and calls none. The policy allows tools that read, asks a person about tools
+    that write, and denies tools whose name says that they destroy something. Shows what changes first, and asks. Files keep their
+    layout and comments; their content is saved under .aex/undo, and --undo takes the changes back, also out of files edited since. A
+    file that cannot be parsed is an error, and nothing is changed.
 
     With --policy, --task or --code, writes only a first policy, a sample task or the /code skill. An existing file is never overwritten.
     `aex init` without options writes the sample task.
 
-    Exit code 1 when nothing was changed because you did not confirm.
+    Exit code 1 when nothing was changed because you did not confirm, or a file is broken.
     """
     published = click.get_current_context().find_root().info_name == "aex"
-    if undo or not (policy or task or code or published):
-        return (clients.take_back if undo else clients.set_up)(yes=yes, as_json=as_json)
-    _write_first(policy=policy, task=task, code=code, as_json=as_json)
+    how = clients.Asked(**asked)
+    if undo:
+        return clients.take_back(how)
+    if not (policy or task or code or published):
+        return clients.set_up(how, observe=observe)
+    first = ""
+    if policy and discover(".") is None:
+        first = clients.policy_for(how, observe=observe)
+    _write_first(first, policy=policy, task=task, code=code, as_json=how.as_json)
     return 0
 
 
-def _write_first(*, policy: bool, task: str, code: bool, as_json: bool) -> None:
+def _write_first(first: str, *, policy: bool, task: str, code: bool, as_json: bool) -> None:
     """A first policy, a sample task, the skill for coding sessions."""
-    files, there = _first_files(policy=policy, task=task, code=code)
+    files, there = _first_files(first, policy=policy, task=task, code=code)
     written: list[str] = []
     for path, text in files.items():
         folder = make_folder(".", os.path.dirname(path))
@@ -85,14 +99,14 @@ def _say_next_steps(written: list[str], there: list[str], *, code: bool) -> None
         say('  add to .mcp.json: "code-intel": {"command": "adjourn", "args": ["code"]}')
 
 
-def _first_files(*, policy: bool, task: str, code: bool) -> tuple[dict[str, str], list[str]]:
+def _first_files(first: str, *, policy: bool, task: str, code: bool) -> tuple[dict[str, str], list[str]]:
     """What to write, by path, and what is there already."""
     files: dict[str, str] = {}
     there: list[str] = []
     if policy:
         found = discover(".")
         if found is None:
-            files[".aex/policy.aex"] = templates.POLICY
+            files[".aex/policy.aex"] = first
         else:
             there.append(os.path.normpath(found))
     if task or not (policy or code):

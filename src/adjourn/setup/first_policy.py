@@ -1,0 +1,211 @@
+"""The policy that `adjourn init` writes: rules for the clients' own tools, then those of each server, tool by tool.
+
+    reads        allow
+    writes       allow, and confirm
+    destroys     deny, if the name says so; confirm, if only the server does: many servers say it of each file that they write
+
+Owns: that text. Must never: read or write a file, or start a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from adjourn.aex import Policy, from_text, tool_name_ok
+from adjourn.setup.effects import Effect, ToolEffect, effect_of
+from adjourn.setup.probe import Probed, ProbedTool
+from adjourn.text import visible_line
+
+MAX_NAMED = 500
+"""Tools of one server that get a rule each."""
+MAX_SOURCE = 100
+"""Characters shown of a server's command."""
+Ruling = Literal["allow", "confirm", "deny", ""]
+"""What the policy does with a tool: an allow, an allow with a confirm, a deny; "" for a tool that no policy can name."""
+
+_HEAD = """\
+policy workspace v1
+{mode}
+# Written by `adjourn init`; yours to edit. What no line allows is refused.
+# See what it permits: adjourn effective. A rule for what was really called: adjourn tighten.
+# No goal stands here: the first thing that you ask the agent for becomes the task's.
+
+# --- The clients' own tools ---
+
+# Reading, planning, asking you, starting subagents (their calls are decided on one by one).
+allow file.read, tools.search, todo.*, plan.*, user.ask, agent.*, skill.run, shell.output, shell.stop
+
+# Writing files and reaching the network: a person is asked each time.
+allow file.write
+confirm before file.write
+allow network.*
+confirm before network.*
+"""
+_COMMANDS = """
+# Commands of the shell: a person is asked each time. Commands may do anything, so do not allow them all without asking.
+allow shell.exec
+confirm before shell.exec
+"""
+_READING_COMMANDS = """
+# Commands of the shell that only read. Codex reads files by them, and cannot ask about others: add those that you want to
+# permit, as in `allow shell.exec:npm test*`. Each part of a command line must match.
+allow shell.exec:ls*, shell.exec:cat *, shell.exec:head *, shell.exec:tail *, shell.exec:wc *, shell.exec:pwd
+allow shell.exec:grep *, shell.exec:git status*, shell.exec:git diff, shell.exec:git log, shell.exec:git branch
+"""
+_STEPS = """
+# Steps of contracts that `adjourn run` works through.
+allow {patterns}
+"""
+_STEP_PATTERNS = ("git.*", "tests.run:npm test*", "tests.run:pytest*")
+_TAIL = """
+deny secrets.read
+
+budget calls=1000
+"""
+_ABOUT: dict[tuple[Effect, Ruling], str] = {
+    ("reads", "allow"): "Reads: allowed.",
+    ("writes", "confirm"): "Writes: a person is asked each time.",
+    ("destroys", "confirm"): "Destroys, says the server: a person is asked each time.",
+    (
+        "destroys",
+        "deny",
+    ): "Destroys, says its name: refused. To be asked instead, make it `allow` with a `confirm before`.",
+}
+_KINDS: tuple[Effect, ...] = ("reads", "writes", "destroys")
+_LINES: dict[Ruling, tuple[str, ...]] = {
+    "allow": ("allow {0}",), "confirm": ("allow {0}", "confirm before {0}"), "deny": ("deny {0}",), "": (),
+}  # fmt: skip
+
+
+class ListedServer(NamedTuple):
+    """A server as the policy names it, how it is started (for people), and what it answered."""
+
+    name: str
+    source: str
+    probed: Probed
+
+
+class RuledTool(NamedTuple):
+    """A tool, what it does, and what the policy does with it."""
+
+    server: str
+    tool: ProbedTool
+    effect: ToolEffect
+    ruling: Ruling
+
+    @property
+    def name(self) -> str:
+        """The tool's name in policies."""
+        return f"{self.server}.{self.tool.name}"
+
+
+def ruled(server: ListedServer) -> list[RuledTool]:
+    """The tools of a server with what the policy does with each; the harmless first."""
+    found = []
+    for tool in server.probed.tools[:MAX_NAMED]:
+        effect = effect_of(tool)
+        found.append(RuledTool(server.name, tool, effect, _ruling(f"{server.name}.{tool.name}", effect)))
+    return sorted(found, key=lambda one: (_KINDS.index(one.effect.kind), one.ruling, one.tool.name))
+
+
+def _ruling(name: str, effect: ToolEffect) -> Ruling:
+    if not tool_name_ok(name):
+        return ""
+    if effect.kind == "reads":
+        return "allow"
+    return "deny" if effect.kind == "destroys" and effect.named else "confirm"
+
+
+def compose(servers: Sequence[ListedServer], *, asks: bool = True, observe: bool = False) -> str:
+    """The first policy of a workspace. `asks`: the clients can ask a person about a command of the shell."""
+    families = {server.name for server in servers}
+    steps = [pattern for pattern in _STEP_PATTERNS if pattern.partition(".")[0] not in families]
+    mode = "\n# Nothing is refused yet, everything is recorded. Delete this line to enforce the rules below.\nmode observe\n"
+    text = _HEAD.format(mode=mode if observe else "") + (_COMMANDS if asks else _READING_COMMANDS)
+    text += _STEPS.format(patterns=", ".join(steps)) if steps else ""
+    return "".join((text, _TAIL, *map(section, servers)))
+
+
+def section(server: ListedServer) -> str:
+    """The rules of one server's tools."""
+    return "\n".join(["", *_section(server), ""])
+
+
+def _section(server: ListedServer) -> Iterator[str]:
+    probed = server.probed
+    yield f"# --- Server {server.name}: {_comment(server.source)} ---"
+    if probed.failure:
+        yield f"# Its tools are not known: it {_comment(probed.failure)}."
+        yield from (f"#   {_comment(line)}" for line in probed.errors[-3:])
+        yield "# They are refused until rules name them. Start it once more with `adjourn init`, or write, for example:"
+        yield f"# allow {server.name}.NAME_OF_A_TOOL"
+        return
+    if not probed.tools:
+        yield "# It lists no tools."
+    if len(probed.tools) > MAX_NAMED:
+        yield f"# It lists {len(probed.tools):,} tools; rules for the first {MAX_NAMED} follow."
+    last: object = None
+    for tool in ruled(server):
+        group = (tool.effect.kind, tool.ruling)
+        if group != last:
+            yield from ("", f"# {_ABOUT.get(group, 'No rule can name these; they are refused.')}")
+            last = group
+        if not tool.ruling:
+            yield f"#   {_comment(tool.tool.name)}"
+        yield from (line.format(tool.name) for line in _LINES[tool.ruling])
+
+
+def _comment(text: str) -> str:
+    """A text of others in a comment: on one line, without what is not seen."""
+    return visible_line(text)[:MAX_SOURCE]
+
+
+# --- a policy that is there already
+
+
+def unnamed(text: str, names: Iterable[str]) -> list[str]:
+    """The servers of which a policy names no tool. A policy that allows everything, or has an error, names all."""
+    policy, findings = from_text(text, "")
+    patterns = [rule.pattern for rule in (*policy.allow, *policy.deny, *policy.confirm)]
+    if "*" in patterns or any(found.severity == "error" for found in findings):
+        return []
+    return [name for name in names if not any(_names(pattern, name) for pattern in patterns)]
+
+
+def _names(pattern: str, server: str) -> bool:
+    return pattern.split(":", maxsplit=1)[0].partition(".")[0] == server
+
+
+def extended(text: str, servers: Iterable[ListedServer]) -> str:
+    """The policy with a section for each server, in the place of what stands for one that was not known before.
+
+    A server stays out if the policy rules on a tool of it by its short name, or if it is still not known.
+    """
+    policy, _ = from_text(text, "")
+    for server in servers:
+        if any(_rules_on(policy, tool.name) for tool in server.probed.tools):
+            continue
+        place = _placeholder(text, server.name)
+        if place is None:
+            text = text.rstrip("\n") + "\n" + section(server)
+        elif not server.probed.failure:
+            text = text[: place[0]] + section(server).strip("\n") + text[place[1] :]
+    return text
+
+
+def _rules_on(policy: Policy, tool: str) -> bool:
+    verdict = policy.judge(tool)
+    return policy.looks_at_arguments(tool) or verdict.effect != "closed"
+
+
+def _placeholder(text: str, name: str) -> tuple[int, int] | None:
+    """Where the comment stands that keeps the place of a server: from its first line to its last."""
+    start = text.find(f"# --- Server {name}: ")
+    if start < 0 or (start and text[start - 1] != "\n"):
+        return None
+    end = start
+    while text[end : end + 1] == "#":
+        line_end = text.find("\n", end)
+        end = len(text) if line_end < 0 else line_end + 1
+    return start, end - (text[end - 1 : end] == "\n")

@@ -20,6 +20,9 @@ def aex() -> None:
 def main(program: str = "adjourn") -> None:
     """Run `adjourn`. Ends the process."""
     arguments = sys.argv[1:]
+    while arguments[:1] == ["-C"]:
+        _go(arguments[1:2])
+        del arguments[:2]
     if arguments[:1] == ["proxy"] and not {"--help", "-h"} & set(arguments[: _before_upstream(arguments)]):
         _leave(_proxy(arguments[1:]))
     if arguments[:1] in (["hook"], ["gate"]) and not {"--help", "-h"} & set(arguments):
@@ -32,6 +35,16 @@ def main(program: str = "adjourn") -> None:
     if arguments[:1] == ["gate"] and program == "adjourn":
         arguments[0] = "hook"
     sys.exit(run(arguments, program))
+
+
+def _go(named: list[str]) -> None:
+    """Work in another folder, as `git -C` does: before anything looks at the current one."""
+    folder = named[0] if named else ""
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        sys.stderr.write(f"adjourn: -C {folder!a}: {error.strerror} (name an existing folder)\n")
+        sys.exit(2)
 
 
 def _leave_working_folder() -> None:

@@ -28,6 +28,7 @@ def load(package: str, homes: dict[str, str], name: str) -> object:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module = f"{package}.{home}"
     __import__(module)
-    value: object = getattr(sys.modules[module], name)
-    setattr(sys.modules[package], name, value)
-    return value
+    for one in (home, name):  # the import has put the module under its own name, which may be that of a value
+        if homes.get(one) == home:
+            setattr(sys.modules[package], one, getattr(sys.modules[module], one))
+    return getattr(sys.modules[package], name)

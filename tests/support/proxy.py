@@ -145,13 +145,16 @@ class ProxyWorkspace:
         env: dict[str, str] | None = None,
         foreign: bool = False,
         greet: bool = True,
+        cwd: Path | None = None,
     ) -> Client:
-        """A client with its proxy. `foreign`: started by another process than the other clients'."""
+        """A client with its proxy. `foreign`: started by another process than the other clients'; `cwd` is another folder than the
+        workspace.
+        """
         command = self.command(*options, server=server, upstream=upstream, python=python)
         if foreign:
             command = ["sh", "-c", '"$@"; exit $?', "sh", *command]
         declared = capabilities or ({"elicitation": {}} if elicits else {})
-        client = Client(command, self.root, self.environment | (env or {}), era, name, declared)
+        client = Client(command, cwd or self.root, self.environment | (env or {}), era, name, declared)
         client.wrapped = foreign
         self.clients.append(client)
         if greet:

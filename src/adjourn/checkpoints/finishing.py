@@ -41,8 +41,10 @@ def finish(
     budget: int | None = None,
     session: Session | None = None,
     by: Actor = SYSTEM,
+    tree: str = "",
 ) -> Finish:
-    """Finish a task: write it down, save its checkpoint, archive its pages. `budget` counts calls, `note` says what came of it.
+    """Finish a task: write it down, save its checkpoint, archive its pages. `budget` counts calls, `note` says what came of it. `tree` is the work
+    tree of the workspace `root` that has the pages.
 
     A task that is finished gets a new checkpoint if it was worked on since, and is no more finished than before. Raises `AdjournError`.
     """
@@ -61,7 +63,15 @@ def finish(
     task.commit(build)
     name = task_checkpoint_name(task.id)
     made = save_checkpoint(
-        task, root, name, budget=budget, description=note, trigger=FINISHED, session=session, by=author
+        task,
+        root,
+        name,
+        budget=budget,
+        description=note,
+        trigger=FINISHED,
+        session=session,
+        by=author,
+        tree=tree,
     )
     notes = [*made.notes]
     if doubts := len(task.ledger.doubts):
@@ -70,7 +80,7 @@ def finish(
 
 
 def reopen(
-    task: Task, root: str, *, note: str = "", session: Session | None = None, by: Actor = SYSTEM
+    task: Task, tree: str, *, note: str = "", session: Session | None = None, by: Actor = SYSTEM
 ) -> bool:
     """Make a finished task active again, and its last archived page the active one. Returns whether it was finished."""
     author, here = (session.actor, session.id) if session is not None else (by, "")
@@ -83,5 +93,5 @@ def reopen(
     if not any(isinstance(one.event.data, kinds.TaskReopened) for one in task.commit(build)):
         return False
     with suppress(AdjournError):  # without a page, the next checkpoint writes one from the history
-        page_archive.restore_task(root, task.id)
+        page_archive.restore_task(tree, task.id)
     return True

@@ -60,10 +60,12 @@ def target_of(root: str, name: str = "") -> FoundPage:
     raise NotFoundError(what, "list the pages with `adjourn checkpoint`")
 
 
-def plan(task: Task, root: str, target: FoundPage, *, files: bool = True) -> RollbackPlan:
-    """What a rollback to a page would do. `files` is whether files are restored. Raises `NotFoundError`, `StoreError`."""
+def plan(task: Task, root: str, target: FoundPage, *, files: bool = True, tree: str = "") -> RollbackPlan:
+    """What a rollback to a page would do. `files` is whether files are restored: those of `tree`, a work tree of the workspace `root`
+    (default: the same). Raises `NotFoundError`, `StoreError`.
+    """
     commit = commit_of(target) if files else ""
-    changed = git_snapshot.changes(root, commit, read_settings(root)) if commit else []
+    changed = git_snapshot.changes(tree or root, commit, read_settings(root)) if commit else []
     return RollbackPlan(target, commit, changed, _effects(task, target.seq))
 
 
@@ -74,7 +76,9 @@ def commit_of(found: FoundPage) -> str:
     return commit if isinstance(commit, str) else ""
 
 
-def carry_out(task: Task, root: str, made: RollbackPlan, *, state: bool, by: Actor) -> RollbackResult:
+def carry_out(
+    task: Task, root: str, made: RollbackPlan, *, state: bool, by: Actor, tree: str = ""
+) -> RollbackResult:
     """Roll back. Files first: the present files are saved before, so that this can be undone.
 
     `state` is whether the page becomes the active one. Raises `AdjournError`.
@@ -82,7 +86,7 @@ def carry_out(task: Task, root: str, made: RollbackPlan, *, state: bool, by: Act
     undo, changed, more = "", list[RollbackChange](), dict[str, Any]()
     if made.commit:
         number = task.ledger.seq + 1
-        changed, kept = git_snapshot.put_back(root, made.commit, task.id, number, read_settings(root))
+        changed, kept = git_snapshot.put_back(tree or root, made.commit, task.id, number, read_settings(root))
         undo = kept.commit
         more["files"] = kept.to_json()
     if not state:
@@ -90,7 +94,9 @@ def carry_out(task: Task, root: str, made: RollbackPlan, *, state: bool, by: Act
     target = made.target
     trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
     checkpoint = create(task, f"{task_checkpoint_name(task.id)[:50]}-rollback", trigger=trigger, by=by)
-    written = page_writer.write(task, checkpoint, root, budget=task.ledger.budget, base=target, more=more)
+    written = page_writer.write(
+        task, checkpoint, tree or root, budget=task.ledger.budget, base=target, more=more
+    )
     return RollbackResult(written.path, undo, changed)
 
 

@@ -50,8 +50,11 @@ def save_checkpoint(
     session: Session | None = None,
     by: Actor = SYSTEM,
     began: str = "",
+    tree: str = "",
 ) -> SavedCheckpoint:
-    """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is a time stamp. Raises `AdjournError`."""
+    """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is a time stamp. Its folder is in the workspace `root`,
+    its page in `tree`, a work tree of it (default: the same). Raises `AdjournError`.
+    """
     before = owner(task.store, name)
     report = plans.next_report(task, said, description if trigger in REQUESTED else "")
     made = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
@@ -60,11 +63,11 @@ def save_checkpoint(
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
-        page = page_writer.write(task, made, root, budget=budget, said=said, began=began)
+        page = page_writer.write(task, made, tree or root, budget=budget, said=said, began=began)
     except AdjournError as error:
         return SavedCheckpoint(made, path, "", [*notes, f"the checkpoint has no page: {error}"])
     saved = SavedCheckpoint(made, path, page.path, [*notes, *page.notes])
-    return _archived(task, root, saved) if task.ledger.finished else saved
+    return _archived(task, tree or root, saved) if task.ledger.finished else saved
 
 
 def _archived(task: Task, root: str, saved: SavedCheckpoint) -> SavedCheckpoint:
@@ -101,6 +104,7 @@ def close_session(
     *,
     description: str = "",
     tell: Callable[[str], object] = lambda _: None,
+    tree: str = "",
 ) -> str:
     """Close a session, and save a last checkpoint if the task has calls or notes. Returns the checkpoint's folder, "" for none.
 
@@ -131,6 +135,7 @@ def close_session(
         trigger=reason,
         by=session.actor,
         began=opened.since if opened else "",
+        tree=tree,
     )
     for note in made.notes:
         tell(note)
@@ -145,10 +150,11 @@ def save_task_checkpoint(
     budget: int | None,
     session: Session | None = None,
     tell: Callable[[str], object] = lambda _: None,
+    tree: str = "",
 ) -> TaskCheckpoint:
     """Save a checkpoint under the task's own name while the session stays open, in case the client exits without closing it."""
     made = save_checkpoint(
-        task, root, task_checkpoint_name(task.id), budget=budget, trigger=trigger, session=session
+        task, root, task_checkpoint_name(task.id), budget=budget, trigger=trigger, session=session, tree=tree
     )
     for note in made.notes:
         tell(note)

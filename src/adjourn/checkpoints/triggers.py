@@ -46,7 +46,7 @@ class _Watch:
             self.settings = read_settings(session.identity.root) if session.identity.root else DEFAULT
         except InvalidError as error:
             self.notes.append(f"{error}; the default rules apply")
-        self._matcher = Matcher(self.settings, session.identity.root)
+        self._matcher = Matcher(self.settings, session.identity.tree)
         self.policy: Policy | None = None
         self.has_budgets = False
         self._tools: dict[str, tuple[bool, str]] = {}
@@ -235,11 +235,11 @@ def _make_due(session: Session, watch: _Watch) -> list[str]:
 def _make_before(session: Session, tool: str, label: str, settings: Settings) -> tuple[str, list[str]]:
     notes: list[str] = []
     more: dict[str, object] = {}
-    if settings.keep_files and session.identity.root:
+    if settings.keep_files and session.identity.tree:
         from adjourn.checkpoints.git_snapshot import keep  # noqa: PLC0415  # few workspaces keep files
 
         try:
-            kept = keep(session.identity.root, session.task.id, session.task.ledger.seq + 1, settings)
+            kept = keep(session.identity.tree, session.task.id, session.task.ledger.seq + 1, settings)
             more["files"] = saved = kept.to_json()
             if kept.left_out:
                 notes.append(f"not saved, too large: {', '.join(saved['leftOut'][:10])}")
@@ -284,19 +284,19 @@ def _make(
     from adjourn.checkpoints.checkpoint import create  # noqa: PLC0415
 
     session.hold()
-    task, root = session.task.id, session.identity.root
+    task, tree = session.task.id, session.identity.tree
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]
     made = create(session.task, f"{task}-{what}", trigger=trigger, session=session)
-    if not root:
+    if not tree:
         return made.hash, []
     opened = session.task.ledger.sessions.get(session.id)
     try:
-        found = page_files.by_id(root, base) if base else None
+        found = page_files.by_id(tree, base) if base else None
         written = page_writer.write(
             session.task,
             made,
-            root,
+            tree,
             budget=session.policy.budget,
             began=opened.since if opened else "",
             failed=failed,

@@ -13,7 +13,7 @@ import click
 
 from adjourn import __version__
 from adjourn.cli.shared.commands import COMMANDS, LazyGroup
-from adjourn.cli.shared.context import example
+from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import complain, safe
 from adjourn.cli.shared.usage import explained
@@ -25,6 +25,7 @@ from adjourn.cli.shared.usage import explained
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=example("adjourn init --policy", "adjourn proxy -- npx -y your-mcp-server", "adjourn status"),
 )
+@in_folder
 @click.option("-V", "--version", is_flag=True, help="Print the version.")
 @click.pass_context
 def group(ctx: click.Context, *, version: bool) -> None:

@@ -56,13 +56,16 @@ _S = TypeVar("_S", bound=Session)
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context is set up with. `task` is an explicit task id, empty for the client's own; `server` is the name that a
+    """What a context is set up with. `root` is the workspace, `tree` the work tree of it (default: the same), `start` the folder that
+    relative paths in arguments are of (default: `tree`). `task` is an explicit task id, empty for the client's own; `server` is the name that a
     person gave the server behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume
     answers.
     """
 
     root: str
     contract: Contract
+    tree: str = ""
+    start: str = ""
     store: str = ""
     task: str = ""
     take_over: bool = False
@@ -70,6 +73,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""
     command: str = ""
     brief_bytes: int = 8192
+
+    def __post_init__(self) -> None:
+        if not self.tree:
+            msgspec.structs.force_setattr(self, "tree", self.root)
 
 
 class ClientContext:
@@ -295,19 +302,21 @@ class ClientContext:
 
     @cached_property
     def protected(self) -> tuple[str, ...]:
-        """Places that no gated call may touch, beside the usual ones: store and policy, if elsewhere. Relative to the workspace
-        where they lie in it.
+        """Places that no gated call may touch, beside the usual ones: store and policy, if elsewhere. Relative to the work tree
+        where they lie in it. For a linked one, also those of the workspace.
 
         The policy with what it extends, because an edited one counts from the next call on: also where it really is, if it
         is a link. Signatures, where it requires them.
         """
-        root = self.options.root
+        root, tree = self.options.root, self.options.tree
         path = (self.options.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
         found = [] if ":" in path else [os.path.join(root, path or DEFAULT_STORE)]
         for file in self.contract.policy_files:
             whole = os.path.join(root, file)
             found += [whole, os.path.realpath(whole)]
-        names = {os.path.relpath(place, root): os.path.normpath(place) for place in found}
+        if tree != root:
+            found += [os.path.join(root, name) for name in PROTECTED]
+        names = {os.path.relpath(place, tree): os.path.normpath(place) for place in found}
         kept = [
             path if name.startswith("..") else name for name, path in names.items() if name not in PROTECTED
         ]
@@ -316,7 +325,7 @@ class ClientContext:
     @cached_property
     def places(self) -> ProtectedPlaces:
         """All places that no gated call may touch."""
-        return places_of(self.options.root, self.protected)
+        return places_of(self.options.tree, self.protected)
 
     # --- sessions
 
@@ -366,7 +375,9 @@ class ClientContext:
         return kind(
             opened,
             contract.policy,
-            SessionIdentity(self.process, self.group, self.client, self.era, self.options.root),
+            SessionIdentity(
+                self.process, self.group, self.client, self.era, self.options.root, self.options.tree
+            ),
             policy_text=contract.policy_text.encode(),
             contract_text=contract.contract_text.encode(),
             auto_confirm=self.options.auto_confirm,
@@ -501,7 +512,10 @@ class ClientContext:
         """The call with the places it leads to, where a rule of this very policy wants to know them."""
         if not policy.looks_at_arguments(call.tool):
             return call
-        paths, matcher = call_paths(policy, call.tool, call.given, self.options.root)
+        options = self.options
+        paths, matcher = call_paths(
+            policy, call.tool, call.given, options.tree, options.start, around=options.root
+        )
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
     def _take_in_policy(self) -> kinds.PolicyBroken | None:

@@ -10,6 +10,7 @@ Owns: that choice, and keeping a store quick to open that only such processes wr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import msgspec
@@ -82,7 +83,12 @@ class HookClient:
             session = self.session()
             session.decide_under(session.policy.at_server(server or call.server, known))
             leads_to = call_paths(
-                session.policy, call.tool, call.given, self._options.root, working_directory
+                session.policy,
+                call.tool,
+                call.given,
+                self._options.tree,
+                working_directory,
+                around=self._options.root,
             )
             placed = msgspec.structs.replace(call, paths=leads_to.paths, matcher=leads_to.matcher)
             try:
@@ -99,7 +105,7 @@ class HookClient:
     def session(self) -> HookSession:
         """The client's session on its task. It may not be open yet."""
         context, own = self.context, self._options.task
-        workspace = f"workspace/{digest(self._options.root.encode())[:8]}"
+        workspace = f"workspace/{digest(os.fsencode(self._options.root))[:8]}"
         group, shared = _proxied(context.store, self._groups)
         context.join(group or workspace)
         name = own or shared or context.task_id()
@@ -112,7 +118,9 @@ class HookClient:
             group = next((one for one in self._groups if one in held_by), "") or self._named
         # A process of no machine is one of which only its lease tells how long it lives.
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
-        identity = SessionIdentity(client, group or workspace, self._client, "hook", self._options.root)
+        identity = SessionIdentity(
+            client, group or workspace, self._client, "hook", self._options.root, self._options.tree
+        )
         contract = for_task(self._options.contract, context.store, task.ledger.contract)
         session = HookSession(task, contract, identity, self._capabilities)
         context.begin_with_prompt(session)

@@ -178,6 +178,7 @@ class HookSession(GuardedSession):
             self.task,
             trigger,
             self.identity.root,
+            tree=self.identity.tree,
             budget=self.policy.budget,
             session=session,
             tell=self.notes.append,
@@ -188,7 +189,9 @@ class HookSession(GuardedSession):
         """Close the session, with a last checkpoint if calls were made or something was noted."""
         if self.id in self.task.ledger.sessions:
             self.is_open = True
-            checkpoints.close_session(self, reason, self.identity.root, tell=self.notes.append)
+            checkpoints.close_session(
+                self, reason, self.identity.root, tree=self.identity.tree, tell=self.notes.append
+            )
 
     def _open_calls(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]

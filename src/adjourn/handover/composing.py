@@ -37,9 +37,9 @@ _MISSING = (
 
 
 class Reader(NamedTuple):
-    """Who is told: the workspace, the policy and budget (in calls) that they work under, and the group of their client."""
+    """Who is told: the work tree that has the pages, the policy and budget (in calls) that they work under, and the group of their client."""
 
-    root: str
+    tree: str
     policy: Policy | None = None
     budget: int | None = None
     group: str = ""
@@ -48,7 +48,7 @@ class Reader(NamedTuple):
 def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handover:
     """What a session that resumes `checkpoint` is told of its task as the loaded ledger has it. Raises `IntegrityError`."""
     ledger, now = task.ledger, task.clock()
-    summary = plan_summary(task, reader.root, now)
+    summary = plan_summary(task, reader.tree, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
     known = _known(task, checkpoint, now)
     made = checkpoint.event.timestamp

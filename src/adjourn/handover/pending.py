@@ -48,12 +48,12 @@ def find_pending_work(context: ClientContext, own: str = "") -> PendingWork | No
     for name in [own, *others] if own else others:
         with suppress(AdjournError):  # a broken task must not hide the others
             task = Task(context.store, name, clock=context.clock, secret=context.secret)
-            if not _has_work(task) or task.ledger.finished or _is_archived(task, context.options.root):
+            if not _has_work(task) or task.ledger.finished or _is_archived(task, context.options.tree):
                 continue
             if name != own and _is_old(task):
                 continue
             if name == own or not _is_in_use(task, context.group):
-                made = _checkpoint(task) or _recovered(task, context.options.root)
+                made = _checkpoint(task) or _recovered(task, context)
                 mark_cut_off_calls(task)
                 return PendingWork(task, made)
     return None
@@ -150,10 +150,12 @@ def mark_cut_off_calls(task: Task) -> None:
             ledger.doubts[call.call] = call
 
 
-def _recovered(task: Task, root: str) -> TaskCheckpoint:
+def _recovered(task: Task, context: ClientContext) -> TaskCheckpoint:
 
     expire_dead_sessions(task)
-    return checkpoints.save_task_checkpoint(task, RECOVERED, root, budget=task.ledger.budget)
+    return checkpoints.save_task_checkpoint(
+        task, RECOVERED, context.options.root, budget=task.ledger.budget, tree=context.options.tree
+    )
 
 
 def notice(found: PendingWork, tool: str) -> str:

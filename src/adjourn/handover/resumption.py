@@ -37,13 +37,14 @@ class Preview(NamedTuple):
     """A reader who wants the answer of a resume: no session opens, and nothing is written.
 
     `open_store` returns the workspace's store, or raises `NotFoundError` where there is none. `clock` returns milliseconds; `secret`
-    authenticates cached ledgers.
+    authenticates cached ledgers. `tree` is the work tree of the workspace `root` that has the pages (default: the same).
     """
 
     open_store: Callable[[], Store]
     root: str
     clock: Callable[[], int]
     secret: bytes
+    tree: str = ""
 
 
 class Resumed(NamedTuple):
@@ -98,7 +99,7 @@ def _join(client: ClientContext, name: str) -> Resumed:
     session = client.move(checkpoint.event.task, facts)
     agent_notes.expire_due_items(session)
     session.task.refresh()
-    reader = Reader(root, session.policy, session.policy.budget, client.group)
+    reader = Reader(client.options.tree, session.policy, session.policy.budget, client.group)
     return Resumed(session.task, checkpoint, reader, session)
 
 
@@ -111,7 +112,7 @@ def _preview(reader: Preview, name: str) -> Resumed:
         import_newer_folders(store, reader.root, checkpoint)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
     mark_cut_off_calls(task)
-    return Resumed(task, checkpoint, reader_of(reader.root, task))
+    return Resumed(task, checkpoint, reader_of(reader.root, task, tree=reader.tree))
 
 
 def _stores_to_read(reader: Preview, name: str) -> tuple[Store | None, Store]:
@@ -141,7 +142,9 @@ def _stores_to_read(reader: Preview, name: str) -> tuple[Store | None, Store]:
     return kept, scratch
 
 
-def reader_of(root: str, task: Task, group: str = "", contract: Contract | None = None) -> Reader:
+def reader_of(
+    root: str, task: Task, group: str = "", contract: Contract | None = None, tree: str = ""
+) -> Reader:
     """Who reads a task here: under the workspace's policy, or the `contract` that the reader has, and the task's contract; without
     a policy, under the last session's budget.
     """
@@ -149,5 +152,5 @@ def reader_of(root: str, task: Task, group: str = "", contract: Contract | None 
     try:
         policy = for_task(contract or read_contract(root), task.store, ledger.contract).policy
     except AdjournError:
-        return Reader(root, None, ledger.budget, group)
-    return Reader(root, policy, policy.budget, group)
+        return Reader(tree or root, None, ledger.budget, group)
+    return Reader(tree or root, policy, policy.budget, group)

@@ -16,12 +16,13 @@ from typing import NamedTuple
 from adjourn.checkpoints import document
 from adjourn.clients import ClientContext
 from adjourn.errors import ConflictError
-from adjourn.handover.composing import hand_over
+from adjourn.handover.composing import Reader, hand_over
 from adjourn.handover.importing import is_trusted
 from adjourn.handover.pending import PendingWork, find_pending_work, notice, older_work
 from adjourn.handover.rendering import ROOM, to_text
 from adjourn.handover.resumption import reader_of
 from adjourn.log import decode, kinds, timestamp
+from adjourn.tasks import Task
 
 NOTICE_BYTES = 2 * 1024
 """Clients cut the instructions of a server."""
@@ -59,10 +60,13 @@ def instructions(context: ClientContext, found: PendingWork, tool: str) -> str:
     if not is_trusted(task.store, made):
         return begin
     document(task.store, made)
-    handover = hand_over(
-        task, made, reader_of(context.options.root, task, context.group, context.options.contract)
-    )
+    handover = hand_over(task, made, _reader(context, task))
     return to_text(handover, NOTICE_BYTES, [begin], f"The rest: {tool}.")
+
+
+def _reader(context: ClientContext, task: Task) -> Reader:
+    options = context.options
+    return reader_of(options.root, task, context.group, options.contract, options.tree)
 
 
 # --- the text
@@ -70,7 +74,7 @@ def instructions(context: ClientContext, found: PendingWork, tool: str) -> str:
 
 def _text(found: PendingWork, session: NewSession, context: ClientContext) -> str:
     task, made = found
-    name, root = made.data.name, context.options.root
+    name = made.data.name
     begin = [
         "# Work waits in this workspace",
         f'Another session began it and stopped. Its checkpoint is "{name}", made {made.event.timestamp}.',
@@ -83,7 +87,7 @@ def _text(found: PendingWork, session: NewSession, context: ClientContext) -> st
     if _was_shown(found):
         begin.append("An earlier session was told this, and did not resume it.")
     document(task.store, made)
-    handover = hand_over(task, made, reader_of(root, task, context.group, context.options.contract))
+    handover = hand_over(task, made, _reader(context, task))
     end = f"The rest: {_the_rest(name, session, handover.page)}."
     return to_text(handover, session.room, begin, end)
 

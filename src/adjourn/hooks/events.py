@@ -16,6 +16,7 @@ from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.gate import call_of, client_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
+from adjourn.host import Workspace
 from adjourn.log import digest, kinds
 from adjourn.policy import read_contract
 from adjourn.text import clean, first_line, fit_text, without_secrets
@@ -34,17 +35,20 @@ class EventText(NamedTuple):
 
 
 NO_TEXT = EventText()
-Handler = Callable[[dict[str, str], HookRequest, str], EventText]
+Handler = Callable[[dict[str, str], HookRequest, Workspace], EventText]
 
 
-def _client(options: dict[str, str], root: str) -> HookClient:
-    return client_of(options, read_contract(root, options["--policy"], options["--contract"]), root)
+def _client(options: dict[str, str], workspace: Workspace) -> HookClient:
+    contract = read_contract(
+        workspace.root, options["--policy"], options["--contract"], searched=workspace.searched()
+    )
+    return client_of(options, contract, workspace)
 
 
-def _began(options: dict[str, str], request: HookRequest, root: str) -> EventText:
+def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
     del request
-    client = _client(options, root)
+    client = _client(options, workspace)
     servers = proxied_in(options)
     if servers:
         client.claim()
@@ -58,14 +62,14 @@ def _began(options: dict[str, str], request: HookRequest, root: str) -> EventTex
     return EventText(agent=handover.brief_new_session(client.context, new))
 
 
-def _asked(options: dict[str, str], request: HookRequest, root: str) -> EventText:
+def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Open the client's session with what the person asks for. A session that is open knows it, or began without it.
 
     Where other work is pending the person may mean that: what is asked for is kept until the client begins a task of its own.
     """
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
         return NO_TEXT
-    client = _client(options, root)
+    client = _client(options, workspace)
     session = client.session()
     prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
     new = session.task.ledger.seq < 0
@@ -86,10 +90,10 @@ def _bytes(text: str) -> int:
 def _ended(outcome: Literal["ok", "tool-error"]) -> Handler:
     """The handler of a call that ended with this outcome."""
 
-    def settle(options: dict[str, str], request: HookRequest, root: str) -> EventText:
+    def settle(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
         if not options["--settle"]:
             return NO_TEXT  # the call was settled when it was allowed
-        client = _client(options, root)
+        client = _client(options, workspace)
         if is_left_to_proxy(client, options, *claude_code.mcp_tool(request.tool_name)):
             return NO_TEXT  # the proxy settles it
         session = client.session()
@@ -120,24 +124,24 @@ def _milliseconds(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 2**53 else 0
 
 
-def _compacts(options: dict[str, str], request: HookRequest, root: str) -> EventText:
+def _compacts(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     del request
-    session = _client(options, root).session()
+    session = _client(options, workspace).session()
     session.checkpoint(COMPACTION)
     return EventText(person="\n".join(session.notes))
 
 
-def _turn_over(options: dict[str, str], request: HookRequest, root: str) -> EventText:
-    session = _client(options, root).session()
+def _turn_over(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
+    session = _client(options, workspace).session()
     if not request.background_tasks:  # work in the background may still be interrupted
         session.turn_over()
     session.checkpoint(TURN)
     return EventText(person="\n".join(session.notes))
 
 
-def _over(options: dict[str, str], request: HookRequest, root: str) -> EventText:
+def _over(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     reason = request.reason if isinstance(request.reason, str) and request.reason else "other"
-    session = _client(options, root).session()
+    session = _client(options, workspace).session()
     session.end(f"client-{reason[:40]}")
     return EventText(person="\n".join(session.notes))
 

@@ -15,7 +15,7 @@ from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
 from adjourn.hooks.options import proxied_in
-from adjourn.host import process
+from adjourn.host import Workspace, process
 from adjourn.policy import (
     READING_VERBS,
     BrokenContractError,
@@ -32,16 +32,18 @@ UNLESS_SAID = ("adjourn",)
 """The servers that count as being behind a proxy if none are named."""
 
 
-def decide(options: dict[str, str], request: HookRequest, root: str) -> Answer:
+def decide(options: dict[str, str], request: HookRequest, workspace: Workspace) -> Answer:
     """The answer to a client that asks. Raises what kept it from being decided on."""
     tool = claude_code.tool_of(request.tool_name)
     try:
-        contract = read_contract(root, options["--policy"], options["--contract"])
+        contract = read_contract(
+            workspace.root, options["--policy"], options["--contract"], searched=workspace.searched()
+        )
     except BrokenContractError as error:
         if options["--allow-no-policy"] and all(finding.code == "AEX135" for finding in error.findings):
-            return _unwritten(call_of(request, places_of(root)))
+            return _unwritten(call_of(request, places_of(workspace.tree)))
         return Answer("deny", _findings(error))
-    hook_client = client_of(options, contract, root)
+    hook_client = client_of(options, contract, workspace)
     server, proxied_tool = claude_code.mcp_tool(request.tool_name)
     if is_left_to_proxy(hook_client, options, server, proxied_tool):
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
@@ -50,11 +52,15 @@ def decide(options: dict[str, str], request: HookRequest, root: str) -> Answer:
     return answer._replace(note="\n".join(hook_client.notes))
 
 
-def client_of(options: dict[str, str], contract: Contract, root: str) -> HookClient:
+def client_of(options: dict[str, str], contract: Contract, workspace: Workspace) -> HookClient:
     """The client that this hook answers, from the options and the environment."""
     client = options["--client"]
     client_options = ClientOptions(
-        root=root, contract=contract, store=options["--store"], task=options["--task"]
+        root=workspace.root,
+        tree=workspace.tree,
+        contract=contract,
+        store=options["--store"],
+        task=options["--task"],
     )
     capabilities = ClientCapabilities(settles=bool(options["--settle"]), asks=client != CODEX)
     return HookClient(client_options, client, _process_of_client(client), capabilities)

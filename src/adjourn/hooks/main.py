@@ -17,6 +17,10 @@ from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, claude_code, tell
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.options import parse
 
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+if TYPE_CHECKING:
+    from adjourn.host import Workspace
+
 _READ = 1024 * 1024
 
 
@@ -36,9 +40,9 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
             code = FAILED
             on_event()
         request = claude_code.decode(data)
-        from adjourn.hooks.workspace import root_of  # noqa: PLC0415  # it loads the language
+        from adjourn.hooks.workspace import find  # noqa: PLC0415  # a failure to load is a refusal
 
-        (_decide if waits else _record)(parse(arguments), request, root_of(request.cwd))
+        (_decide if waits else _record)(parse(arguments), request, find(request.cwd))
     except BaseException as error:
         tell(error)
         return code
@@ -49,19 +53,19 @@ def _time_out(*_: object) -> None:
     raise TimeoutError(f"the call could not be decided on within {ANSWER_SECONDS} s")
 
 
-def _decide(options: dict[str, str], request: HookRequest, root: str) -> None:
+def _decide(options: dict[str, str], request: HookRequest, found: Workspace) -> None:
     """Answer a client that waits for a decision on a call."""
     from adjourn.hooks.gate import decide  # noqa: PLC0415  # not needed for an event
 
-    answer = decide(options, request, root)
+    answer = decide(options, request, found)
     _write(claude_code.answer(answer, options["--client"], options["--format"]))
 
 
-def _record(options: dict[str, str], request: HookRequest, root: str) -> None:
+def _record(options: dict[str, str], request: HookRequest, found: Workspace) -> None:
     """Do what an event requires, and print the text that results, if any."""
     from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # not needed for a decision
 
-    text = HANDLERS[request.hook_event_name](options, request, root)
+    text = HANDLERS[request.hook_event_name](options, request, found)
     if text.person or text.agent:
         _write(claude_code.event_answer(request.hook_event_name, text.person, text.agent))
 

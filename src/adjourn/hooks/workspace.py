@@ -1,55 +1,31 @@
-"""The workspace of a hook: the project that the client names, else the one that contains the working directory of its shell.
+"""The workspace of a hook: that of the project that the client names, else that of the working directory of its shell.
 
-An agent chooses that directory, and can create a policy or a store in any folder of the workspace. So the search returns the outermost
-folder that has either; a folder inside it never counts. An agent is assumed not to write above the workspace, with two exceptions: the
-home folder is not the workspace of what it contains, and a root that everybody may write to is refused, since anybody may have put
-its policy there.
+An agent chooses that directory, and can create a policy or a store in any folder of the workspace: the outermost one counts. An agent is
+assumed not to write above the workspace, except where everybody can, or another user did: then the hook refuses.
 
-Owns: that search. Must never: read a policy, or prefer an inner folder.
+Owns: which of the two folders is searched from. Must never: prefer an inner folder that an agent chose.
 """
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterator
 
-from adjourn.aex import discover
 from adjourn.errors import RefusedError, UsageError
-from adjourn.host import DEFAULT_STORE
+from adjourn.host import Workspace, workspace_of
 
 
-def root_of(working_directory: str) -> str:
-    """The real path of the workspace. `working_directory` is that of the client's shell; "" means that of the hook.
+def find(working_directory: str) -> Workspace:
+    """The workspace. `working_directory` is that of the client's shell; "" means that of the hook.
 
     Raises `UsageError`, `RefusedError`.
     """
     named = os.environ.get("CLAUDE_PROJECT_DIR", "")
-    here = os.path.realpath(named or working_directory or os.getcwd())
+    here = named or working_directory or os.getcwd()
     if not os.path.isdir(here):
         raise UsageError(f"{here} is not a folder", "start the client in an existing folder")
-    return here if named else _outermost(here)
-
-
-def _outermost(here: str) -> str:
-    folders = list(_upwards(here))
-    having = [
-        folder
-        for folder in folders
-        if discover(folder) or os.path.lexists(os.path.join(folder, DEFAULT_STORE))
-    ]
-    root = having[-1] if having else here
-    if root != here and os.stat(root).st_mode & stat.S_IWOTH:
+    found = workspace_of(here, outermost=not named)
+    if found.skipped:
         raise RefusedError(
-            f"{root} is writable by every user, so any user may have put its policy or store there",
-            "remove it, or name the project in CLAUDE_PROJECT_DIR",
+            found.skipped[0], "remove its policy or store, or name the project in CLAUDE_PROJECT_DIR"
         )
-    return root
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    """The folder and its parents, up to the home folder or the root, which count only if they are the folder itself."""
-    ends = ("/", os.path.realpath(os.path.expanduser("~")))
-    yield folder
-    while folder not in ends and (folder := os.path.dirname(folder)) not in ends:
-        yield folder
+    return found

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from adjourn.host.environment import for_others
     from adjourn.host.executables import OF_CODE, find, lies_in, outside, strays
     from adjourn.host.files import open_plain, relative_inside
+    from adjourn.host.finding import DEFAULT_STORE, Workspace, workspace_of
     from adjourn.host.git import GitCommand, distrusting, trusting
     from adjourn.host.http import UnansweredError, address, exchange
     from adjourn.host.keys import KEY_BYTES, reading_secret, secret
@@ -30,15 +31,16 @@ if TYPE_CHECKING:
         sync_folder,
         write_file,
     )
-    from adjourn.host.workspace_store import DEFAULT_STORE, has_store, open_at, shown_store, store_file
+    from adjourn.host.workspace_store import has_store, open_at, shown_store, store_file
+    from adjourn.host.worktrees import main_of, top_of
 
 __all__ = [
     "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "MAX_NAME", "OF_CODE", "GitCommand", "Process",
-    "UnansweredError", "address", "check_name", "create_file", "distrusting", "exchange", "find",
-    "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked",
+    "UnansweredError", "Workspace", "address", "check_name", "create_file", "distrusting", "exchange", "find",
+    "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
     "make_folder", "now", "open_at", "open_plain", "open_regular", "outside", "read_file", "read_inside",
     "read_lines", "reading_secret", "relative_inside", "remove_file", "resolve_inside", "secret",
-    "shown_store", "store_file", "strays", "sync_folder", "trusting", "write_file",
+    "shown_store", "store_file", "strays", "sync_folder", "top_of", "trusting", "workspace_of", "write_file",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -47,6 +49,7 @@ if not TYPE_CHECKING:
         "environment": ("for_others",),
         "executables": ("OF_CODE", "find", "lies_in", "outside", "strays"),
         "files": ("open_plain", "relative_inside"),
+        "finding": ("DEFAULT_STORE", "Workspace", "workspace_of"),
         "git": ("GitCommand", "distrusting", "trusting"),
         "http": ("UnansweredError", "address", "exchange"),
         "keys": ("KEY_BYTES", "reading_secret", "secret"),
@@ -57,5 +60,6 @@ if not TYPE_CHECKING:
             "read_file", "read_inside", "read_lines", "remove_file", "resolve_inside", "sync_folder",
             "write_file",
         ),
-        "workspace_store": ("DEFAULT_STORE", "has_store", "open_at", "shown_store", "store_file"),
+        "workspace_store": ("has_store", "open_at", "shown_store", "store_file"),
+        "worktrees": ("main_of", "top_of"),
     })  # fmt: skip

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.host.environment import for_others
 from adjourn.host.executables import find, lies_in, outside
+from adjourn.host.worktrees import common_of, line_of
 
 SETTINGS = (
     "core.fsmonitor=false",
@@ -57,7 +58,6 @@ _PROGRAMS = re.compile(
 _LISTING = (
     "config", "--null", "--show-scope", "--show-origin", "--name-only", "--get-regexp", r"^(filter|lfs)\.",
 )  # fmt: skip
-_MAX_LINK = 4096
 _NONE: Mapping[str, str] = {}
 
 
@@ -226,23 +226,12 @@ def _check(folder: str, command: GitCommand, run: Run) -> None:
 
 
 def _names_back(folder: str, link: str, command: GitCommand, run: Run) -> bool:
-    target = os.path.realpath(os.path.join(folder, _line(link).removeprefix("gitdir:").strip()))
+    target = os.path.realpath(os.path.join(folder, line_of(link).removeprefix("gitdir:").strip()))
     if os.path.lexists(os.path.join(target, "commondir")):  # a linked work tree
-        common = os.path.realpath(os.path.join(target, _line(os.path.join(target, "commondir"))))
-        back = os.path.join(target, _line(os.path.join(target, "gitdir")))
-        return os.path.realpath(back) == link and os.path.join(common, "worktrees") == os.path.dirname(target)
+        return bool(common_of(folder))
     if lies_in(target, folder):
         return True
     file = os.path.join(target, "config")  # of a submodule, say
     code, told = run(command, ["config", "--file", file, "--no-includes", "--get", "core.worktree"])
     place = os.path.join(target, os.fsdecode(told).rstrip("\n"))
     return code == 0 and os.path.realpath(place) == folder
-
-
-def _line(path: str) -> str:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            return os.fsdecode(file.read(_MAX_LINK)).strip()
-    except OSError:
-        return ""

@@ -141,4 +141,4 @@ def _read(path: str) -> str:
 
 def group_of(client: Process, root: str) -> str:
     """One name for all proxies that a client process started in a workspace."""
-    return f"{client}/{digest(root.encode())[:8]}"
+    return f"{client}/{digest(os.fsencode(root))[:8]}"

@@ -10,10 +10,9 @@ from types import ModuleType
 
 from adjourn.errors import UsageError
 from adjourn.host import keys
+from adjourn.host.finding import DEFAULT_STORE
 from adjourn.store import Store, open_store
 from adjourn.store.passwords import is_postgres, without_user
-
-DEFAULT_STORE = ".aex/adjourn.db"
 
 
 def open_at(root: str, url: str = "") -> Store:

@@ -230,7 +230,7 @@ def _clients(store: Store, root: str) -> Iterator[tuple[str, str]]:
 
 
 def _workspace(root: str) -> str:
-    return digest(root.encode())[:8]
+    return digest(os.fsencode(root))[:8]
 
 
 def _offer_name(root: str, own: Process) -> str:

@@ -67,22 +67,40 @@ UNKNOWN = CallPaths()
 
 
 def judge(
-    policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
+    policy: Policy,
+    tool: str,
+    arguments: Mapping[str, object],
+    root: str,
+    working_directory: str = "",
+    *,
+    around: str = "",
 ) -> RuleVerdict:
-    """The verdict of the rules on a call, given what `paths_of` is given."""
-    return policy.judge_call(tool, arguments, *call_paths(policy, tool, arguments, root, working_directory))
+    """The verdict of the rules on a call, given what `call_paths` is given."""
+    return policy.judge_call(
+        tool, arguments, *call_paths(policy, tool, arguments, root, working_directory, around=around)
+    )
 
 
 def call_paths(
-    policy: Policy, tool: str, arguments: Mapping[str, object], root: str, working_directory: str = ""
+    policy: Policy,
+    tool: str,
+    arguments: Mapping[str, object],
+    root: str,
+    working_directory: str = "",
+    *,
+    around: str = "",
 ) -> CallPaths:
-    """The paths of a call, if a rule of the policy for this tool needs them."""
+    """The paths of a call, if a rule of the policy for this tool needs them.
+
+    `around` is the workspace that the work tree `root` belongs to. A place in that workspace, outside of the work tree, counts by both
+    its paths, absolute and relative to the workspace: an allow must hold both, and a deny applies if it holds one.
+    """
     if not policy.looks_at_arguments(tool):
         return UNKNOWN
     commands = _commands(arguments)
     if tool in COMMAND_TOOLS:
         return CallPaths(commands, glob_text)
-    paths = _paths(arguments, root, working_directory)
+    paths = _paths(arguments, root, working_directory, around)
     if paths is None or (paths and commands):  # a scope can be held against one of the two only
         return UNKNOWN
     return CallPaths(commands, glob_text) if commands else CallPaths(_marked(paths, root), _in_scope)
@@ -97,7 +115,9 @@ def paths_of(arguments: Mapping[str, object], root: str, working_directory: str 
     return _paths(arguments, root, working_directory) or ()
 
 
-def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -> tuple[str, ...] | None:
+def _paths(
+    arguments: Mapping[str, object], root: str, working_directory: str, around: str = ""
+) -> tuple[str, ...] | None:
     """As `paths_of`; None if the paths cannot be determined."""
     found: dict[str, None] = {}
     base = os.path.join(root, working_directory or root)
@@ -105,7 +125,7 @@ def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -
         for text in _named(arguments):
             for spelling in dict.fromkeys((text, text.strip())):
                 for path in paths_in(spelling):
-                    found |= dict.fromkeys(_resolved(path, base, root))
+                    found |= dict.fromkeys(_resolved(path, base, root, around))
             if len(found) > MAX_PATHS:
                 return None
     except (_UnknownError, OSError, ValueError):
@@ -113,7 +133,7 @@ def _paths(arguments: Mapping[str, object], root: str, working_directory: str) -
     return tuple(found)
 
 
-def _resolved(path: str, base: str, root: str) -> Iterator[str]:
+def _resolved(path: str, base: str, root: str, around: str) -> Iterator[str]:
     if "\0" in path or "\1" in path or len(path) > MAX_PATH:
         raise _UnknownError
     wild = _WILDCARD.search(path)
@@ -128,6 +148,9 @@ def _resolved(path: str, base: str, root: str) -> Iterator[str]:
         if wild and place == real:
             raise _UnknownError
         yield place if place.isascii() else _composed(place)
+        if place == real and around and f"{real}/".startswith(f"{around}/"):
+            beside = real[len(around) + 1 :] or "."
+            yield beside if beside.isascii() else _composed(beside)
 
 
 def _composed(text: str) -> str:

@@ -45,15 +45,18 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
 
 
-def read_contract(root: str, policy: str = "", contract: str = "") -> Contract:
-    """Read the policy (given, or found in `root`) and the contract (if given). Raises `BrokenContractError`."""
+def read_contract(root: str, policy: str = "", contract: str = "", *, searched: str = "") -> Contract:
+    """Read the policy (given, or found in `root`) and the contract (if given). Raises `BrokenContractError`.
+
+    `searched` says in which folders a workspace was looked for, if there is none.
+    """
     own = _read(root, policy or discover(root) or "", "policy")
     task = _read(root, contract, "contract")
     findings = [*own.findings, *task.findings]
     if not own.source:
         missing = Finding(
             code="AEX135",
-            message="no policy: neither .aex/policy.aex nor aex.policy.aex is in the workspace",
+            message=f"no policy: there is no .aex/policy.aex or aex.policy.aex {searched or 'in the workspace'}",
             help="write one with `adjourn init --policy`, or name one with --policy",
         )
         findings.append(missing)

@@ -230,7 +230,8 @@ class Admission:
     def _without_store(self, request: Request, place: int, error: AdjournError) -> None:
         call, policy = request.call, self._context.policy
         assert call is not None
-        verdict = judge(policy, call.tool, call.given, self._context.options.root)
+        options = self._context.options
+        verdict = judge(policy, call.tool, call.given, options.tree, options.start, around=options.root)
         harmless = not call.effectful and not call.named_only and not is_counted(policy, call.tool)
         if harmless and verdict.effect == "allow" and verdict.confirm is None:
             self._lines[place] = request.raw

@@ -190,7 +190,11 @@ class Gate:
     def _other(self, request: Request) -> None:
         kind = _KINDS.get(request.method, "other")
         name = rule_name(request.method)
-        place = private_path(request.params, self._context.places) if kind == "other" else None
+        place = (
+            private_path(request.params, self._context.places, self._context.options.start)
+            if kind == "other"
+            else None
+        )
         verdict = judge(self._context.policy, request.method, OF_CLIENT)
         if place or verdict.effect != "allow" or verdict.confirm is not None:
             plan = ToolPlan(name, is_named_only=True, is_vendors=request.method not in OF_CLIENT)
@@ -250,9 +254,11 @@ class Gate:
                     self.admission.call_meta_tool(request, plan.tool)
                 return
         elif plan.only_reads:
-            place = private_path(arguments, self._context.places)
+            place = private_path(arguments, self._context.places, self._context.options.start)
         else:
-            place = protected_path(arguments, self._context.places, tool=plan.tool)
+            place = protected_path(
+                arguments, self._context.places, self._context.options.start, tool=plan.tool
+            )
         if not self.admission.queue(request, plan, place or ""):
             self._waiting.appendleft(request)
 

@@ -1,6 +1,7 @@
-"""Starting a proxy: the upstream before anything heavy is imported, for it boots while we do.
+"""Starting a proxy: read the policy, start the upstream if there is nothing wrong with it, and load the rest while that boots.
 
-Owns: that order, and exit codes of a start that fails. Must never: import at its top what the upstream would have to wait for.
+Owns: that order, and exit codes of a start that fails. Must never: start a server under a broken policy, or import at its top what
+the upstream would have to wait for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 from adjourn import text
 from adjourn.errors import AdjournError
-from adjourn.host import for_others
+from adjourn.host import for_others, workspace_of
 from adjourn.proxy.options import parse
 from adjourn.proxy.upstream import Upstream, UpstreamStartError
 
@@ -20,22 +21,25 @@ if TYPE_CHECKING:
 
 
 def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
-    """Run a proxy to its end; returns the exit code. `load` is called while the server boots."""
+    """Run a proxy to its end; returns the exit code. `load` imports what reading a policy needs in the quickest way."""
     try:
         options = parse(arguments)
-        upstream: Upstream | UpstreamStartError
+        workspace = workspace_of()
+        load()
+        from adjourn.policy import BrokenContractError, read_contract  # noqa: PLC0415  # after `load`
+
         try:
+            contract = read_contract(
+                workspace.root, options["--policy"], options["--contract"], searched=workspace.searched()
+            )
             upstream = Upstream(options.upstream, for_others(os.environ, options["--store"]))
-            load()
-        except UpstreamStartError as error:
-            _print(error)
-            upstream = error
+        except (BrokenContractError, UpstreamStartError) as error:
+            from adjourn.proxy import main  # noqa: PLC0415
+
+            return main.refuse(options, error)
         from adjourn.proxy import main  # noqa: PLC0415  # the server boots meanwhile
 
-        if isinstance(upstream, UpstreamStartError):
-            main.refuse_all(upstream.message)
-            return upstream.exit_code
-        return main.run(options, upstream)
+        return main.run(options, workspace, contract, upstream)
     except AdjournError as error:
         _print(error)
         return error.exit_code

@@ -20,9 +20,10 @@ from adjourn import checkpoints
 from adjourn.aex import summary
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError
+from adjourn.host import Workspace
 from adjourn.log import digest, kinds
 from adjourn.mcp import LineReader, frames
-from adjourn.policy import BrokenContractError, Contract, read_contract
+from adjourn.policy import BrokenContractError, Contract
 from adjourn.proxy.answers import Answers
 from adjourn.proxy.approvals import Confirmations
 from adjourn.proxy.budget_notices import BudgetNotices
@@ -33,7 +34,7 @@ from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.options import ProxyOptions
 from adjourn.proxy.server_requests import ServerRequests
 from adjourn.proxy.stderr_log import StderrLog
-from adjourn.proxy.upstream import Upstream
+from adjourn.proxy.upstream import Upstream, UpstreamStartError
 
 CLIENT_IN = 0
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
@@ -63,10 +64,15 @@ SHUT_DOWN_SECONDS = 15.0
 class Proxy:
     """One run of `adjourn proxy`."""
 
-    def __init__(self, options: ProxyOptions, upstream: Upstream, contract: Contract) -> None:
+    def __init__(
+        self, options: ProxyOptions, workspace: Workspace, contract: Contract, upstream: Upstream
+    ) -> None:
         self.report = StderrLog(as_json=bool(options["--log-json"]))
+        self.workspace = workspace
         client_options = ClientOptions(
-            root=os.path.realpath(os.getcwd()),
+            root=workspace.root,
+            tree=workspace.tree,
+            start="" if workspace.start == workspace.tree else workspace.start,
             contract=contract,
             store=options["--store"],
             task=options["--task"],
@@ -122,6 +128,11 @@ class Proxy:
     def _announce(self) -> None:
         contract = self.context.contract
         policy = contract.policy
+        workspace = self.workspace
+        if workspace.start != workspace.root:
+            self.report.event("workspace", workspace.root)
+        for note in workspace.skipped:
+            self.report.event("warning", note)
         self.report.event("policy", contract.policy_source)
         if contract.contract_source:
             self.report.event("contract", contract.contract_source)
@@ -342,7 +353,9 @@ class Proxy:
     def _end_sessions(self, reason: str) -> None:
         for session in self.context.sessions:
             try:
-                if path := checkpoints.close_session(session, reason, self.context.options.root):
+                if path := checkpoints.close_session(
+                    session, reason, self.context.options.root, tree=self.context.options.tree
+                ):
                     self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
             except AdjournError as error:
                 self.report.event("checkpoint.failed", str(error))
@@ -370,23 +383,25 @@ def _exit_of(status: int | None) -> tuple[int, int]:
     return (os.WEXITSTATUS(status), 0) if os.WIFEXITED(status) else (0, os.WTERMSIG(status))
 
 
-def run(options: ProxyOptions, upstream: Upstream) -> int:
+def run(options: ProxyOptions, workspace: Workspace, contract: Contract, upstream: Upstream) -> int:
     """Run the proxy in front of an upstream that was just started; returns the exit code."""
-    report = StderrLog(as_json=bool(options["--log-json"]))
-    try:
-        contract = read_contract(os.getcwd(), options["--policy"], options["--contract"])
-    except BrokenContractError as error:
-        for finding in error.findings:
-            sys.stderr.write(f"{summary(finding)}\n")
-        report.event("stopped", str(error))
-        os.close(upstream.stdin)
-        first = next(finding for finding in error.findings if finding.severity == "error")
-        refuse_all(f"{error.message}: {summary(first)}")
-        upstream.end()
-        return 1
     gc.freeze()  # what was loaded stays: no collection needs to look at it again
     gc.set_threshold(GC_THRESHOLD)
-    return Proxy(options, upstream, contract).run()
+    return Proxy(options, workspace, contract, upstream).run()
+
+
+def refuse(options: ProxyOptions, error: BrokenContractError | UpstreamStartError) -> int:
+    """Tell people and the client why no server was started; returns the exit code."""
+    report = StderrLog(as_json=bool(options["--log-json"]))
+    message = error.message
+    if isinstance(error, BrokenContractError):
+        for finding in error.findings:
+            sys.stderr.write(f"{summary(finding)}\n")
+        first = next(finding for finding in error.findings if finding.severity == "error")
+        message = f"{message}: {summary(first)}"
+    report.event("stopped", str(error))
+    refuse_all(message)
+    return error.exit_code
 
 
 def refuse_all(message: str) -> None:

@@ -33,7 +33,7 @@ def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
     session = context.session()
     plans = isinstance(report.resumption_point, str) and report.resumption_point.strip() and not is_done
     reopened = plans and reopen(
-        session.task, context.options.root, note="a checkpoint says what comes next", session=session
+        session.task, context.options.tree, note="a checkpoint says what comes next", session=session
     )
     made = save.save_checkpoint(
         session.task,
@@ -43,6 +43,7 @@ def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
         description=description,
         said=report,
         session=session,
+        tree=context.options.tree,
     )
     told: dict[str, Any] = {
         "path": made.folder,
@@ -64,7 +65,12 @@ def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
     note = _text(arguments, "summary", "")
     session = context.session()
     done = finish(
-        session.task, context.options.root, note=note, budget=session.policy.budget, session=session
+        session.task,
+        context.options.root,
+        note=note,
+        budget=session.policy.budget,
+        session=session,
+        tree=context.options.tree,
     )
     told: dict[str, Any] = {
         "task": session.task.id,

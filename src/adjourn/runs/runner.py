@@ -48,7 +48,7 @@ def _log(note: str) -> None:
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Where and how to run.
 
-    `task` names the run's task ("": a name is generated). `tools` are added to the built-in ones. `tell` is called with
+    `root` is the workspace, `tree` the work tree of it that the tools work in (default: the same). `task` names the run's task ("": a name is generated). `tools` are added to the built-in ones. `tell` is called with
     messages about checkpoints.
     """
 
@@ -56,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ask: AskPerson
     emit: Emit
     stop: Stop
+    tree: str = ""
     store: str = ""
     policy: str = ""
     task: str = ""
@@ -117,7 +118,7 @@ class Run:
         if url := self._options.registry:
             with self._options.stop.allowed():
                 remote = registered(url)
-        return {**built_in(self._options.root), **self._options.tools, **remote}
+        return {**built_in(self._options.tree or self._options.root), **self._options.tools, **remote}
 
     def open(self, first: kinds.RunStarted | kinds.RunResumed) -> None:
         """Open the session, with its first fact. Raises `HeldError` while another process, or another run of this one, runs it."""
@@ -182,6 +183,7 @@ class Run:
                 self._options.root,
                 description=f"{on}, once this is fixed: {why}" if why else on,
                 tell=self._options.tell,
+                tree=self._options.tree,
             )
         except (AdjournError, OSError) as error:
             self._options.tell(f"cannot save a last checkpoint: {error}")
@@ -191,7 +193,7 @@ class Run:
         history.read()
         journal = Journal(session, history, self._options.tell)
         means = Means(
-            root=os.path.realpath(self._options.root),
+            root=os.path.realpath(self._options.tree or self._options.root),
             tools=self._tools,
             ask=self._options.ask,
             emit=self._options.emit,

@@ -183,6 +183,7 @@ def _context(options: Options, plan: Plan, task: str) -> ClientContext:
     )
     client_options = ClientOptions(
         root=options.root,
+        tree=options.tree,
         contract=contract,
         store=options.store,
         task=task,

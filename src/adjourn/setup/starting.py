@@ -37,13 +37,21 @@ def after_program(words: Sequence[str], root: str) -> list[str] | None:
     if not found or not os.path.isabs(found):
         return None
     if os.path.realpath(found) in _entry_points(root):
-        return list(words[1:])
+        return _command(words[1:])
     if os.path.abspath(found) != os.path.abspath(sys.executable) or "adjourn" not in words:
         return None
     at = words.index("adjourn")
     *options, module = words[1:at] or [""]
     is_safe = module == "-m" and bool(options) and all(_SAFE.fullmatch(option) for option in options)
-    return list(words[at + 1 :]) if is_safe else None
+    return _command(words[at + 1 :]) if is_safe else None
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    """The words from the name of a command on, without the folders to work in before it."""
+    rest = list(words)
+    while rest[:1] == ["-C"]:
+        del rest[:2]
+    return rest
 
 
 def _entry_points(root: str) -> set[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 OPTIONS = {
+    "-C": "works in another folder, and under its policy",
     "--allow-no-policy": "lets every call pass where there is no policy",
     "--auto-confirm": "passes what the policy wants confirmed, without asking",
     "--confirm-timeout": "says how long a person is waited for",

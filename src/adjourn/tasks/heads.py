@@ -56,7 +56,7 @@ class KeptHeads:
 
     def __init__(self, store: Store, secret: bytes) -> None:
         place: str = getattr(store, "place", "")
-        self._place = digest(place.encode())[:32] if place else ""
+        self._place = digest(place.encode(errors="surrogateescape"))[:32] if place else ""
         self._secret = secret
 
     @property

@@ -30,7 +30,7 @@ Reason = Literal["dead", "expired", "taken-over"]
 
 class SessionIdentity(NamedTuple):
     """Who sits down: the client and this process. `group` is one for all processes that one client started, `root` the
-    workspace they work in.
+    workspace they work in, `tree` the work tree of it that has their files and pages ("" without a workspace).
     """
 
     process: Process
@@ -38,6 +38,7 @@ class SessionIdentity(NamedTuple):
     client: str = ""
     era: str = ""
     root: str = ""
+    tree: str = ""
 
 
 def describe_holder(holder: OpenSession) -> str:

@@ -6,6 +6,8 @@ Modules of one package import each other directly. So do pure modules, because a
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -200,3 +202,12 @@ def test_a_package_says_what_it_is_for(package: str) -> None:
     text = ast.get_docstring(SOURCE.modules[f"adjourn.{package}"].tree) or ""
     assert len(text.split()) >= 4
     assert text.rstrip().endswith((".", ")"))
+
+
+def test_a_name_that_is_its_module_s_is_the_value_in_every_order() -> None:
+    """Whichever name of the module is asked for first, `adjourn.text.nearest` is the function, and not the module."""
+    script = (
+        "from adjourn.text import did_you_mean; from adjourn.text import nearest; print(callable(nearest))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

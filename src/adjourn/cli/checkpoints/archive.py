@@ -26,7 +26,7 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
     TASK is an id; without it, the task of the active page. The history stays in the store. Run the command again if it was interrupted.
     """
     found = next(
-        (page for page in page_files.search(context.root).pages if not task or page.task.startswith(task)),
+        (page for page in page_files.search(context.tree).pages if not task or page.task.startswith(task)),
         None,
     )
     if found is None and not (task and project):
@@ -36,7 +36,7 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
         )
     chosen = found.task if found else task
     name = project or (page_archive.project_of(found) if found else "")
-    done = page_archive.archive(context.root, chosen, name, context.store_or_none())
+    done = page_archive.archive(context.tree, chosen, name, context.store_or_none())
     if as_json:
         say_json(task=chosen, project=name, folder=done.folder, moved=done.moved, pages=len(done.entries))
     else:

@@ -28,7 +28,7 @@ from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, 
 from adjourn.cli.shared.times import span
 from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
-from adjourn.host import create_file, find, now, read_file, write_file
+from adjourn.host import create_file, find, now, read_file, workspace_of, write_file
 from adjourn.log import timestamp
 from adjourn.policy import COMMANDS, FILE, TOOLS, read_settings
 from adjourn.tasks import tasks_of
@@ -54,7 +54,7 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     counts: the next session receives it, and the next page keeps it. Without a subcommand, list the pages.
     """
     if ctx.invoked_subcommand is None:
-        _list(page_files.search(os.getcwd()), now(), as_json=as_json)
+        _list(page_files.search(workspace_of().tree), now(), as_json=as_json)
 
 
 @checkpoint.command(
@@ -90,6 +90,7 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
         said=said,
         trigger="person",
         by=user(),
+        tree=context.tree,
     )
     if as_json:
         found = made.checkpoint
@@ -113,7 +114,7 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
 def task_here(context: CommandContext) -> str:
     """The current task: that of the newest page, else the only one of the store."""
     tasks = tasks_of(context.store)
-    found = page_files.find_active(context.root)
+    found = page_files.find_active(context.tree)
     if found is not None and found.task in tasks:
         return found.task
     if len(tasks) == 1:
@@ -146,7 +147,7 @@ def _said(source: str) -> AgentReport:
 @for_machines
 def show(page: str, *, as_json: bool) -> None:
     """Show a page, its age, and whether it was edited. Exit code 1 if no page can be read."""
-    root = os.getcwd()
+    root = workspace_of().tree
     found = page_files.search(root)
     chosen = _chosen(root, found, page)
     if as_json:
@@ -165,7 +166,8 @@ def show(page: str, *, as_json: bool) -> None:
 
 def _chosen(root: str, found: page_files.Search, page: str) -> FoundPage:
     if page.endswith(".md"):
-        return page_files.read(root, page_files.check_inside(root, page))
+        path = os.path.abspath(page) if os.path.lexists(page) else page
+        return page_files.read(root, page_files.check_inside(root, path))
     named = [one for one in found.pages if not page or one.machine.get("name") == page]
     if not named:
         for path, reason in found.broken:
@@ -237,7 +239,7 @@ def edit(page: str) -> int:
 
     A text that cannot be read is kept in a separate file, whose name is printed. Exit code 1 in that case.
     """
-    root = os.path.realpath(os.getcwd())
+    root = workspace_of().tree
     chosen = _chosen(root, page_files.search(root), page)
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     if not editor:
@@ -282,8 +284,9 @@ def edit(page: str) -> int:
 def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
     told, failed = [], False
-    for path in paths or page_files.names_of_pages(os.getcwd()):
-        data = read_file(path, MAX_PAGE_BYTES)
+    root = "" if paths else workspace_of().tree
+    for path in paths or page_files.names_of_pages(root):
+        data = read_file(os.path.join(root, path), MAX_PAGE_BYTES)
         reading = parse(data, path)
         failed = failed or reading.page is None
         findings = list(reading.findings)
@@ -315,7 +318,7 @@ def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
 @for_machines
 def rules(*, as_json: bool) -> None:
     """List the rules for destructive calls. A checkpoint is saved before such a call."""
-    settings = read_settings(os.getcwd())
+    settings = read_settings(workspace_of().root)
     off = set(settings.off)
     told = [
         {

@@ -121,7 +121,7 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
             "import or move that checkpoint first",
         )
     task = Task(store, ids.task_id(context.now), clock=context.clock, secret=keys.secret())
-    made = handover.import_work(task, context.root, work, user())
+    made = handover.import_work(task, context.root, work, user(), context.tree)
     for note in made.notes:
         complain(note)
     return _to_json(work.name, made.checkpoint, before, signer="default", kind=kind, page=made.page, **said)

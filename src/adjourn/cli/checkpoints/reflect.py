@@ -9,7 +9,7 @@ import click
 from adjourn.checkpoints import reflect
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, counted, safe, say, say_json, say_table
-from adjourn.host import write_file
+from adjourn.host import workspace_of, write_file
 
 
 @click.command(
@@ -26,7 +26,7 @@ def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
     Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and removed when
     they no longer apply. The same archives give the same lines.
     """
-    root = os.getcwd()
+    root = workspace_of().tree
     found = reflect.reflect(root)
     changed = False if dry_run else reflect.remember(root, found)
     if svg:

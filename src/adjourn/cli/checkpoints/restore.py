@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from adjourn.checkpoints import page_archive
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import NotFoundError, UsageError
+from adjourn.host import workspace_of
 
 
 @click.command(epilog=example("adjourn restore security-review"))
@@ -21,7 +20,7 @@ def restore(project: str, *, as_json: bool) -> None:
 
     The archive stays as it is. PROJECT may be left out when there is only one.
     """
-    root = os.getcwd()
+    root = workspace_of().tree
     there = page_archive.projects(root)
     if not there:
         raise NotFoundError(

@@ -52,7 +52,9 @@ def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, a
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
-    reader = handover.Preview(lambda: context.store, context.root, context.clock, reading_secret())
+    reader = handover.Preview(
+        lambda: context.store, context.root, context.clock, reading_secret(), context.tree
+    )
     resumed = handover.resume(reader, name or only_checkpoint(context))
     if as_json:
         say_json(resumed.to_json(more, brief_bytes))

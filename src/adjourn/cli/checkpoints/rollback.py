@@ -33,11 +33,15 @@ def rollback(
     they were kept (keepFiles in .aex/discipline.json); files created since then stay. Effects of calls outside the workspace are
     not undone, and their cost stays spent.
     """
-    target = engine.target_of(context.root, checkpoint)
+    target = engine.target_of(context.tree, checkpoint)
     task = context.writable(target.task) if yes else context.task(target.task)
     both = files == state
-    made = engine.plan(task, context.root, target, files=files or both)
-    done = engine.carry_out(task, context.root, made, state=state or both, by=user()) if yes else None
+    made = engine.plan(task, context.root, target, files=files or both, tree=context.tree)
+    done = (
+        engine.carry_out(task, context.root, made, state=state or both, by=user(), tree=context.tree)
+        if yes
+        else None
+    )
     if as_json:
         say_json(_to_json(made, done))
         return

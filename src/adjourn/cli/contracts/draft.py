@@ -14,6 +14,7 @@ from adjourn.aex import render
 from adjourn.cli.shared.context import example, for_machines, in_folder, with_model, with_policy
 from adjourn.cli.shared.documents import policy_for, text_of
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.host import workspace_of
 from adjourn.models import draft
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def draft_(prompt: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
     if sys.stderr.isatty():
         click.echo(f"asking {chosen}…", err=True)
     made = draft.draft(request, chosen, name=given.name, policy=under, max_retries=given.max_retries)
-    path = draft.save(made, os.getcwd(), time.localtime(), given.out)
+    root = workspace_of().root
+    path = draft.save(made, root, time.localtime(), given.out)
+    path = given.out or os.path.relpath(os.path.join(root, path))
     if as_json:
         _print_json(made, path)
     else:

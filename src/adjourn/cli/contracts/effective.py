@@ -14,6 +14,7 @@ from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import example, for_machines, in_folder, with_policy
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
 from adjourn.cli.shared.terminal import cells
+from adjourn.host import workspace_of
 from adjourn.policy import call_paths, meta_tool
 from adjourn.tasks import is_vendors
 
@@ -64,8 +65,8 @@ def effective_(
     """
     if arguments and not explain:
         raise click.UsageError("--args goes with --explain TOOL")
-    path = policy or os.path.normpath(discover(".") or "")
-    path = "" if path == "." else path
+    found = "" if policy else discover(workspace_of().root)
+    path = policy or (os.path.relpath(found) if found else "")
     permissions, findings = effective(path or None, contract or None)
     valid = all(finding.severity != "error" for finding in findings)
     if not as_json or ((explain or replay) and not valid):
@@ -174,7 +175,7 @@ def _explain(permissions: Policy, tool: str, arguments: str, *, as_json: bool) -
 
 
 def _explained(permissions: Policy, tool: str, arguments: Mapping[str, object]) -> Explanation:
-    paths, matcher = call_paths(permissions, tool, arguments, os.path.realpath("."))
+    paths, matcher = call_paths(permissions, tool, arguments, workspace_of().tree)
     is_request = tool.startswith("mcp.") and not is_vendors(tool)
     call = CallQuery(tool, arguments, paths, matcher, named_only=is_request or bool(meta_tool(tool)))
     return explain(permissions, call)

@@ -13,9 +13,10 @@ import msgspec
 from adjourn.aex import reviewed
 from adjourn.cli.app import main
 from adjourn.cli.shared.context import example, for_machines, in_folder, with_model, with_policy
-from adjourn.cli.shared.documents import policy_for, text_of
+from adjourn.cli.shared.documents import from_here, policy_for, text_of
 from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
 from adjourn.errors import InvalidError, UsageError
+from adjourn.host import workspace_of
 from adjourn.policy import unsigned
 
 if TYPE_CHECKING:
@@ -47,13 +48,14 @@ def review(
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
     under = policy_for(policy)
-    text = text_of(file, os.getcwd())
+    root = workspace_of().root
+    text = text_of(file, root)
     told = reviewed(
         text,
         os.path.relpath(file),
         under.policy if under else None,
         policy_source=under.policy_source if under else "",
-        refusals=unsigned(os.getcwd(), file, text, under.policy, file) if under else (),
+        refusals=unsigned(root, from_here(file, root), text, under.policy, file) if under else (),
     )
     if as_json:
         say_json(msgspec.to_builtins(told))
@@ -66,7 +68,7 @@ def review(
         return 0 if runs else 1
     if not yes:
         _ask(file)
-        if text_of(file, os.getcwd()) != text:
+        if text_of(file, root) != text:
             raise InvalidError(f"{file} changed while you read its review", "review it again")
     named = {"policy": policy, **passed}
     options = [

@@ -5,7 +5,6 @@ Owns: how that is shown. Must never: write.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +54,7 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
 
 
 def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
-    root = os.path.realpath(context.root)
+    root = context.tree
 
     def placed(at_server: Policy, call: ToolRequest) -> ToolRequest:
         paths, matcher = call_paths(at_server, call.tool, call.given, root)

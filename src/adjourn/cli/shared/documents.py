@@ -14,6 +14,7 @@ from itertools import islice
 from adjourn.aex import MAX_DOCUMENT_BYTES, decoded, discover, load
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
+from adjourn.host import workspace_of
 from adjourn.policy import BrokenContractError, Contract, read_contract
 
 STDIN = "-"
@@ -43,7 +44,7 @@ def read(path: str) -> tuple[str | None, list[Finding]]:
     return (
         decoded(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES + 1), path)
         if path == STDIN
-        else load(path, root=os.getcwd())
+        else load(path, root=workspace_of().root)
     )
 
 
@@ -63,8 +64,14 @@ def refuse_errors(path: str, text: str | None, findings: Sequence[Finding]) -> N
 
 def policy_for(named: str) -> Contract | None:
     """The policy in the file `named`, else that of the workspace if it has one. Raises `BrokenContractError`."""
-    path = named or discover(".")
-    return read_contract(os.getcwd(), os.path.normpath(path)) if path else None
+    root = workspace_of().root
+    path = from_here(named, root) if named else discover(root)
+    return read_contract(root, os.path.normpath(path)) if path else None
+
+
+def from_here(path: str, root: str) -> str:
+    """A path that a person gave, in the current folder, as one for the workspace `root`: relative paths there are of that."""
+    return path if not path or os.path.realpath(os.curdir) == root else os.path.abspath(path)
 
 
 def _below(folder: str) -> Iterator[str]:

@@ -25,10 +25,11 @@ _NO_STORE = (
 
 
 class StoreContext:
-    """The workspace that a command was started in, and its store."""
+    """The workspace that a command was started in, and its store. `tree` is the work tree that has the files and pages."""
 
     def __init__(self, url: str = "") -> None:
-        self.root = os.getcwd()
+        self.workspace = host.workspace_of()
+        self.root, self.tree = self.workspace.root, self.workspace.tree
         self.named = bool(url or os.environ.get("ADJOURN_STORE"))
         """Whether a person named the store."""
         self.url = url or os.environ.get("ADJOURN_STORE", "") or host.DEFAULT_STORE
@@ -41,11 +42,18 @@ class StoreContext:
         """The store, which must be there. Raises `NotFoundError`."""
         found = self.store_or_none()
         if found is None:
-            missing = f"there is no store at {host.shown_store(self.url)}"
+            missing = f"there is no store at {host.shown_store(self.url)}{self._where()}"
             raise NotFoundError(
                 missing if self.named else f"no session has run here yet: {missing}", _NO_STORE
             )
         return found
+
+    def _where(self) -> str:
+        """The folder of a store that is relative to the workspace, unless it is plain."""
+        here, file = self.workspace, host.store_file("", self.url)
+        if not file or os.path.isabs(file) or here.root == here.start == here.last:
+            return ""
+        return f" in {here.root}" if here.is_found else f" {here.searched()}"
 
     def store_or_none(self) -> Store | None:
         """The store, if there is one."""

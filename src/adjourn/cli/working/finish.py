@@ -24,7 +24,9 @@ def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> Non
     """
     writable = context.writable(task)
     expire_dead_sessions(writable)
-    result = finish(writable, context.root, note=note, budget=writable.ledger.budget, by=user())
+    result = finish(
+        writable, context.root, note=note, budget=writable.ledger.budget, by=user(), tree=context.tree
+    )
     if as_json:
         say_json(
             task=writable.id,
@@ -52,7 +54,7 @@ def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> 
     TASK is an id or a beginning of one. Its last archived page becomes the active one.
     """
     writable = context.writable(task)
-    if not reopen(writable, context.root, note=note, by=user()):
+    if not reopen(writable, context.tree, note=note, by=user()):
         raise NotFoundError(f"task {writable.id} is not finished", "`adjourn tasks` shows which are")
     if as_json:
         say_json(task=writable.id, state="active")

@@ -19,6 +19,7 @@ from adjourn.cli.shared.context import (
     with_model,
     with_policy,
 )
+from adjourn.cli.shared.documents import from_here
 from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.working.run_view import Person, Printer, signals
 from adjourn.errors import InvalidError, UsageError
@@ -84,6 +85,7 @@ def run(
         raise UsageError(
             "a run keeps the inputs that it was started with", "leave out --inputs, or start a new run"
         )
+    file, settings["policy"] = (from_here(path, context.root) for path in (file, settings["policy"]))
     if resume:
         _ = context.store  # which must be there
     stop = runs.Stop()
@@ -91,6 +93,7 @@ def run(
     with Printer(quiet=as_json, structured=settings["log_json"], exporter=exporter) as printer, signals(stop):
         options = runs.Options(
             root=context.root,
+            tree=context.tree,
             store=context.url,
             ask=Person(printer, settings["confirm_timeout"]),
             emit=printer.event,

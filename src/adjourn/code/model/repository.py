@@ -7,14 +7,12 @@ folder, or let a path out of the work tree.
 from __future__ import annotations
 
 import os
-import stat
 
-from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host import make_folder, read_file, resolve_inside, write_file
+from adjourn.errors import InvalidError, NotFoundError
+from adjourn.host import main_of, make_folder, read_file, resolve_inside, top_of, write_file
 
 FOLDER = ".code-intel"
 _IGNORED = b"# Written by adjourn: ignores what can be rebuilt and what belongs to one machine.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"
-_MAX_LINK = 4_096
 
 
 class CodeRepository:
@@ -24,10 +22,10 @@ class CodeRepository:
         real = os.path.realpath(path)
         if not os.path.isdir(real):
             raise NotFoundError(f"{path} is not a folder", "name a folder of the repository")
-        found = _upwards(real)
+        found = top_of(real)
         self.root = found or real
-        self.is_git = found is not None
-        self.home = _home(self.root) if found else self.root
+        self.is_git = bool(found)
+        self.home = main_of(self.root) or self.root
 
     def index_folder(self) -> str:
         """The folder `.code-intel` of the repository."""
@@ -66,36 +64,3 @@ def own_folder(root: str, relative: str, ignored: bytes) -> str:
     if not os.path.lexists(os.path.join(folder, ".gitignore")):
         write_file(folder, ".gitignore", ignored)
     return folder
-
-
-def _upwards(path: str) -> str | None:
-    while True:
-        if os.path.lexists(os.path.join(path, ".git")):
-            return path
-        parent = os.path.dirname(path)
-        if parent == path:
-            return None
-        path = parent
-
-
-def _home(root: str) -> str:
-    """The main work tree of a linked one.
-
-    A `.git` file is a claim of whoever wrote it: it counts only where the folder it names points back, as git has it.
-    """
-    link = os.path.join(root, ".git")
-    try:
-        if not stat.S_ISREG(os.lstat(link).st_mode):
-            return root
-        folder = os.path.realpath(os.path.join(root, _line(link).removeprefix("gitdir:").strip()))
-        if os.path.realpath(_line(os.path.join(folder, "gitdir"))) != os.path.realpath(link):
-            return root
-        common = os.path.realpath(os.path.join(folder, _line(os.path.join(folder, "commondir"))))
-    except (OSError, AdjournError, UnicodeDecodeError):
-        return root
-    home = os.path.dirname(common)
-    return home if os.path.basename(common) == ".git" and os.path.isdir(common) else root
-
-
-def _line(path: str) -> str:
-    return read_file(path, _MAX_LINK).decode().strip()

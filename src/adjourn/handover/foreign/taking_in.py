@@ -29,7 +29,7 @@ class ImportedWork(NamedTuple):
     notes: list[str]
 
 
-def import_work(task: Task, root: str, work: ForeignWork, by: Actor) -> ImportedWork:
+def import_work(task: Task, root: str, work: ForeignWork, by: Actor, tree: str = "") -> ImportedWork:
     """Import another tool's work into a new task, because a person (`by`) vouches for it. Raises `AdjournError`."""
     imported = kinds.TaskImported(
         at=work.at,
@@ -51,6 +51,7 @@ def import_work(task: Task, root: str, work: ForeignWork, by: Actor) -> Imported
         said=work.report,
         trigger="import",
         by=by,
+        tree=tree,
     )
     return ImportedWork(saved.checkpoint, saved.page, saved.notes)
 

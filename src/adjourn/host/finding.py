@@ -1,0 +1,121 @@
+"""Finding the workspace that a folder belongs to: the nearest one upwards, up to the top of the git repository.
+
+A folder is a workspace if it has a policy or a store. Without git, folders below the home folder are searched, and never the home
+folder for one in it. A linked git work tree without a workspace of its own belongs to that of the main work tree: policy, store, tasks
+and checkpoints are there (`root`), while what a call's paths mean, what is kept and rolled back, and the pages are of the work tree that
+the agent works in (`tree`).
+
+A hook is told its folder by an agent, which can make a policy or a `.git` in any folder that it writes to. For such a folder the outermost
+workspace counts, wherever the repository begins (`outermost`).
+
+Owns: that search, and whose folder does not count. Must never: read a policy, or start a program.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adjourn.host.worktrees import main_of, top_of
+
+DEFAULT_STORE = ".aex/adjourn.db"
+MARKS = (".aex/policy.aex", "aex.policy.aex", DEFAULT_STORE)
+"""What makes a folder a workspace."""
+
+
+class Workspace(NamedTuple):
+    """Where a program works. All paths are real.
+
+    `start` is the folder that it was started in. `root` has the policy, the store and the checkpoints; it is `start` where no workspace
+    was found. `tree` is the folder that relative paths of rules are of. `last` is the last folder that was searched, `skipped` says
+    which folders did not count, and why.
+    """
+
+    start: str
+    root: str
+    tree: str
+    is_found: bool
+    last: str
+    skipped: tuple[str, ...] = ()
+
+    def searched(self) -> str:
+        """Where was looked, for a message: "in /a/b" or "in /a/b or above it, up to /a"."""
+        place = (
+            f"in {self.start}"
+            if self.last == self.start
+            else f"in {self.start} or above it, up to {self.last}"
+        )
+        return "; ".join((place, *self.skipped))
+
+
+def workspace_of(folder: str = "", *, outermost: bool = False) -> Workspace:
+    """The workspace that `folder` (default: the current one) belongs to."""
+    start = os.path.realpath(folder or os.curdir)
+    top = top_of(start)
+    main = main_of(top) if top else ""
+    skipped: list[str] = []
+    searched = list(_upwards(start, "" if outermost else top))
+    having = (one for one in searched if _counts(one, start, skipped))
+    root = next(reversed([*having]), "") if outermost else next(having, "")
+    if root:
+        tree = _tree(root, top, main)
+        return Workspace(start, root, tree, True, root, tuple(skipped))
+    for one in _upwards(start, top) if main else ():
+        there = os.path.normpath(os.path.join(main, os.path.relpath(one, top)))
+        if _counts(there, start, skipped):
+            return Workspace(start, there, one, True, there, tuple(skipped))
+    return Workspace(start, start, start, False, main or searched[-1], tuple(skipped))
+
+
+def _upwards(folder: str, top: str) -> Iterator[str]:
+    """The folder and its parents up to `top`. The home folder and `/` count only if they are the folder itself."""
+    ends = ("/", os.path.realpath(os.path.expanduser("~")))
+    yield folder
+    while folder not in (*ends, top) and (folder := os.path.dirname(folder)) not in ends:
+        yield folder
+
+
+def _tree(root: str, top: str, main: str) -> str:
+    """What stands for `root` in a linked work tree that lies in it, as those in `.claude/worktrees` do."""
+    if not main or not top.startswith(root + "/") or not f"{root}/".startswith(main + "/"):
+        return root
+    tree = os.path.normpath(os.path.join(top, os.path.relpath(root, main)))
+    return tree if os.path.isdir(tree) else root
+
+
+def _counts(folder: str, start: str, skipped: list[str]) -> bool:
+    """Whether a folder is a workspace, for what was started in `start`."""
+    for mark in MARKS:
+        place = os.path.join(folder, mark)
+        try:
+            os.lstat(place)
+            owners = {os.lstat(one).st_uid for one in (place, os.path.dirname(place)) if one != folder}
+            found = os.stat(folder)
+        except OSError:
+            continue
+        if folder != start and found.st_mode & stat.S_IWOTH:
+            skipped.append(f"{folder} does not count: it is writable by every user")
+            return False
+        if foreign := owners - _trusted(start):
+            shown = mark.partition("/")[0]
+            skipped.append(f"{shown} in {folder} does not count: it belongs to {_name(min(foreign))}")
+            return False
+        return True
+    return False
+
+
+def _trusted(start: str) -> set[int]:
+    """Whose files count: one's own and root's; for root, as in a container, those of the owner of the folder it was started in."""
+    own = os.geteuid()
+    return {own, 0} if own else {own, os.stat(start).st_uid}
+
+
+def _name(user: int) -> str:
+    try:
+        import pwd  # noqa: PLC0415  # only for a message
+
+        return f"user {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f"user {user}"

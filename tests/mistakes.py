@@ -11,21 +11,32 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 from adjourn import aex
 from adjourn.aex.json_policy import read_json_policy
+from adjourn.cli.app import aex_group, group
 from adjourn.cli.app import main as adjourn
+from adjourn.clients import person
 from adjourn.errors import UsageError
 from adjourn.hooks import options as hook_options
+from adjourn.host import DEFAULT_STORE, now, process
+from adjourn.host.keys import secret
 from adjourn.proxy import options as proxy_options
+from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks.lease import SessionIdentity
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
+from support.task_sessions import DEPLOY, POLICY, READ
 
-FOLDER = Path(__file__).parent / "data" / "mistakes"
+FOLDER = Path(__file__).resolve().parent / "data" / "mistakes"
 _MARKS = ("> ", ">> ", "$ ")
 
 
@@ -51,11 +62,43 @@ def read(path: Path) -> Iterator[Mistake]:
         yield Mistake(context, written, "\n".join(lines[len(written) :]))
 
 
+@contextlib.contextmanager
+def workspace() -> Iterator[Path]:
+    """A folder to run commands in, whose store has a task with a checkpoint and a call that waits for approval."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), mock.patch.dict(os.environ):
+        settings = Path(folder, "home", person.SETTINGS)
+        settings.parent.mkdir(parents=True)
+        settings.write_text("allow-unattended = true\nallow-inside-client = true\n", "utf-8")
+        for name in [name for name in os.environ if name.startswith(("ADJOURN_", "AEX_"))]:
+            del os.environ[name]
+        os.environ |= {"ADJOURN_CONFIG": f"{folder}/config", "COLUMNS": "120"}
+        root = Path(folder, "work")
+        (root / ".aex").mkdir(parents=True)
+        os.chdir(root)
+        store = SqliteStore(root / DEFAULT_STORE)
+        task = Task(store, "release-42", clock=now, secret=secret())
+        session = Session(
+            task,
+            POLICY,
+            SessionIdentity(process.current(), "g1", client="claude-code"),
+            policy_text=b"policy",
+            contract_text=b"",
+        )
+        session.open()
+        session.admit([READ, DEPLOY])
+        store.close()
+        with mock.patch.object(person, "home", return_value=f"{folder}/home"):
+            assert (
+                adjourn(["checkpoint", "write", "release-42", "--name", "before-tests", "-m", "Test."]) == 0
+            )
+            yield root
+
+
 def answer(mistake: Mistake) -> str:
     """What adjourn answers to a mistake."""
     first = mistake.written[0]
     if first.startswith("$ "):
-        return answer_of_command(shlex.split(first[2:])[1:])
+        return answer_of_command(shlex.split(first[2:]))
     whole = first.startswith(">> ")
     lines = [line[3 if whole else 2 :] for line in mistake.written]
     place = mistake.context.index("...") if "..." in mistake.context else len(mistake.context)
@@ -77,16 +120,17 @@ def _json_policy(text: str) -> str:
 def answer_of_command(arguments: list[str]) -> str:
     """What a command prints on stderr, and how it ends."""
     out, err = io.StringIO(), io.StringIO()
+    program, *arguments = arguments
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = _run(arguments)
+        code = _run(program, arguments)
     text = "\n".join(line.rstrip() for line in err.getvalue().splitlines())
     return f"{text or out.getvalue().rstrip()}\nexit code {code}"
 
 
-def _run(arguments: list[str]) -> int:
+def _run(program: str, arguments: list[str]) -> int:
     edges = {"proxy": proxy_options.parse, "hook": hook_options.parse}
-    if arguments[0] not in edges:
-        return adjourn(arguments)
+    if arguments[:1] not in ([each] for each in edges):
+        return adjourn(arguments, program, aex_group if program == "aex" else group)
     try:
         edges[arguments[0]](arguments[1:])
     except UsageError as error:
@@ -103,5 +147,6 @@ def rewritten(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    for file in sorted(FOLDER.glob("*.txt")):
-        file.write_text(rewritten(file), "utf-8")
+    with workspace():
+        for file in sorted(FOLDER.glob("*.txt")):
+            file.write_text(rewritten(file), "utf-8")

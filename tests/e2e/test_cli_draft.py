@@ -102,7 +102,7 @@ def test_a_plan_is_a_request_and_the_file_can_be_named(place: Place) -> None:
     ("arguments", "code", "words"),
     [
         (("x",), 2, "no model is named"),
-        (("x", "--model", "mistral"), 2, "no provider is named 'mistral'"),
+        (("x", "--model", "mistral"), 2, "unknown model provider 'mistral'"),
         (("x", "--model", "anthropic"), 1, "ANTHROPIC_API_KEY is not set"),
         (("x", "--model", "openai:gpt"), 1, "OPENAI_API_KEY is not set"),
         (("x", "--model-handler", "missing:f"), 2, "cannot be imported"),

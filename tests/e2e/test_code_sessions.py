@@ -147,7 +147,7 @@ def test_the_store_tells_the_same_story(repo: Repo) -> None:
     assert repo.dirty == []
     with Server(repo) as server:
         walk(server, repo, server.status())
-    assert "the coding session is over" in repo.cli("status", session)
+    assert "the coding session has ended" in repo.cli("status", session)
 
 
 def test_a_checkpoint_of_the_later_form_is_read(server: Server, repo: Repo) -> None:

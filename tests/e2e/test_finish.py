@@ -97,7 +97,7 @@ def test_a_person_finishes_and_reopens_a_task(tmp_path: Path) -> None:
         assert adjourn(work, "reopen", task).code == 0
         assert "ship it" in (work.root / "tmp" / "checkpoint-active.md").read_text()
         assert adjourn(work, "reopen", task).code == 1
-        assert "work waits" in _instructions(work.client(foreign=True))
+        assert "unfinished work" in _instructions(work.client(foreign=True))
 
 
 def test_a_policy_can_deny_the_finish(tmp_path: Path) -> None:

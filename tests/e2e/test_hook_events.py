@@ -307,7 +307,7 @@ def test_archived_work_waits_no_more_until_it_is_restored(work: HookEventWorkspa
     adjourn("archive")
     assert work.brief() == ""
     adjourn("restore")
-    assert "Work waits" in work.brief()
+    assert "Unfinished work" in work.brief()
     adjourn("archive")
     assert work.brief() == ""
     work.run("Write", {"file_path": "b.txt", "content": "x"}, "b")
@@ -377,7 +377,7 @@ def test_another_client_s_living_work_is_not_offered(work: HookEventWorkspace) -
     client.call("echo", {"a": 1})
     assert work.brief("--proxied", "files") == ""
     client.kill()
-    assert "Work waits" in work.brief("--proxied", "files")
+    assert "Unfinished work" in work.brief("--proxied", "files")
 
 
 def test_a_page_that_cannot_be_written_is_said_to_the_person(work: HookEventWorkspace) -> None:

@@ -87,7 +87,7 @@ def test_archived_work_that_is_noted_for_waits_again(work: ProxyWorkspace) -> No
     again = work.client("--task", task)
     again.meta("adjourn.note", facts=["it stopped"])
     again.kill()
-    assert "work waits" in said(work.client(foreign=True).greeting)
+    assert "unfinished work" in said(work.client(foreign=True).greeting)
 
 
 def test_nothing_is_said_of_work_that_cannot_be_resumed(work: ProxyWorkspace) -> None:

@@ -107,7 +107,7 @@ def test_an_edit_counts_from_the_next_call(tmp_path: Path, era: str) -> None:
         assert client.tools()[: -len(META_TOOLS)] == ["file.read"]
         (fact,) = work.facts("policy.changed")
         assert (fact.policy, fact.budget) == (digest(work.policy_file.read_bytes()), 50)
-        assert "was edited; it counts from now on" in client.stderr()
+        assert "was edited; the new version is in force" in client.stderr()
         assert work.ledger().budget == 50
         changed = [line for line in client.received if b"notifications/tools/list_changed" in line]
         assert len(changed) == (0 if era == MODERN else 1)
@@ -146,7 +146,7 @@ def test_a_broken_edit_keeps_the_policy_and_says_so(tmp_path: Path, how: str) ->
         assert refused(client.call("file.read"))
         (fact,) = work.facts("policy.broken")
         assert fact.message.startswith(".aex/policy.aex:")
-        assert "the earlier one still counts: .aex/policy.aex:" in client.stderr()
+        assert "the previous version stays in force: .aex/policy.aex:" in client.stderr()
         assert "policy.broken" in adjourn(work, "log").out
         if how == "a folder":
             work.policy_file.rmdir()

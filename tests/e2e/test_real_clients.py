@@ -290,7 +290,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
     with running(finish, SERVER) as model, set_up_at_work(agent, place, model) as process:
         until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
     assert len(model.results) == len(finish), model.results
-    assert "Work waits in this workspace" in model.context
+    assert "Unfinished work in this workspace" in model.context
     assert "git_commit" in model.context
     told = json.loads(_object_in(model.results[0]))
     assert (told["callsUsed"], told["budgetRemaining"]) == (3, 5)

@@ -176,7 +176,11 @@ class Story:
         tool, about = self.trade.sends, self.author.name()
         self.stage.hang(self.client, tool.name, {tool.argument: about, "number": self.rng.randrange(99)})
         needle = self._know_call(
-            "call in doubt", VITAL, (tool, about), DOUBT, ("In doubt", "nobody knows whether it happened")
+            "call in doubt",
+            VITAL,
+            (tool, about),
+            DOUBT,
+            ("In doubt", "nobody knows whether it happened", "outcome is unknown"),
         )
         trap = self._not_done("call in doubt told as done", tool, about)
         self._hanging.append((tool, about, needle, trap))

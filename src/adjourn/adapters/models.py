@@ -42,7 +42,7 @@ def choose(name: str = "", handler: str = "", *, root: str = ".", store: str = "
         return ClientModel(model, root=root, store=store)
     if provider not in PROVIDERS:
         known = ", ".join((*PROVIDERS, CLIENT))
-        raise UsageError(f"no provider is named {provider!r}", f"there are: {known}")
+        raise UsageError(f"unknown model provider {provider!r}", f"use one of: {known}")
     module, _, kind = PROVIDERS[provider].partition(":")
     chosen: Model = getattr(import_module(module), kind)(model)
     return chosen

@@ -46,7 +46,7 @@ class Exporter:
         """An event that happens now. Returns at once."""
         self._added += 1
         if len(self._waiting) >= MAX_WAITING:
-            self._failed = self._failed or "it is too slow"
+            self._failed = self._failed or "the collector is too slow"
             return
         at = str(time.time_ns())
         attributes = {"event": event, **data}

@@ -220,9 +220,9 @@ class Steps(Checker):
             self.report("AEX044", f"unsupported condition {quoted(word.text)}", word, severity)
             return
         harmless = condition.form in (NOT_INCLUDE, NOT_INCLUDE_TEXT, TOUCHES_ONLY)
-        self.name(condition.subject, "warning" if harmless else severity, "the condition does not hold")
+        self.name(condition.subject, "warning" if harmless else severity, "the condition is false")
         if condition.other:
-            self.name(condition.other, severity, "the condition does not hold")
+            self.name(condition.other, severity, "the condition is false")
 
     def name(self, word: Word, severity: Severity, outcome: str) -> None:
         if not self.bound.resolve(word.text):

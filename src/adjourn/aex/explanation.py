@@ -67,7 +67,7 @@ def _answer(verdict: RuleVerdict, call: CallQuery) -> tuple[Literal["yes", "no",
     if verdict.effect == "closed":
         return "no", "is allowed by no rule"
     if verdict.confirm is not None:
-        return "ask", "may be called after a person has said yes"
+        return "ask", "may be called once a person approves it"
     return "yes", "may be called, because no rule denies it" if call.named_only else "may be called"
 
 
@@ -88,7 +88,7 @@ def _confirms(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator
         if rule in verdict.confirms:
             yield RuleAnswer(rule, decides=True, why="asks a person")
         elif verdict.effect != "allow":
-            yield RuleAnswer(rule, decides=False, why="is not reached")
+            yield RuleAnswer(rule, decides=False, why="is not evaluated")
         else:
             missed = _misses(rule, call)
             yield RuleAnswer(
@@ -103,12 +103,14 @@ def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[R
         decides = verdict.rule is rule
         if not matches(split_scope(rule.pattern)[0], call.tool):
             yield RuleAnswer(
-                rule, decides=False, why="names another spelling, and an allow counts as it is written"
+                rule,
+                decides=False,
+                why="spells the name differently, and an allow matches only the exact name",
             )
         elif missed := _misses(rule, call):
             yield RuleAnswer(rule, decides, missed)
         else:
-            reached = "is not reached" if verdict.effect == "deny" else "allows it, too"
+            reached = "is not evaluated" if verdict.effect == "deny" else "allows it, too"
             yield RuleAnswer(rule, decides, "allows it" if decides else reached)
 
 
@@ -122,15 +124,15 @@ def _misses(rule: Rule, call: CallQuery) -> str:
     if _applies(rule, call, call.paths):
         return ""
     if (bare := _unconditional(rule)) != rule and _applies(bare, call, call.paths):
-        held = "surely hold" if rule.kind == "allow" else "hold"
-        return f"does not apply: its condition does not {held}"
+        held = "certainly met" if rule.kind == "allow" else "met"
+        return f"does not apply: its condition is not {held}"
     if not call.paths:
         return "does not apply: it has a scope, and the call names no path"
     if rule.kind != "allow":
         return "does not apply: no path of the call is in its scope"
     outside = [path for path in call.paths if not _applies(bare, call, [path])]
     begin = "allows a part of the call" if len(outside) < len(call.paths) else "does not apply"
-    named = next((path for path in outside if path.isprintable()), "what is beneath")
+    named = next((path for path in outside if path.isprintable()), "a file in the folder")
     return f"{begin}: {named} is not in its scope"
 
 
@@ -159,9 +161,9 @@ def _counted(policy: Policy, tool: str) -> Iterator[RuleAnswer]:
         *([before] if before else []),
     ]
     words = {
-        "budget": "refuses it once that is spent",
+        "budget": "refuses it when the budget is spent",
         "limit": "refuses it beyond that rate",
         "once": "answers a second call for the same effect with the first one's result",
-        "checkpoint": "makes a checkpoint first",
+        "checkpoint": "saves a checkpoint first",
     }
     return (RuleAnswer(rule, decides=False, why=words[rule.kind]) for rule in rules)

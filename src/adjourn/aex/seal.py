@@ -203,7 +203,7 @@ def _check_text(text: bytes, seal: Seal | PublishedSeal) -> None:
 def _altered(seal: Seal | PublishedSeal) -> IntegrityError:
     covered = "" if isinstance(seal, PublishedSeal) else ", or its signer, time or file name was changed"
     return IntegrityError(
-        f"the signature is not that of the key it names{covered}",
+        f"the signature does not match the key it names{covered}",
         "ask for a new signature: adjourn sign FILE",
     )
 

@@ -82,7 +82,7 @@ def follow(path: str, seq: int) -> tuple[Audit, Entry]:
             digests += bytes.fromhex(entry.hash)
             last = entry
     if last is None or number <= seq:
-        raise IntegrityError(f"{path} has {number} events, and must have {seq + 1}", RESTORE)
+        raise IntegrityError(f"{path} has {number} events, expected {seq + 1}", RESTORE)
     return Audit(path, bytes(digests)), last
 
 

@@ -320,9 +320,9 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     todo = next((one.text for one in progress if one.status != "done"), "")
     first = next(iter(ledger.doubts.values()), None)
     if first is not None:
-        then = f", then go on with: {todo}" if todo else ""
+        then = f", then continue with: {todo}" if todo else ""
         return f"Find out whether {tool_name(first)} ({first.call}) had its effect{then}"
-    return f"Go on with: {todo}" if todo else "Look over what was done, and finish"
+    return f"Continue with: {todo}" if todo else "Review what was done, and finish"
 
 
 def _opt(value: str | UnsetType) -> str:

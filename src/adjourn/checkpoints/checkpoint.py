@@ -31,7 +31,7 @@ from adjourn.log import (
 )
 from adjourn.store import Entry, Store
 from adjourn.tasks import SYSTEM, AppendedEvent, Ledger, NewEvent, Session, Task
-from adjourn.text import without_secrets
+from adjourn.text import did_you_mean, without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
 MAX_DESCRIPTION = 10_000
@@ -202,7 +202,8 @@ def find(store: Store, name: str) -> TaskCheckpoint:
         return _of_task(store, of_task, check_name(own))
     value = store.ref(f"checkpoint/{check_name(name)}")
     if value is None:
-        raise NotFoundError(f'no checkpoint is named "{name}"', "list them with `adjourn checkpoints`")
+        near = did_you_mean(name, (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")))
+        raise NotFoundError(f'no checkpoint is named "{name}"', near or "list them: adjourn checkpoints")
     task, _, rest = value.partition(" ")
     seq, _, event_hash = rest.partition(" ")
     entry = next(iter(store.read(task, int(seq), int(seq) + 1)), None) if seq.isdigit() else None

@@ -48,9 +48,9 @@ AEX_RENAMED: Final = {"gate": "hook"}
 
 AEX_TABLE: Final = {name: COMMANDS[AEX_RENAMED.get(name, name)] for name in AEX_COMMANDS}
 
-_AEX_HELP = """aex: contracts for agents, by the names they were published with.
+_AEX_HELP = """aex: run the contract commands of adjourn by their published names.
 
-Each command is that of `adjourn`, which has more: `adjourn --help`. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 refused by a
+The commands are those of `adjourn`; `adjourn --help` lists the others. Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 refused by a
 policy or by the holder of a task.
 """
 

@@ -366,7 +366,7 @@ class ClientContext:
         if bound and task not in ("", bound):
             raise RefusedError(
                 f"this proxy is bound to task {bound}, and does not work on {task[:70]!r}",
-                "work on without naming a task; a person can start a proxy without --task",
+                "continue without naming a task; a person can start a proxy without --task",
             )
 
     def _new_session(self, task: str, kind: type[_S]) -> _S:
@@ -533,7 +533,8 @@ class ClientContext:
                     else error.message
                 )
                 self._on_event(
-                    "policy.broken", f"the edited policy has errors, the earlier one still counts: {place}"
+                    "policy.broken",
+                    f"the edited policy has errors; the previous version stays in force: {place}",
                 )
                 self._is_broken = True
                 return kinds.PolicyBroken(message=beginning(place, MAX_SHOWN))
@@ -548,7 +549,7 @@ class ClientContext:
                 with suppress(AdjournError):  # it is tried again before the session's next call
                     self._bring_up(session)
             self._on_event(
-                "policy.changed", f"{self.contract.policy_source} was edited; it counts from now on"
+                "policy.changed", f"{self.contract.policy_source} was edited; the new version is in force"
             )
             return None
 

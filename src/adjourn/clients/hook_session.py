@@ -60,7 +60,7 @@ from adjourn.tasks import (
     usable_approval,
 )
 
-NOT_CONFIRMED = "not made: the client asked a person, and reported no yes"
+NOT_CONFIRMED = "not made: the client asked a person, and reported no approval"
 
 
 class ClientCapabilities(NamedTuple):

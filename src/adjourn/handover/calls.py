@@ -170,7 +170,7 @@ class CallsFold:
     def imported(self, event: Event, data: kinds.EntryImported) -> None:
         if data.decision == "forward":
             self.calls += 1
-            outcome = "let through there (imported, not verified)"
+            outcome = "allowed there (imported, not verified)"
             name = f"imported {event.seq}"
             self.made[name] = CallReport(event.seq, "", data.tool, "", "", effectful=False, outcome=outcome)
         elif data.decision == "block":
@@ -280,7 +280,7 @@ def _of_answer(via: str, approval: str, by: str) -> tuple[str, str]:
     if via == "timeout":
         return "timed out: nobody answered the question", remedy
     if via == "cancelled":
-        return "not made: the client gave it up before anybody answered the question", remedy
+        return "not made: the client cancelled it before anybody answered the question", remedy
     if not by or via in CLOSED:
         return "not made: the client closed the question; no person is known to have refused", remedy
     return f"refused by {said(by, 60)}", remedy
@@ -298,10 +298,10 @@ _OUTCOMES = {
 _DENIALS = {
     "deny_list": ("refused by a rule", "do not try again; only a person can change the policy"),
     "not_allowed": ("refused: no rule allows it", "only a person can change the policy"),
-    "once_done": ("refused: it may happen once, and did, as call", "continue without it"),
-    "protected": ("refused: a protected place", "leave that place alone"),
+    "once_done": ("refused: it may run only once, and did, as call", "continue without it"),
+    "protected": ("refused: a protected place", "do not access that place"),
     "rate_limit": ("refused: too many calls in too short a time", "try again later"),
-    "busy": ("refused: the same call was being answered", "try again later"),
+    "busy": ("refused: the same call was in progress", "try again later"),
     "refused": ("refused", ""),
 }
 """Why a call was denied, and what can be done, by the reason of the event."""

@@ -31,7 +31,7 @@ MAX_DESCRIPTION, MAX_GOAL, MAX_NOTE = 2500, 500, 300
 MAX_HASH = 64
 FINISHED, WAITING, HELD, ACTIVE = "finished", "waiting for a person", "held by another agent", "active"
 _MISSING = (
-    "the record of this work, version {}, is not in this store; a person can bring it: `adjourn record export` where it is, "
+    "the record of this work, version {}, is not in this store; a person can copy it: `adjourn record export` where it is, "
     "`adjourn record import` here"
 )
 
@@ -118,7 +118,7 @@ def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
         mind = mind_of(store, record)
     except AdjournError as error:
         mind = None
-        given.append(f"what was noted of facts, questions and goals cannot be read: {error.message}")
+        given.append(f"the recorded facts, questions and goals cannot be read: {error.message}")
     due = expire_due(record, now)  # the next resume or decision writes it; it is told already
     return recorded(
         due.record if due else record,

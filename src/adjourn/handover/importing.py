@@ -23,6 +23,7 @@ from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.log import canonical, decode, digest
 from adjourn.store import Head, Store
 from adjourn.tasks import PermanentConflictError, append_with_retry, idempotency
+from adjourn.text import did_you_mean
 
 _CHUNK = 2000
 
@@ -39,10 +40,10 @@ def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal[
     try:
         return find(store, name), "store"
     except NotFoundError:
-        known = ", ".join(sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))[:10])
+        known = sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
+        near = did_you_mean(name, known) or (known and f"use one of: {', '.join(known[:10])}")
         raise NotFoundError(
-            f'no checkpoint is named "{name}"',
-            f"use one of: {known}" if known else "create one: call aex.checkpoint",
+            f'no checkpoint is named "{name}"', near or "create one: call aex.checkpoint"
         ) from None
 
 

@@ -153,7 +153,7 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
             since=call.since,
             title=_shown(tool_name(call)),
             context=_shown(call.arguments),
-            cause="sent, and nobody knows whether it took effect",
+            cause="sent, and its outcome is unknown",
             commands=(f"adjourn settle {name} --done", f"adjourn settle {name} --not-done"),
         )
 

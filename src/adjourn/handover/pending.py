@@ -163,7 +163,7 @@ def notice(found: PendingWork, tool: str) -> str:
     ledger, made = found.task.ledger, found.checkpoint
     doubts = f", {len(ledger.doubts)} in doubt" if ledger.doubts else ""
     return (
-        f'adjourn: work waits in this workspace: checkpoint "{made.data.name}" of {made.event.timestamp}, '
-        f"{ledger.calls_used} call{'s' * (ledger.calls_used != 1)} used{doubts}. To go on with it, call {tool} with "
-        f'{{"name": "{made.data.name}"}} before any other tool. Asked for something else, leave it.'
+        f'adjourn: unfinished work in this workspace: checkpoint "{made.data.name}" of {made.event.timestamp}, '
+        f"{ledger.calls_used} call{'s' * (ledger.calls_used != 1)} used{doubts}. To continue it, call {tool} with "
+        f'{{"name": "{made.data.name}"}} before any other tool. If you are asked for something else, ignore it.'
     )

@@ -59,7 +59,7 @@ def describe_record(store: Store, task: str, request: SectionRequest) -> dict[st
     """
     record = record_of(store, task)
     if record is None:
-        return {"task": task, "message": "This task has no record yet; adjourn.note begins one."}
+        return {"task": task, "message": "This task has no record yet; adjourn.note creates it."}
     answer = {"record": record["id"], "version": record["sequence"], "contentHash": record["contentHash"]}
     found = _sections(record, mind_of(store, record))
     if request.section:

@@ -76,16 +76,16 @@ def _text(found: PendingWork, session: NewSession, context: ClientContext) -> st
     task, made = found
     name = made.data.name
     begin = [
-        "# Work waits in this workspace",
+        "# Unfinished work in this workspace",
         f'Another session began it and stopped. Its checkpoint is "{name}", made {made.event.timestamp}.',
         _how_to_resume(name, session, same=session.task == task.id),
     ]
     if not is_trusted(task.store, made):
         return "\n".join(
-            [*begin, f"Nothing else is told: it is signed by {made.data.key}, which is not trusted here."]
+            [*begin, f"Nothing else is shown: it is signed by {made.data.key}, which is not trusted here."]
         )
     if _was_shown(found):
-        begin.append("An earlier session was told this, and did not resume it.")
+        begin.append("An earlier session was shown this, and did not resume it.")
     document(task.store, made)
     handover = hand_over(task, made, _reader(context, task))
     end = f"The rest: {_the_rest(name, session, handover.page)}."
@@ -96,12 +96,12 @@ def _how_to_resume(name: str, session: NewSession, *, same: bool) -> str:
     if session.servers:
         tools = " or ".join(f"mcp__{server}__aex_resume" for server in session.servers[:5])
         return (
-            f'If that is what you are asked to go on with, call aex.resume ({tools}) with {{"name": "{name}"}} before any '
-            "other tool: its spent budget and its calls in doubt come with it. Otherwise leave it."
+            f'If you are asked to continue that work, call aex.resume ({tools}) with {{"name": "{name}"}} before any '
+            "other tool: it keeps its spent budget and its calls in doubt. Otherwise ignore it."
         )
     if same:
-        return "Your calls count in the same budget. If that is what you are asked to go on with, go on; do not begin anew."
-    return f"To go on with it under its budget, a person starts this client behind `adjourn proxy`: `adjourn resume {name}` shows it."
+        return "Your calls count in the same budget. If you are asked to continue that work, continue it; do not start over."
+    return f"To continue it under its budget, a person starts this client behind `adjourn proxy`: `adjourn resume {name}` shows it."
 
 
 def _the_rest(name: str, session: NewSession, page: str) -> str:

@@ -119,17 +119,19 @@ def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_a
     if isinstance(decision, Forward):
         return Answer("allow", f"approved: {decision.approval}" if decision.approval else rule)
     if isinstance(decision, Ask):
-        asked = f'tool "{tool}" is to be confirmed: {decision.cause}'
+        asked = f'tool "{tool}" needs confirmation: {decision.cause}'
         if can_ask:
             return Answer("ask", asked)
-        return Answer("deny", f"{asked} (a person can say yes with `adjourn approve`; repeat the call then)")
+        return Answer(
+            "deny", f"{asked} (a person can approve it with `adjourn approve`; then repeat the call)"
+        )
     if isinstance(decision, Block):
         if decision.reason == "budget_exhausted" and not hook_client.has_proxies():
             # a client without proxies has no aex.checkpoint; a page was written when the budget was spent
             remedy = "stop here: the work is checkpointed; a person can raise the budget in the policy"
             return Answer("deny", f"{decision.message} ({remedy})")
         return _refused(decision)
-    return Answer("deny", f'tool "{tool}" had this effect already, and a hook cannot hand out its answer')
+    return Answer("deny", f'tool "{tool}" already had this effect, and a hook cannot return its answer')
 
 
 def _unwritten(call: ToolRequest) -> Answer:

@@ -33,14 +33,14 @@ OPTIONS = (
     ),
     Option(
         "--brief-bytes",
-        f"tell a new session at most this much about unfinished work (default: {BRIEF_BYTES})",
+        f"limit what a new session receives about unfinished work (default: {BRIEF_BYTES})",
         "BYTES",
         default=BRIEF_BYTES,
         bounds=BRIEF_BOUNDS,
     ),
-    Option("--no-budget-notice", "tell the agent nothing of its budget after its calls"),
+    Option("--no-budget-notice", "send the agent no notice of its budget after its calls"),
     Option("--settle", "keep calls open until a PostToolUse hook reports their outcome"),
-    Option("--no-prompt", "leave what the person asks for out of the history"),
+    Option("--no-prompt", "do not record what the person asks for"),
     Option(
         "--stay",
         "keep a standby process for ten minutes; it answers later hooks in half the time (Linux)",

@@ -122,7 +122,7 @@ def trusting(root: str, run: Run, kept: tuple[str, ...], variables: Mapping[str,
     code, told = run(command, ["rev-parse", "--show-toplevel"])
     if not code and os.path.realpath(os.fsdecode(told).rstrip("\n")) != root:
         raise RefusedError(
-            f"core.worktree of the repository in {root} leads elsewhere",
+            f"core.worktree of the repository in {root} points elsewhere",
             "unset it: git config --unset core.worktree",
         )
     return command
@@ -164,8 +164,8 @@ def _without_filters(root: str, command: GitCommand, run: Run) -> list[str]:
             continue
         if "=" in name:  # `-c` would take what is before it for the name
             raise RefusedError(
-                f"the repository in {root} sets {name!r}, which cannot be switched off",
-                "take it out: git config",
+                f"the repository in {root} sets {name!r}, which cannot be overridden",
+                "remove it: git config",
             )
         if driver := found["driver"]:
             off |= dict.fromkeys(f"{driver}.{member}=" for member in ("clean", "smudge", "process"))

@@ -94,7 +94,7 @@ def distrust(name: str) -> None:
     try:
         os.unlink(os.path.join(folder(), "trusted", f"{os.path.basename(name)}.pub"))
     except FileNotFoundError as error:
-        raise NotFoundError(f"no trusted key is named {name!r}", "list them with `adjourn keys`") from error
+        raise NotFoundError(f"no trusted key is named {name!r}", "list the keys: adjourn keys") from error
 
 
 def _read_or_make(name: str) -> bytes:

@@ -306,7 +306,7 @@ class Answers:
         for name in edit.removed:
             if shadowed(name):
                 self._report.event(
-                    "tool.shadowed", f"the upstream has a tool named {name}, too; it is hidden"
+                    "tool.shadowed", f"the server also has a tool named {name}, too; it is hidden"
                 )
         flat: dict[str, str] = {}
         for name in edit.names:
@@ -393,7 +393,7 @@ def _lost(request: Request, line: bytes) -> kinds.ToolSettled:
     """
     lost = request.effectful or request.kept
     outcome: Literal["error", "no-answer"] = "no-answer" if lost else "error"
-    message = "the answer was not handed over"
+    message = "the answer was not delivered"
     return kinds.ToolSettled(call=request.call_id, outcome=outcome, answer=digest(line), message=message)
 
 

@@ -268,7 +268,8 @@ class Confirmations:
             return self._let_go(held, nobody)
         if self._left(held.approval) > 0:  # the question stays; a no would be one that nobody said
             return self._let_go(
-                held, f"{nobody}; it passes when it is repeated after {held.approval.expires}"
+                held,
+                f"{nobody}; repeat the call after {held.approval.expires}: it is then allowed without an answer",
             )
         return self._let_go(held, "")
 
@@ -336,7 +337,7 @@ def _declares_elicitation(message: Request) -> bool:
 def _form(approval: Approval, task: str) -> dict[str, Any]:
     text = f"Allow {tool_name(approval)} {approval.arguments}? ({approval.cause}; task {task}, question {approval.id})"
     if CUT in approval.arguments:
-        text += " The arguments are not shown in full; a yes is for all of them."
+        text += " The arguments are not shown in full; approval covers all of them."
     return {
         "mode": "form",
         "message": visible_line(without_secrets(text)),

@@ -142,7 +142,7 @@ class Proxy:
         self.report.event("budget", "no limit" if policy.budget is None else f"calls={policy.budget}")
         if policy.observe:
             self.report.event(
-                "mode", "observe: everything passes, and what the policy would stop is written down"
+                "mode", "mode observe: nothing is blocked; what the policy would block is recorded"
             )
         for finding in contract.findings:
             self.report.event(
@@ -152,9 +152,7 @@ class Proxy:
             self.report.event("task", self.context.claim())
             self.context.meet_servers()
         except AdjournError as error:
-            self.report.event(
-                "store.error", f"{error}; calls with effects will be refused until it can be used"
-            )
+            self.report.event("store.error", f"{error}; calls with effects are refused until it can be used")
 
     def _client_event(self, event: str, text: str) -> None:
         """Of the worker, or of the loop."""

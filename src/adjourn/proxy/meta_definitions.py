@@ -54,7 +54,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         resumptionPoint=_text("First step of the next session"),
     ),
     "aex.resume": _tool(
-        "Resume a checkpoint; call it first. Tells what was done, refused, is in doubt. The budget stays spent.",
+        "Resume a checkpoint; call it first. Shows what was done, refused, is in doubt. The budget stays spent.",
         _WRITES,
         "name",
         name=_text(),
@@ -67,7 +67,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
     ),
     "aex.list_tasks": _tool("List task contracts and checkpoints.", _READS, more=_text()),
     "aex.review_task": _tool(
-        "Tell what a task contract may do under the policy.",
+        "Show what a task contract may do under the policy.",
         _READS,
         "task",
         task=_text(".aex file"),
@@ -98,7 +98,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         more=_text("From an answer"),
     ),
     "adjourn.ask": _tool(
-        "Ask a person, and work on. Ask again in the same words to see the answer.",
+        "Ask a person, and keep working. Ask again in the same words to see the answer.",
         _WRITES,
         "question",
         question=_text(),

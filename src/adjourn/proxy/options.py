@@ -12,48 +12,50 @@ MAX_NAME = 64
 OPTIONS = (
     Option(
         "--name",
-        "name of the server in policies, as in NAME.TOOL (default: the one it gives itself)",
+        "name the server in policies, as in NAME.TOOL (default: the name it reports)",
         metavar="NAME",
     ),
-    Option("--policy", "policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"),
-    Option("--contract", "task contract that narrows the policy", metavar="FILE"),
+    Option(
+        "--policy", "use this policy file (default: .aex/policy.aex, then aex.policy.aex)", metavar="FILE"
+    ),
+    Option("--contract", "narrow the policy by this task contract", metavar="FILE"),
     Option(
         "--task",
-        "task to work on, made if new (default: the client's own)",
+        "work on this task; create it if new (default: the client's own)",
         metavar="ID",
         environment="ADJOURN_TASK",
     ),
     Option(
         "--store",
-        "where history is kept (default: .aex/adjourn.db)",
+        "keep history in this store (default: .aex/adjourn.db)",
         metavar="URL",
         environment="ADJOURN_STORE",
     ),
-    Option("--take-over", "fence off another living session that holds the task"),
-    Option("--auto-confirm", "pass what the policy wants confirmed, without asking"),
+    Option("--take-over", "fence off another live session that holds the task"),
+    Option("--auto-confirm", "forward calls that need confirmation, without asking"),
     Option(
         "--confirm-timeout",
-        "how long a call waits for a person (default: 50)",
+        "let a call wait this long for a person (default: 50)",
         metavar="SECONDS",
         default="50",
     ),
     Option(
         "--brief-bytes",
-        f"the most that aex.resume answers (default: {BRIEF_BYTES})",
+        f"limit the answer of aex.resume to this size (default: {BRIEF_BYTES})",
         metavar="BYTES",
         default=BRIEF_BYTES,
         bounds=BRIEF_BOUNDS,
     ),
     Option(
         "--errors",
-        "shape of refusals (default: tool)",
+        "send refusals in this shape (default: tool)",
         metavar="SHAPE",
         default="tool",
         choices=("tool", "jsonrpc"),
     ),
     Option(
         "--tool-names",
-        "spelling of the meta-tools (default: auto, by client)",
+        "spell the meta-tools so (default: auto, by client)",
         metavar="STYLE",
         default="auto",
         choices=("auto", "dotted", "underscored"),
@@ -65,9 +67,9 @@ OPTIONS = (
         default="once",
         choices=("once", "always"),
     ),
-    Option("--no-budget-notice", "tell the agent nothing of its budget in the answers of tools"),
-    Option("--log-json", "log to stderr as one JSON object a line"),
-    Option("--upstream", "upstream command as one text, instead of words after --", metavar="COMMAND"),
+    Option("--no-budget-notice", "add no notice of the budget to the answers of tools"),
+    Option("--log-json", "log to stderr as JSON, one object per line"),
+    Option("--upstream", "start this server; one text, instead of the words after --", metavar="COMMAND"),
 )
 
 
@@ -91,7 +93,8 @@ def parse(arguments: list[str]) -> ProxyOptions:
     upstream = upstream or values["--upstream"].split()
     if not upstream:
         raise UsageError(
-            "no command of an MCP server", "write it after --, as in: adjourn proxy -- npx -y your-mcp-server"
+            "the command of the MCP server is missing",
+            "write it after --, as in: adjourn proxy -- npx -y your-mcp-server",
         )
     _check(values)
     return ProxyOptions(values, upstream)
@@ -107,5 +110,6 @@ def _check(values: dict[str, str]) -> None:
         )
     if not values["--confirm-timeout"].isdecimal():
         raise UsageError(
-            f"--confirm-timeout takes a number of seconds, not {values['--confirm-timeout'][:40]!r}"
+            f"--confirm-timeout takes a number of seconds, not {values['--confirm-timeout'][:40]!r}",
+            "write it without a unit, as in: --confirm-timeout 300",
         )

@@ -157,8 +157,8 @@ def _valid_diff(condition: Condition, names: Names, touched: Touched) -> str:
         if value == [] or files_of(value, touched):
             return ""
     except InvalidError as error:
-        return f"{condition.subject.text} is no diff: {error.message}"
-    return f"{condition.subject.text} is no diff: it names no file"
+        return f"{condition.subject.text} is not a diff: {error.message}"
+    return f"{condition.subject.text} is not a diff: it names no file"
 
 
 def files_of(value: Any, touched: Touched) -> list[str]:

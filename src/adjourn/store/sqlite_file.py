@@ -174,9 +174,7 @@ def _connect_for_reading(uri: str, path: str) -> sqlite3.Connection:
         raise
     if not current:
         connection.close()
-        raise StoreError(
-            f"the store {path} has an older schema and cannot be brought up to date", _READ_ONLY_HELP
-        )
+        raise StoreError(f"the store {path} has an older schema and cannot be migrated", _READ_ONLY_HELP)
     return connection
 
 

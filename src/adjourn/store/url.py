@@ -10,9 +10,23 @@ from typing import Final
 from adjourn import store
 from adjourn.errors import UsageError
 from adjourn.store.base import Store
+from adjourn.text import nearest
 
 DEFAULT_PATH: Final = ".aex/adjourn.db"
 
+_FORM_OF: Final = {
+    "memory": "memory:",
+    "sqlite": "sqlite:PATH",
+    "postgresql": "postgresql://USER@HOST/DATABASE",
+}
+_SYNONYMS: Final = {
+    "pg": "postgresql",
+    "psql": "postgresql",
+    "sqlite3": "sqlite",
+    "file": "sqlite",
+    "mem": "memory",
+}
+"""Schemes of other tools, and those of the same meaning here."""
 _FORMS = "use memory:, sqlite:PATH (or just a path), or postgresql://USER@HOST/DATABASE"
 
 
@@ -23,7 +37,7 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
     Raises `UsageError` for anything else, `StoreError` when the store cannot be opened.
     """
     if "\0" in url:
-        raise UsageError("the store's URL holds a NUL character", _FORMS)
+        raise UsageError("the store's URL contains a NUL character", _FORMS)
     scheme, colon, rest = url.partition(":")
     if not colon or "/" in scheme or len(scheme) == 1:  # a bare path; one letter is a drive, not a scheme
         return _open_sqlite(url)
@@ -37,7 +51,9 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
         case "postgresql" | "postgres":
             return store.PostgresStore(url)
         case _:
-            raise UsageError(f"{scheme}: is not a kind of store", _FORMS)
+            near = nearest(scheme, _FORM_OF, _SYNONYMS)
+            remedy = f"did you mean {_FORM_OF[near]}?" if near else _FORMS
+            raise UsageError(f"unknown kind of store {scheme[:40]}:", remedy)
 
 
 def _sqlite_path(rest: str) -> str:

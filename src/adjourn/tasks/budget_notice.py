@@ -50,7 +50,7 @@ def notice_text(shares: Collection[SpentShare], tool: str) -> str:
         for one in shares
     )
     how = f"call {tool} with your progress and a resumptionPoint" if tool else "write down what comes next"
-    return f"adjourn: {spent} of this task's budget are spent. Save the work now: {how}, then go on."
+    return f"adjourn: {spent} of this task's budget are spent. Save the work now: {how}, then continue."
 
 
 class BudgetNotice:

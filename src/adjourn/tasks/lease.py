@@ -217,10 +217,10 @@ class TaskLease:
             by = ", ".join(f"{other.client or 'a client'} since {other.since}" for other in others)
             self._fenced = f"task {ledger.task} was taken over by {by or 'another client at ' + str(taken)}"
             raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
-        raise SessionExpiredError(f"session {self.id} was declared dead", "call again")
+        raise SessionExpiredError(f"session {self.id} was marked as lost: its lease expired", "call again")
 
     def hold(self) -> None:
-        """Open the session again if it was declared dead meanwhile. Raises `HeldError` when another client has it."""
+        """Open the session again if it was marked as lost: its lease expired meanwhile. Raises `HeldError` when another client has it."""
         with self._lock:
             try:
                 self.check_held(self.task.refresh())

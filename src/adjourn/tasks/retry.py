@@ -37,7 +37,7 @@ def append_with_retry(attempt: Callable[[], _T], stream: str) -> _T:
             return attempt()
         except ConflictError as error:
             wait_for_turn(error, number, stream)
-    raise AssertionError("the attempts never end")
+    raise AssertionError("unreachable: attempts are unlimited")
 
 
 def wait_for_turn(error: ConflictError, attempt: int, stream: str) -> None:

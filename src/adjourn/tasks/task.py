@@ -24,7 +24,7 @@ from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.retry import wait_for_turn
 from adjourn.tasks.verified import following
-from adjourn.text import without_secrets
+from adjourn.text import did_you_mean, without_secrets
 
 SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
@@ -207,7 +207,7 @@ class Task:
                 if ledger.seq - self._folded >= FOLD_EVERY:
                     self.fold()
                 return written
-        raise AssertionError("the attempts never end")
+        raise AssertionError("unreachable: attempts are unlimited")
 
     def _catch_up(self) -> None:
         """Refresh after a lost append. If nobody has appended, the event that the ledger ends with must still be there."""
@@ -312,7 +312,10 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
         names = dict.fromkeys((*tasks_of(store), *(kept.task for kept in KeptHeads(store, secret).known())))
         candidates = [name for name in names if name.startswith(task)] if task else []
         if len(candidates) != 1:
-            found = f"{len(candidates)} tasks begin with it" if candidates else "no task has that id"
-            raise NotFoundError(f"task {task!r}: {found}", "`adjourn tasks` lists them")
+            found = (
+                f"{len(candidates)} tasks have an id that begins with" if candidates else "no task has the id"
+            )
+            near = "" if candidates else did_you_mean(task, names)
+            raise NotFoundError(f"{found} {task[:80]!r}", near or "list the tasks: adjourn tasks")
         task = candidates[0]
     return Task(store, task, clock=clock, secret=secret)

@@ -142,7 +142,7 @@ def imported(ledger: Ledger) -> list[Located]:
     entries = f"{ledger.imported} {'entry' if ledger.imported == 1 else 'entries'}"
     message = f"imported from {', '.join(ledger.imported_from)}, not verified: {entries}"
     found = finding(
-        "imported", message, severity="warning", help="compare it with where it came from, if it matters"
+        "imported", message, severity="warning", help="compare it with its source, if that matters"
     )
     return [Located(finding=found, task=ledger.task)]
 

@@ -65,7 +65,9 @@ def test_without_a_word_a_page_says_what_the_history_tells() -> None:
     assert page.current_state == (
         "Last tool call: deploy {}", "Checkpoint made: agent", "In doubt: deploy {} (s.1)",
     )  # fmt: skip
-    assert page.resumption_point == "Find out whether deploy (s.1) had its effect, then go on with: the goal"
+    assert (
+        page.resumption_point == "Find out whether deploy (s.1) had its effect, then continue with: the goal"
+    )
 
 
 def test_a_task_without_a_goal_has_a_mission() -> None:
@@ -179,9 +181,9 @@ def test_done_items_are_left_out_first() -> None:
     page = compose(happened(), AgentReport(progress=(*done, ReportedStep(text="todo"))))
     assert page.next_step is not None
     assert page.next_step.text == "todo"
-    assert page.resumption_point == "Go on with: todo"
+    assert page.resumption_point == "Continue with: todo"
     page = compose(happened(), AgentReport(progress=done))
-    assert page.resumption_point == "Look over what was done, and finish"
+    assert page.resumption_point == "Review what was done, and finish"
 
 
 def test_artifacts_only_grow() -> None:

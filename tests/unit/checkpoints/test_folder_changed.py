@@ -149,7 +149,7 @@ def test_another_layout_is_the_same_checkpoint(saved_workspace: Workspace) -> No
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
-        (lambda lines: lines[:-1], "has 7 events, and must have 8"),
+        (lambda lines: lines[:-1], "has 7 events, expected 8"),
         (lambda lines: [], "has 0 events"),
         (lambda lines: [*lines[:3], *lines[4:]], "fails verification at line 4: .*parent-mismatch"),
         (lambda lines: [*lines[:3], *lines[4:], b"{}"], "fails verification at line 4: .*parent-mismatch"),

@@ -123,7 +123,7 @@ def test_help_lists_without_loading_any_command() -> None:
         (("checkpoint", "lint", "none.md"), ("does not exist", "check the path")),
         (("record", "import", "none.jsonl"), ("does not exist", "check the path")),
         (("restore",), ("no project is archived here", "adjourn archive")),
-        (("status", "--store", "mysql://host/x"), ("not a kind of store", "postgresql://")),
+        (("status", "--store", "mysql://host/x"), ("unknown kind of store", "postgresql://")),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -77,7 +77,7 @@ def test_the_first_line_counts_and_each_thing_has_its_command(run: Shell) -> Non
     assert "answer: adjourn answer q1 yes\n" in shown
     assert "answer: adjourn record resolve b1 RESOLUTION\n" in shown
     assert run("inbox", "--task", "t1") == shown
-    assert "no task has that id" in run("inbox", "--task", "t9", code=1)
+    assert "no task has the id 't9'" in run("inbox", "--task", "t9", code=1)
 
 
 def test_a_task_that_has_only_a_record_is_known(run: Shell) -> None:
@@ -129,7 +129,7 @@ def test_blockers_are_resolved(run: Shell) -> None:
         "found it",
         "human",
     )
-    assert run("record", "resolve") == "nothing blocks\n"
+    assert run("record", "resolve") == "no active blockers\n"
     assert "no active blocker" in run("record", "resolve", "b1", "again", code=1)
 
 

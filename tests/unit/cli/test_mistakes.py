@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import mistakes
 
-DOCUMENTS = sorted(mistakes.FOLDER.glob("*.txt"))
+COMMANDS = mistakes.FOLDER / "commands.txt"
+DOCUMENTS = sorted(path for path in mistakes.FOLDER.glob("*.txt") if path != COMMANDS)
 MOST_FINDINGS = 2
 
 
@@ -32,3 +34,16 @@ def test_one_mistake_gets_at_most_two_findings() -> None:
         if mistake.answer.count("\nhelp: ") > MOST_FINDINGS and mistake.name != ">> allow fs.read"
     ]
     assert many == []
+
+
+@pytest.fixture(scope="module")
+def _workspace() -> Iterator[None]:
+    with mistakes.workspace():
+        yield
+
+
+@pytest.mark.usefixtures("_workspace")
+@pytest.mark.parametrize("mistake", of([COMMANDS]), ids=lambda mistake: mistake.name[:60])
+def test_a_mistake_on_the_command_line_gets_the_answer_in_the_file(mistake: mistakes.Mistake) -> None:
+    """A wrong command, option or name gets exactly the message that the file shows, with the next step, and its exit code."""
+    assert mistakes.answer(mistake) == mistake.answer, "if it is meant: python tests/mistakes.py"

@@ -111,7 +111,9 @@ def test_merge_with_flags(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no side" in run("record", "merge", "line", "--take", "/task/goal=c", code=2)
     assert "  a is line@1, b is fork@1\n" in out
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert "left as they are" in run("record", "merge", "line", "--interactive", code=1)
+    assert "the unresolved conflicts stay in the record" in run(
+        "record", "merge", "line", "--interactive", code=1
+    )
     assert "+ /task/goal" in run("record", "diff", "line")
     assert run("record", "merge", "line", "--set", '/task/goal="all of it"').startswith("resolved in line@3")
     assert store.resolve("line")["task"]["goal"] == "all of it"
@@ -162,7 +164,7 @@ def test_the_same_id_in_two_records_is_told_apart(run: Shell) -> None:
     """After a fork the id alone is not enough, and --record says which."""
     store = run.store()
     store.fork(store.resolve("line")["contentHash"], {}, AGENT, cr_id="fork")
-    assert "resume point 'go' may be go in fork, go in line" in run("deny", "go", code=1)
+    assert "resume point 'go' is ambiguous: go in fork, go in line" in run("deny", "go", code=1)
     assert "--record" in run("deny", "go", code=1)
     out = run("deny", "go", "--record", "fork", "--because", "not today")
     assert out.startswith("denied: Move them\n")

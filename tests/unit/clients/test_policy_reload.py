@@ -110,7 +110,7 @@ def test_a_broken_edit_changes_nothing_and_is_written_down(workspace: Reloading,
     assert isinstance(decided(context), Forward)
     (fact,) = workspace.facts(context.task_id(), kinds.PolicyBroken)
     assert fact.message.startswith(".aex/policy.aex")
-    assert "the earlier one still counts" in workspace.told[-1][1]
+    assert "the previous version stays in force" in workspace.told[-1][1]
     decided(context)
     assert len(workspace.told) == 1  # said once
     workspace.policy_file.write_text(good)

@@ -214,7 +214,7 @@ def test_a_cognitive_checkpoint_is_resumed(memory_workspace: Workspace, tmp_path
     answer = told(memory_workspace, read_work(brought(tmp_path, "mind.json", MIND)))
     assert answer["goal"] == "Fix the login."
     assert "The check ignores exp." in answer["facts"]
-    assert "Go on with: Deploy to staging" in answer["page"]
+    assert "Continue with: Deploy to staging" in answer["page"]
 
 
 def test_the_store_reads_records_in_the_published_shape(memory_workspace: Workspace) -> None:

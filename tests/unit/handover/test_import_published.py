@@ -146,7 +146,7 @@ def test_the_history_is_taken_in_and_marked_as_not_verified(memory_workspace: Wo
     assert told["toolsCalled"] == ["file.read", "tests.run"]
     assert (told["callsUsed"], told["budgetRemaining"]) == (5, 15)
     assert {entry["data"]["outcome"] for entry in told["auditSummary"]} == {
-        "let through there (imported, not verified)"
+        "allowed there (imported, not verified)"
     }
     assert "network.fetch: refused there (imported, not verified): deny_list" in told["refused"]
     (warning,) = verify_store(memory_workspace.store).findings

@@ -99,7 +99,7 @@ def test_a_filter_whose_name_cannot_be_switched_off_stops_the_call(
     if call is CALLS["doctor"]:  # looks into no file
         call(root)
     else:
-        with pytest.raises(RefusedError, match="cannot be switched off"):
+        with pytest.raises(RefusedError, match="cannot be overridden"):
             call(root)
     assert not mark.exists()
 

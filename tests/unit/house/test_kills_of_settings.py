@@ -212,7 +212,7 @@ def test_what_a_failed_editor_left_is_not_written_over(
     monkeypatch.setenv("VISUAL", str(editor))
     for text in ("an hour of work", "a second try"):
         monkeypatch.setenv("TEXT", text)
-        with pytest.raises(AdjournError, match=r"what you wrote is in tmp/\.checkpoint-active\.edit"):
+        with pytest.raises(AdjournError, match=r"your text is in tmp/\.checkpoint-active\.edit"):
             unwrap(edit)(page="")
     left = sorted((memory_workspace.root / "tmp").glob(".*edit*"))
     assert sorted(path.read_text() for path in left) == ["a second try\n", "an hour of work\n"]

@@ -437,10 +437,10 @@ def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> N
     store.update(name, {"resumePoints": [point]}, ANN)
     approved = store.approve_resume_point(name, "go", ANN)
     made = workspace.save(context)
-    assert "these steps were begun" not in told(workspace, made)
+    assert "these steps were started" not in told(workspace, made)
     fork = store.fork(approved["contentHash"], {}, ANN)
     store.consume_resume_point(fork["id"], "go", ANN)
-    assert "these steps were begun" in told(workspace, made)
+    assert "these steps were started" in told(workspace, made)
 
 
 def test_a_record_that_did_not_come_along_is_missed(workspace: Workspace) -> None:

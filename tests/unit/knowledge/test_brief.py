@@ -136,7 +136,7 @@ def test_what_must_be_told_is_told_of_every_item(pair: tuple[Tree, Tree]) -> Non
         len(one["sideEffects"]) for one in done if one["isReplayable"]
     )
     doubtful = sum(one.get("status") in ("claimed", "unknown") for one in effects)
-    assert items("VERIFY FIRST", "begun, ") == doubtful
+    assert items("VERIFY FIRST", "started, outcome ") == doubtful
     tentative = sum(one["status"] == "tentative" for one in record["decisions"])
     assert items("DECISIONS", "tentative, not settled: ") == tentative
 
@@ -244,7 +244,7 @@ def test_the_next_step_is_what_may_run_or_what_is_awaited() -> None:
 
     used = sections(brief(record, None, now=NOW, consumed={consumption_key(record, "p1")}))
     assert "p1" not in used["NEXT STEP"]
-    assert "these steps were begun: look how far they came\n|   resume point p1" in used["VERIFY FIRST"]
+    assert "these steps were started: check how far they got\n|   resume point p1" in used["VERIFY FIRST"]
 
     point |= {"approvalStatus": "denied", "deniedBy": ANN, "deniedAt": NOW, "deniedReason": "not today"}
     point["alternativePaths"] = [{"condition": "it is urgent", "steps": ["ask", "patch"]}]
@@ -260,12 +260,12 @@ def test_without_resume_points_the_nodes_say_what_is_next() -> None:
     _, checkpoint = filled()
     checkpoint["nodes"] = [node("n1"), node("n2"), node("n3", status="active")]
     step = sections(brief(None, checkpoint, now=NOW))["NEXT STEP"]
-    assert "go on with what is active: n3" in step
+    assert "continue what is active: n3" in step
     assert "n1" not in step
     checkpoint["nodes"].pop()
     assert sections(brief(None, checkpoint, now=NOW))["NEXT STEP"].count("| - ") == 1
     checkpoint["nodes"] = []
-    assert "go on towards the mission" in brief(None, checkpoint, now=NOW)
+    assert "continue towards the mission" in brief(None, checkpoint, now=NOW)
 
 
 def test_what_is_uncertain_comes_before_what_is_known() -> None:
@@ -281,7 +281,7 @@ def test_what_is_uncertain_comes_before_what_is_known() -> None:
     }
     checkpoint["nodes"] = [node("n1", toolBinding=binding)]
     told = sections(brief(record, checkpoint, now=NOW))["VERIFY FIRST"]
-    assert "not known whether it happened (claimed): mail send with {} (effect e1, key invoice:1)" in told
+    assert "outcome unknown (claimed): mail send with {} (effect e1, key invoice:1)" in told
     assert 'incomplete call of fetch, with {"url":"x"}\n|   not curl: no proxy' in told
     assert "invariant i1 (hard) was not checked since: no data loss" in told
 

@@ -380,7 +380,7 @@ def test_what_git_cannot_read_touches_who_knows_what(bench: Bench, patch: str) -
         touched(str(bench.root), patch)
     lines = ["need p: str", "need files: list[file]", "check p touches only files", "return 1"]
     assert "git cannot parse the patch" in bench.blocked(*lines, inputs={"p": patch, "files": ["a.txt"]})
-    assert "is no diff" in bench.blocked(
+    assert "is not a diff" in bench.blocked(
         "need p: str", "check p is valid diff", "return 1", inputs={"p": patch}
     )
 

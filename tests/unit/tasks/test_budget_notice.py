@@ -62,6 +62,6 @@ def test_the_line_says_what_to_do() -> None:
     shares = BudgetNotice().due(_policy("calls=20"), Ledger(task="t", calls_used=15))
     assert notice_text(shares, "aex_checkpoint") == (
         "adjourn: 15 of 20 calls (75 %) of this task's budget are spent. Save the work now: call aex_checkpoint with your "
-        "progress and a resumptionPoint, then go on."
+        "progress and a resumptionPoint, then continue."
     )
     assert "write down what comes next" in notice_text(shares, "")

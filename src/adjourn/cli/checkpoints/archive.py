@@ -32,7 +32,7 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
     if found is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"
         raise NotFoundError(
-            what, "`adjourn checkpoint` lists them; name TASK and --project of one in an archive"
+            what, "list the pages: adjourn checkpoint; for an archived one, give TASK and --project"
         )
     chosen = found.task if found else task
     name = project or (page_archive.project_of(found) if found else "")

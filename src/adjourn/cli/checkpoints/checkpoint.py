@@ -255,7 +255,7 @@ def edit(page: str) -> int:
     if program is None:
         raise UsageError(f"{named} is not on PATH outside of {root}", "set VISUAL to the path of a program")
     if subprocess.run([program, *options, path], check=False).returncode:
-        raise AdjournError(f"{editor} failed", f"what you wrote is in {os.path.relpath(path, root)}")
+        raise AdjournError(f"{editor} failed", f"your text is in {os.path.relpath(path, root)}")
     data = read_file(path, MAX_PAGE_BYTES)
     if data == chosen.text.encode():
         os.unlink(path)
@@ -264,7 +264,7 @@ def edit(page: str) -> int:
     reading = parse(data, chosen.path)
     if reading.page is None:
         _print_findings(chosen.path, data, list(reading.findings))
-        complain(f"{chosen.path} stays as it was", f"fix {os.path.relpath(path, root)}, and copy it there")
+        complain(f"{chosen.path} was not changed", f"fix {os.path.relpath(path, root)}, and copy it there")
         return 1
     with page_files.changing(root):
         if page_files.read(root, chosen.path).text != chosen.text:

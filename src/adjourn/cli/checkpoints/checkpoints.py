@@ -22,7 +22,7 @@ from adjourn.errors import AdjournError, IntegrityError
 def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     """List the newest checkpoint of each name, newest first, of all tasks or of TASK.
 
-    SIGNER is the name of the trusted key, "unknown" for another, BROKEN where the signature does not hold. A folder that came
+    SIGNER is the name of the trusted key, "unknown" for another, BROKEN if its signature is invalid. A folder that came
     by git or from a colleague, and was not imported yet, is listed as "(folder)". The cognitive sessions of programs follow. Exit code 1 when one is broken.
     """
     names = checkpoint_folders(context.root)

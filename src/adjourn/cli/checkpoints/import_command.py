@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option("--name", default="", help="Name of the checkpoint (default: made from PATH or its content).")
 @click.option("--thread", default="", metavar="ID", help="Thread of a LangGraph file that has several.")
-@click.option("--dry-run", is_flag=True, help="Say what would be imported. Write nothing.")
+@click.option("--dry-run", is_flag=True, help="Preview the import. Write nothing.")
 @at_store
 @for_machines
 def import_(
@@ -52,7 +52,7 @@ def import_(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Import a checkpoint folder, or work that another tool wrote down, so that it can be resumed here. You vouch for it.
+    """Import a checkpoint folder, or work that another tool recorded, so that it can be resumed here. You vouch for it.
 
     PATH is the folder of a checkpoint (aex), a Continuation Record or another document of a resumable agent in JSON (continuum), the
     SQLite file of LangGraph's checkpoints (langgraph), or a hand-over page in Markdown (handoff).

@@ -27,11 +27,11 @@ _KINDS = {
 def rollback(
     context: CommandContext, checkpoint: str, *, files: bool, state: bool, yes: bool, as_json: bool
 ) -> None:
-    """Roll back to CHECKPOINT: its page becomes the active one again, and files get the content they had.
+    """Roll back to CHECKPOINT: make its page the active one again, and restore files.
 
     CHECKPOINT is a name, a hash or a page; without it, the newest checkpoint before a destructive call. Files are restored if
     they were kept (keepFiles in .aex/discipline.json); files created since then stay. Effects of calls outside the workspace are
-    not undone, and their cost stays spent.
+    not undone, and still count in the budget.
     """
     target = engine.target_of(context.tree, checkpoint)
     task = context.writable(target.task) if yes else context.task(target.task)

@@ -27,8 +27,8 @@ from adjourn.tasks import Ledger, following
 def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> None:
     """Show one checkpoint in full: what was done, who signed it, and what it is based on.
 
-    NAME is a checkpoint's name, TASK/NAME where another task has taken the name over, six digits or more of its hash, a
-    task (its last checkpoint), or a cognitive session. It may be left out where only one unfinished task has a checkpoint. A checkpoint that only a
+    NAME is a checkpoint's name, TASK/NAME if another task uses the name now, six digits or more of its hash, a
+    task (its last checkpoint), or a cognitive session. It may be left out if only one unfinished task has a checkpoint. A checkpoint that only a
     folder has is verified and shown.
     """
     name = name or only_checkpoint(context)

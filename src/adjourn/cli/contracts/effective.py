@@ -60,7 +60,7 @@ def effective_(
 
     Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
     line begins with yes, ask (a person has to approve) or no, and the rules that name the tool follow; no is exit code 3.
-    With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are decided again, and what a policy in
+    With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are evaluated again, and what a policy in
     mode observe recorded is listed.
     """
     if arguments and not explain:

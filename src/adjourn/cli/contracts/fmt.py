@@ -42,7 +42,7 @@ class Laid(NamedTuple):
 @in_folder
 @for_machines
 def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> int:
-    """Format contracts and policies. Comments and meaning stay.
+    """Format contracts and policies; keep comments and meaning.
 
     FILE is a file, a folder (every .aex file below it, hidden folders other than .aex left out) or - for stdin, which
     is printed. Exit code 1 when a file has an error, which leaves it as it is; with --check and --diff also when one

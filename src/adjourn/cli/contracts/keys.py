@@ -51,7 +51,7 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
 @keys_.command(epilog=example("adjourn keys show"))
 @for_machines
 def show(*, as_json: bool) -> None:
-    """Print your public key, to give to others. Makes the key when there is none."""
+    """Print your public key, to give to others. Create the key if there is none."""
     told = _to_json("default", keys.own_public_key())
     if as_json:
         say_json(told)

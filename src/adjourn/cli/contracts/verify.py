@@ -16,6 +16,7 @@ from adjourn.cli.shared.terminal import ProgressLine, Spinner
 from adjourn.errors import NotFoundError, RefusedError, UsageError
 from adjourn.host import reading_secret
 from adjourn.tasks import KeptHeads, tasks_of
+from adjourn.text import did_you_mean
 from adjourn.verification import Around, VerificationReport, verify_folder, verify_store, verify_task
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class VerifyOptions(NamedTuple):
 @click.option(
     "--accept",
     is_flag=True,
-    help="Accept a history that was truncated or emptied. What it lacks counts as never spent.",
+    help="Accept a history that was truncated or emptied. Calls that it lacks do not count as spent.",
 )
 @click.option(
     "--signature",
@@ -147,7 +148,7 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
         if codes:
             anchors.accept(context.store, task.task, reading_secret())
             complain(
-                f"task {task.task} continues from its {task.total} events; what it lacks counts as never spent"
+                f"task {task.task} continues from its {task.total} events; calls that it lacks do not count as spent"
             )
         if task.total:
             checked.tasks += _of_store(context, task.task, "", deep=report.deep).tasks
@@ -160,10 +161,10 @@ def _task_id(context: CommandContext, start: str) -> str:
     names = list(dict.fromkeys([*tasks_of(context.store), *kept]))
     found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
     if len(found) != 1:
-        count = f"{len(found)} tasks begin with it" if found else "no task has that id"
-        raise NotFoundError(
-            f"task {start!r}: {count}", "list them with `adjourn tasks`; name a folder by its path"
-        )
+        count = f"{len(found)} tasks have an id that begins with" if found else "no task has the id"
+        near = "" if found else did_you_mean(start, names)
+        remedy = near or "list the tasks: adjourn tasks; give a folder as a path, such as ./FOLDER"
+        raise NotFoundError(f"{count} {start[:80]!r}", remedy)
     return found[0]
 
 

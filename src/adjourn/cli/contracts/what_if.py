@@ -47,7 +47,7 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     _section("\nRecorded by a policy in mode observe:", [row for row in rows if row.recorded], context.now)
     if result.untold:
         say(
-            f"\n{result.untold.total()} could not be judged, because their arguments were not recorded in full:"
+            f"\n{result.untold.total()} could not be evaluated, because their arguments were not recorded in full:"
         )
         say("  " + _tools(result.untold.most_common()))
     return 0

@@ -14,6 +14,7 @@ from adjourn.cli.shared.times import left
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log import timestamp, tool_name
 from adjourn.tasks import answer, waiting_approvals
+from adjourn.text import did_you_mean
 
 if TYPE_CHECKING:
     from adjourn.cli.records.select import Item
@@ -80,7 +81,7 @@ def answer_(
     if bool(text) == bool(skip):
         raise UsageError("no answer is given", "give an answer, or --skip with a reason")
     meant = [one for one in unanswered if one.id.startswith(question)] or known
-    found = one_item(meant, question, "question", "`adjourn answer` lists the open ones", record)
+    found = one_item(meant, question, "question", "list the open ones: adjourn answer", record)
     after = (
         store.skip_question(found.cr_id, found.id, skip, author())
         if skip
@@ -116,7 +117,7 @@ def _answer(
     what = f"{safe(tool_name(asked))} {safe(asked.arguments)}".rstrip()
     say(f"{'approved' if yes else 'denied'}: {what}", "green" if yes else "red")
     if yes:
-        say(f"  task {task}; counts once, {left(asked.expires, context.now)}")
+        say(f"  task {task}; valid for one call, {left(asked.expires, context.now)}")
 
 
 def _decide(
@@ -130,7 +131,7 @@ def _decide(
     as_json: bool,
 ) -> None:
     store, by = records_at(context), author()
-    found = one_item(points, start, "resume point", "`adjourn approve` lists them", record)
+    found = one_item(points, start, "resume point", "list them: adjourn approve", record)
     after = (
         store.approve_resume_point(found.cr_id, found.id, by)
         if yes
@@ -172,8 +173,10 @@ def _one(waiting: list[tuple[str, Approval]], start: str) -> tuple[str, Approval
     ]
     if len(found) != 1:
         count = f"{len(found)} questions begin with {start!r}" if found else f"no open question is {start!r}"
+        near = "" if found else did_you_mean(start, [asked.id for _, asked in waiting])
         raise NotFoundError(
-            count, "`adjourn approve` lists them; an expired one is asked again when the call is repeated"
+            count,
+            near or "list the open ones: adjourn approve; an expired one is asked again on the next call",
         )
     return found[0]
 
@@ -190,7 +193,9 @@ def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, 
     for task, asked in waiting:
         say(f"\n{asked.id}  {safe(tool_name(asked))}")
         refused = (
-            f", given up ({safe(asked.refused)}): a yes counts when it is repeated" if asked.refused else ""
+            f", not confirmed ({safe(asked.refused)}): after an approval, the agent repeats the call"
+            if asked.refused
+            else ""
         )
         say_facts(
             ("  arguments", asked.arguments),

@@ -33,7 +33,11 @@ def resolve(context: CommandContext, blocker: str, resolution: str, *, record: s
         if as_json:
             say_json(blockers=[one.item | {"record": one.cr_id} for one in active])
             return
-        say(f"{len(active)} active: `adjourn record resolve ID RESOLUTION`" if active else "nothing blocks")
+        say(
+            f"{len(active)} active: `adjourn record resolve ID RESOLUTION`"
+            if active
+            else "no active blockers"
+        )
         for one in active:
             say(f"\n{safe(one.id)}  {safe(one.item['description'])}")
             say_facts(
@@ -44,7 +48,7 @@ def resolve(context: CommandContext, blocker: str, resolution: str, *, record: s
         return
     if not resolution:
         raise UsageError("no resolution is given", "say how the blocker was removed")
-    found = one_item(active, blocker, "active blocker", "`adjourn record resolve` lists them", record)
+    found = one_item(active, blocker, "active blocker", "list them: adjourn record resolve", record)
     after = store.resolve_blocker(found.cr_id, found.id, resolution, author())
     if as_json:
         say_json(written(after, blocker=next(one for one in after["blockers"] if one["id"] == found.id)))
@@ -86,14 +90,18 @@ def check(
         if as_json:
             say_json(invariants=[one.item | {"record": one.cr_id} for one in known])
             return
-        say(f"{len(known)} known: `adjourn record check ID --holding`, or --violated" if known else "none")
+        say(
+            f"{len(known)} known: `adjourn record check ID --holding`, or --violated"
+            if known
+            else "no invariants"
+        )
         for one in known:
             say(f"\n{safe(one.id)}  {safe(one.item['description'])} ({one.item['status']})")
             say_facts(("  severity", one.item["severity"]), ("  record", one.cr_id))
         return
     if holding == violated:
         raise UsageError("no result is given", "give --holding or --violated")
-    found = one_item(known, invariant, "invariant", "`adjourn record check` lists them", record)
+    found = one_item(known, invariant, "invariant", "list them: adjourn record check", record)
     status = "holding" if holding else "violated"
     after = store.check_invariant(found.cr_id, found.id, status, author(), evidence=evidence)
     if as_json:
@@ -107,7 +115,7 @@ def check(
 @at_store
 @for_machines
 def complete(context: CommandContext, name: str, *, as_json: bool) -> None:
-    """Mark the task of a record as completed. Its questions and resume points wait for nobody then.
+    """Mark the task of a record as completed. Its questions and resume points then need no answer.
 
     Refused while a blocking question is open or a hard invariant is violated.
     """

@@ -82,7 +82,7 @@ def decide(context: CommandContext, decision: str, *, record: str, as_json: bool
         return
     if given.actions != 1:
         raise UsageError("no action is given", "give --override, --contest, --accept or --reject")
-    found = one_item(known, decision, "decision", "`adjourn record show` lists them", record)
+    found = one_item(known, decision, "decision", "list them: adjourn record show", record)
     if given.contest is not None and not given.because:
         raise UsageError("why?", "give the reason with --because")
     after = given.apply(store, found)

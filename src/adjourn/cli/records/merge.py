@@ -86,7 +86,7 @@ def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
 @click.option(
     "--set", "values", multiple=True, metavar="PATH=JSON", help="Resolve a conflict with another value."
 )
-@click.option("--interactive", is_flag=True, help="Ask for each conflict that is left; not with --json.")
+@click.option("--interactive", is_flag=True, help="Ask about each unresolved conflict; not with --json.")
 @at_store
 @for_machines
 def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: Any) -> int:
@@ -119,7 +119,7 @@ def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: 
         say_json(written(after, success=not left, unresolved=left, conflicts=all_, warnings=list(warnings)))
         return 1 if left else 0
     if after["contentHash"] == before["contentHash"] and not left:
-        say(f"nothing to merge: {_name(after)} has all of it")
+        say(f"nothing to merge: {_name(after)} already contains it")
     else:
         done = f"{'merged into' if b else 'resolved in'} {_name(after)}"
         say(f"{done}; {len(left)} unresolved" if left else done, "yellow" if left else "green")
@@ -146,7 +146,7 @@ def _ask(store: CRStore, name: str, sides: str) -> None:
         try:
             answer = click.prompt("take", type=click.Choice([*_SIDES, "later"]), default="later", err=True)
         except click.Abort:
-            say("\nleft as they are")
+            say("\nthe unresolved conflicts stay in the record")
             break
         if answer != "later":
             store.resolve_conflict(name, conflict["path"], author(), take=cast("Side", answer))

@@ -55,9 +55,9 @@ def find_id(store: CRStore, name: str) -> str:
     if len(found) == 1:
         return found[0]
     if not name:
-        raise UsageError(f"which of the {len(ids)} records?", "`adjourn record` lists them")
-    count = f"{len(found)} records are meant by {name!r}" if found else f"no record has the id {name!r}"
-    raise NotFoundError(count, "`adjourn record` lists them")
+        raise UsageError(f"the store has {len(ids)} records, and none is named", "list them: adjourn record")
+    count = f"{len(found)} records match {name!r}" if found else f"no record has the id {name!r}"
+    raise NotFoundError(count, "list them: adjourn record")
 
 
 def find_version(store: CRStore, name: str) -> Tree:
@@ -114,7 +114,7 @@ def one_item(found: list[Item], start: str, what: str, remedy: str, record: str 
     named = [one for one in found if one.id == start] or [one for one in found if one.id.startswith(start)]
     if len(named) != 1:
         places = ", ".join(f"{one.id} in {one.cr_id}" for one in named[:5])
-        count = f"{what} {start!r} may be {places}" if named else f"no {what} is {start!r}"
+        count = f"{what} {start!r} is ambiguous: {places}" if named else f"no {what} is {start!r}"
         raise NotFoundError(count, f"{remedy}; name the record with --record" if named else remedy)
     return named[0]
 

@@ -57,7 +57,7 @@ def verify(
 ) -> int:
     """Verify that the versions of a record, or of every record, are those that were written. Exit code 1 when one is not.
 
-    A missing end is found only by a hash, a root or a signed head that you kept elsewhere.
+    Truncation is detected only by a hash, a root or a signed head that you kept elsewhere.
     """
     if proof:
         return _verify_proof(proof, as_json=as_json)
@@ -198,7 +198,7 @@ def _verify_proof(path: str, *, as_json: bool) -> int:
         )
     else:
         valid = proof.holds()
-        said = f"{type(proof).__name__} {'holds' if valid else 'does not hold'}"
+        said = f"{type(proof).__name__} {'is valid' if valid else 'is invalid'}"
     if as_json:
         say_json(valid=valid, proof=type(proof).__name__, record=proof.id, signer=signer)
     else:

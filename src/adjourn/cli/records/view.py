@@ -99,7 +99,7 @@ def say_record(record: Tree, now: int) -> None:
             for line in lines:
                 say(cut(f"  {line}", width()))
         if part == "toolEffects" and (rest := omitted_count(record)):
-            say(f"  and {rest:,} older ones that are settled; `adjourn log` has all")
+            say(f"  and {rest:,} older settled ones: adjourn log")
     for conflict in record.get("conflicts", ()):
         say(f"\nunresolved: {safe(conflict['path'])}", "red")
 
@@ -128,7 +128,7 @@ _OUTCOME = {
     "a": "took a's",
     "b": "took b's",
     "both": "kept both",
-    "contested": "contested: all sides stand",
+    "contested": "contested: all variants are kept",
     "unresolved": "UNRESOLVED",
 }
 

@@ -30,7 +30,7 @@ _TABLE = {
     "Working": {
         "proxy": ("working.edges:proxy_", "Run an MCP server behind a proxy that checks and records calls."),
         "hook": ("working.edges:hook", "Answer a client's hooks before it runs tools of its own."),
-        "code": ("working.code:code_", "Serve code intelligence over MCP; show where its sessions stand."),
+        "code": ("working.code:code_", "Serve code intelligence over MCP; show the state of its sessions."),
         "status": ("working.status:status", "Show a task's status: budget, sessions, doubts, next step."),
         "watch": ("working.watch:watch", "Watch a task live: its status and its last calls."),
         "tasks": ("working.tasks:tasks", "List the tasks in the store."),
@@ -70,7 +70,7 @@ _TABLE = {
         "init": ("setup.init:init", "Set up the clients of this workspace; write a policy or task."),
         "run": ("working.run:run", "Run the steps of a contract; resume an interrupted run."),
         "check": ("contracts.check:check", "Check contracts and policies; report every finding."),
-        "fmt": ("contracts.fmt:fmt", "Format contracts. Comments and meaning stay."),
+        "fmt": ("contracts.fmt:fmt", "Format contracts; keep comments and meaning."),
         "parse": ("contracts.parse:parse_", "Print the syntax tree of a contract as JSON."),
         "compile": ("contracts.compile:compile_", "Print the intermediate representation of a contract as JSON."),
         "effective": ("contracts.effective:effective_", "Show what is permitted, and which line decides it."),

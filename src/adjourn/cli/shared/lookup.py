@@ -19,6 +19,7 @@ from adjourn.host import CHECKPOINTS, reading_secret, resolve_inside
 from adjourn.log import CheckpointCreated, digest
 from adjourn.store import MemoryStore, Store
 from adjourn.tasks import Task, tasks_of
+from adjourn.text import did_you_mean
 
 MIN_HASH = 6
 _SHOWN = 5
@@ -53,9 +54,10 @@ def find(context: CommandContext, name: str) -> FoundCheckpoint:
     try:
         ledger = context.task(name).ledger
     except (NotFoundError, InvalidError):
+        known = [ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")]
+        near = did_you_mean(name, [*known, *tasks_of(store)])
         raise NotFoundError(
-            f"no checkpoint or task is named {name!r}, and no checkpoint has that hash",
-            "`adjourn checkpoints` lists them",
+            f"no checkpoint or task is named {name[:80]!r}", near or "list them: adjourn checkpoints"
         ) from None
     if not ledger.checkpoint:
         raise NotFoundError(f"task {name} has no checkpoint", "save one: adjourn checkpoint write")

@@ -237,7 +237,7 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
         return f"resume the run: adjourn run --resume --task {ledger.task}"
     if step := code.last_step(context.store, ledger):
         if not step.phase:
-            return "nothing; the coding session is over"
+            return "nothing; the coding session has ended"
         return f"continue in your client: /code --resume   (at step {step.step}, {step.phase})"
     if ledger.checkpoint:
         return f"continue in any client: call aex.resume with the name {ledger.checkpoint}"

@@ -44,8 +44,9 @@ _COMMANDS: Final = {
         "complete": "done",
         "end": "done",
         "open": "reopen",
-        "delete": "prune gc",
-        "remove": "prune gc",
+        "delete": "prune gc distrust",
+        "add": "trust",
+        "remove": "prune gc distrust",
         "rm": "prune gc",
         "clean": "gc prune",
         "cleanup": "gc prune",
@@ -152,10 +153,15 @@ def unknown_command(word: str, known: Iterable[str], path: str) -> UsageError:
         return UsageError(
             f"there is no command {word!r}", f"did you mean: {path} {_INSTEAD[word.lower()]}".rstrip()
         )
-    meant = [name for name in _COMMANDS.get(word.lower(), ()) if name in known]
-    meant = meant or [name for name in [nearest(word, known)] if name]
+    near = nearest(word, known)
+    words = _COMMANDS.get(word.lower()) or _COMMANDS.get(nearest(word, _COMMANDS), ())
+    meant = [name for name in words if name in known]
+    if near and word.lower() not in _COMMANDS:
+        meant = [near]
     run = " or ".join(f"{path} {name}" for name in meant)
-    remedy = f"did you mean: {run}" if meant else f"list the commands: {path} --help"
+    if not run and path == "aex":
+        run = " or ".join(f"adjourn {name}" for name in words)
+    remedy = f"did you mean: {run}" if run else f"list the commands: {path} --help"
     return UsageError(f"there is no command {word!r}", remedy)
 
 
@@ -172,7 +178,7 @@ def explained(error: click.ClickException, command: str) -> tuple[str, str]:
                 else []
             )
             meant = option_near(error.option_name, known)
-            message = f"{path} has no option {error.option_name}"
+            message = f"unknown option {error.option_name}"
             return message, f"did you mean {meant}?" if meant else f"list the options: {path} --help"
         case click.MissingParameter() if error.param and context:
             metavar = error.param.make_metavar(context)
@@ -184,7 +190,7 @@ def explained(error: click.ClickException, command: str) -> tuple[str, str]:
         case click.UsageError() if error.message.startswith("Got unexpected extra arg"):
             given = error.message.partition("(")[2].rpartition(")")[0]
             return (
-                f"{path} takes no argument {given!r}",
+                f"unexpected argument {given!r}",
                 f"write: {' '.join(_usage(context))}" if context else remedy,
             )
         case _:

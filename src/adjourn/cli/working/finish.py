@@ -13,13 +13,13 @@ from adjourn.tasks import expire_dead_sessions
 
 @click.command(epilog=example("adjourn done 20261121", 'adjourn done 20261121-f63q5bvf --note "shipped"'))
 @click.argument("task")
-@click.option("--note", default="", metavar="TEXT", help="Record what came of it.")
+@click.option("--note", default="", metavar="TEXT", help="Record the outcome.")
 @at_store
 @for_machines
 def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
     """Finish TASK: save its last checkpoint, archive its page, and offer it to no new session.
 
-    TASK is an id or a beginning of one. Its history and its checkpoints stay. A session that is still on it may call on, and its calls
+    TASK is an id or a beginning of one. Its history and its checkpoints stay. A session that still works on it can make calls, which
     count in the same budget.
     """
     writable = context.writable(task)
@@ -55,7 +55,7 @@ def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> 
     """
     writable = context.writable(task)
     if not reopen(writable, context.tree, note=note, by=user()):
-        raise NotFoundError(f"task {writable.id} is not finished", "`adjourn tasks` shows which are")
+        raise NotFoundError(f"task {writable.id} is not finished", "list the finished tasks: adjourn tasks")
     if as_json:
         say_json(task=writable.id, state="active")
     else:

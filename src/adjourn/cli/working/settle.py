@@ -14,6 +14,7 @@ from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log import tool_name
 from adjourn.tasks import expire_dead_sessions, settle_doubt
+from adjourn.text import did_you_mean
 
 if TYPE_CHECKING:
     from adjourn.tasks import OpenCall
@@ -71,7 +72,8 @@ def _one(known: list[tuple[str, OpenCall]], start: str) -> tuple[str, OpenCall]:
         count = (
             f"{len(found)} calls in doubt begin with {start!r}" if found else f"no call {start!r} is in doubt"
         )
-        raise NotFoundError(count, "`adjourn settle` lists those in doubt")
+        near = "" if found else did_you_mean(start, [call.call for _, call in known])
+        raise NotFoundError(count, near or "list the calls in doubt: adjourn settle")
     return found[0]
 
 

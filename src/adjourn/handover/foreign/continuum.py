@@ -150,7 +150,7 @@ def _mind(value: Tree) -> ForeignWork:
     goal = prose(root["description"], 4000) if root else prose(tree["label"])
     active = next((one["label"] for one in tree["nodes"] if one["status"] in ("active", "paused")), "")
     waiting = next((one["label"] for one in tree["nodes"] if one["status"] == "pending"), "")
-    point = prose(f"Go on with: {active or waiting}") if active or waiting else ""
+    point = prose(f"Continue with: {active or waiting}") if active or waiting else ""
     return ForeignWork(
         source="continuum",
         name=name_from(str(tree["label"]), "continuum"),
@@ -208,7 +208,7 @@ def _state(data: Mapping[str, Any]) -> ForeignWork:
         at=word(data.get("updated_at")),
         report=AgentReport(
             mission=goal,
-            progress=tuple(steps[:MAX_STATEMENTS]) or (ReportedStep(text="Look over what was done"),),
+            progress=tuple(steps[:MAX_STATEMENTS]) or (ReportedStep(text="Review what was done"),),
             resumption_point=todo[0] if todo else UNSET,
         ),
         note=agent_notes.AgentNote(

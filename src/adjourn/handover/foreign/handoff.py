@@ -181,7 +181,7 @@ def _work(sections: Sequence[_Section], name: str, document: tuple[bytes, ...]) 
         report=AgentReport(
             mission=goal or "Continue the work of the imported page",
             progress=tuple(steps[:MAX_STATEMENTS])
-            or (ReportedStep(text="Read the imported page, and go on"),),
+            or (ReportedStep(text="Read the imported page, and continue"),),
             current_state=(*statements(item.text for item in by_kind["state"]), *rest[:MAX_STATEMENTS]),
             open_questions=statements(item.text for item in by_kind["questions"]),
             artifacts=tuple(ReportedArtifact(path=path) for path in _paths(by_kind["files"])),

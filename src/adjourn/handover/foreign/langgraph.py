@@ -275,10 +275,10 @@ def _work(
         entries=tuple(calls[-MAX_STATEMENTS:]),
         report=AgentReport(
             mission=goal or f"Continue the LangGraph thread {word(thread)}",
-            progress=tuple(steps[:MAX_STATEMENTS]) or (ReportedStep(text="Look over what was done"),),
+            progress=tuple(steps[:MAX_STATEMENTS]) or (ReportedStep(text="Review what was done"),),
             current_state=tuple(state),
             open_questions=tuple(one for one in asked if one),
-            resumption_point=point or "Look over the values of the thread, and decide on the next step",
+            resumption_point=point or "Review the values of the thread, and decide on the next step",
         ),
         note=agent_notes.AgentNote(facts=facts),
         kept=(

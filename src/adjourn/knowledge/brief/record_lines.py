@@ -69,7 +69,7 @@ def _joined(items: Iterator[Item] | Sequence[Item]) -> list[str]:
 
 def _steps(matter: BriefContext, usable: Sequence[Tree]) -> list[str]:
     begun = [
-        f"{_steps_of(point)}; these steps were begun: look how far they came"
+        f"{_steps_of(point)}; these steps were started: check how far they got"
         for point in matter.record["resumePoints"]
         if matter.is_consumed(point)
     ]

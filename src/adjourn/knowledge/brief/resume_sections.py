@@ -55,11 +55,11 @@ def warnings(
     if hours > STALE_HOURS:
         yield (f"this is older than {STALE_HOURS} hours: verify the state outside before anything else",)
     elif hours < 0:
-        yield ("this is from the future: a clock is wrong",)
+        yield ("this is dated in the future: a clock is wrong",)
     yield from ((text,) for text in given)
     if record.get("conflicts"):
         yield (
-            f"{len(record['conflicts'])} conflicts of a merge are unresolved: ask before you build on them",
+            f"{len(record['conflicts'])} conflicts of a merge are unresolved: ask before you rely on them",
         )
     for item in record["invariants"]:
         if item["status"] == "violated":
@@ -90,7 +90,9 @@ def next_step(matter: BriefContext) -> list[Item]:
     if usable:
         return [steps_of(point) for point in usable]
     return (
-        list(awaited(matter)) or from_nodes(matter) or [("no step is recorded: go on towards the mission",)]
+        list(awaited(matter))
+        or from_nodes(matter)
+        or [("no step is recorded: continue towards the mission",)]
     )
 
 
@@ -129,7 +131,7 @@ def from_nodes(matter: BriefContext) -> list[Item]:
         found = [node for node in matter.nodes if node["status"] == status]
         if found:
             return [
-                node_item(node, f"go on with what is {status}: ")
+                node_item(node, f"continue what is {status}: ")
                 for node in (found[:1] if status == "pending" else found)
             ]
     return []
@@ -153,14 +155,14 @@ def verify_first(matter: BriefContext) -> Iterator[Item]:
         error = (effect["error"],) if effect.get("error") else ()
         if effect.get("status") in ("claimed", "unknown"):
             yield (
-                f"begun, and not known whether it happened ({effect['status']}): {_effect(effect)}",
+                f"started, outcome unknown ({effect['status']}): {_effect(effect)}",
                 *error,
             )
         elif effect.get("status") == "failed" and not effect["isReplayable"] and not _is_unnamed(effect):
             yield (f"failed, ask before you try again: {_effect(effect)}", *error)
     for point in matter.record["resumePoints"]:
         if matter.is_consumed(point):
-            yield ("these steps were begun: look how far they came", *steps_of(point))
+            yield ("these steps were started: check how far they got", *steps_of(point))
     for node in matter.nodes:
         if "toolBinding" in node and not node["toolBinding"]["inputsComplete"]:
             yield _binding(node)

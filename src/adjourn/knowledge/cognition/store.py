@@ -96,7 +96,7 @@ class CognitiveStore:
     ) -> None:
         if not 0 <= options.threshold <= 1:
             raise UsageError(
-                f"the threshold {options.threshold} is no confidence", "use a number from 0 to 1"
+                f"the threshold {options.threshold} is not a confidence", "use a number from 0 to 1"
             )
         self._pages = SessionRepository(store)
         self._options = options

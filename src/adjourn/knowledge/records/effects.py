@@ -343,7 +343,7 @@ def _ask_about_effect(store: Store, record: Tree, at: int, effect: Tree) -> Tran
     question = (
         "It failed. Was nothing done, so that it may be run again?"
         if effect.get("status") == "failed"
-        else "It was begun, and nobody knows whether it was done. Was it?"
+        else "It was started, and its outcome is unknown. Was it done?"
     )
     item = {
         "id": name,

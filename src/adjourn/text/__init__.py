@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.text.fitting import Share, fit_items, fit_text, share_room
-    from adjourn.text.nearest import did_you_mean, nearest
+    from adjourn.text.near_words import did_you_mean, nearest
     from adjourn.text.quoting import clean, first_line, one_line, quoted
     from adjourn.text.redact import beginning, preview, redact_json, without_secrets
     from adjourn.text.strict_json import BLANKS, check_text, check_values, count_keys, fold_key, survey
@@ -21,7 +21,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "fitting": ("Share", "fit_items", "fit_text", "share_room"),
-        "nearest": ("did_you_mean", "nearest"),
+        "near_words": ("did_you_mean", "nearest"),
         "quoting": ("clean", "first_line", "one_line", "quoted"),
         "redact": ("beginning", "preview", "redact_json", "without_secrets"),
         "strict_json": ("BLANKS", "check_text", "check_values", "count_keys", "fold_key", "survey"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.text import did_you_mean, nearest
-from adjourn.text.nearest import _distance
+from adjourn.text.near_words import _distance
 
 KNOWN = ["allow", "deny", "confirm", "budget", "checkpoint", "checkpoints", "git.status"]
 

@@ -180,7 +180,7 @@ class Story:
             VITAL,
             (tool, about),
             DOUBT,
-            ("In doubt", "nobody knows whether it happened", "outcome is unknown"),
+            ("In doubt", "outcome is unknown"),
         )
         trap = self._not_done("call in doubt told as done", tool, about)
         self._hanging.append((tool, about, needle, trap))

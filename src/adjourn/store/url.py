@@ -10,23 +10,17 @@ from typing import Final
 from adjourn import store
 from adjourn.errors import UsageError
 from adjourn.store.base import Store
-from adjourn.text import nearest
 
 DEFAULT_PATH: Final = ".aex/adjourn.db"
 
-_FORM_OF: Final = {
-    "memory": "memory:",
-    "sqlite": "sqlite:PATH",
-    "postgresql": "postgresql://USER@HOST/DATABASE",
+_FORM_OF: Final = dict.fromkeys(
+    ("pg", "psql", "pgsql", "postgre", "postgress"), "postgresql://USER@HOST/DATABASE"
+) | {
+    "file": "sqlite:PATH",
+    "sqlite3": "sqlite:PATH",
+    "mem": "memory:",
 }
-_SYNONYMS: Final = {
-    "pg": "postgresql",
-    "psql": "postgresql",
-    "sqlite3": "sqlite",
-    "file": "sqlite",
-    "mem": "memory",
-}
-"""Schemes of other tools, and those of the same meaning here."""
+"""Schemes that people write instead, and the form of the same meaning."""
 _FORMS = "use memory:, sqlite:PATH (or just a path), or postgresql://USER@HOST/DATABASE"
 
 
@@ -51,8 +45,8 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
         case "postgresql" | "postgres":
             return store.PostgresStore(url)
         case _:
-            near = nearest(scheme, _FORM_OF, _SYNONYMS)
-            remedy = f"did you mean {_FORM_OF[near]}?" if near else _FORMS
+            meant = _FORM_OF.get(scheme.lower())
+            remedy = f"did you mean {meant}?" if meant else _FORMS
             raise UsageError(f"unknown kind of store {scheme[:40]}:", remedy)
 
 

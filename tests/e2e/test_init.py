@@ -121,21 +121,54 @@ def test_undo_restores_every_file_byte_for_byte(at: Home) -> None:
 
 
 def test_undo_asks_and_leaves_alone_what_was_changed_since(at: Home) -> None:
-    """Somebody's work since is not thrown away: the file stays, the others are restored, and the copy is named."""
+    """Somebody's work since is not thrown away: what was edited stays, and is named; the rest of the change is taken back."""
     at.run("init", "--yes")
     (at.root / ".aex" / "policy.aex").write_text("policy mine v0\n")
     settings = at.root / ".claude" / "settings.json"
-    settings.write_text(settings.read_text() + "\n")
+    edited = json.loads(settings.read_text()) | {"model": "x"}
+    edited["hooks"]["Stop"][0]["hooks"][0]["timeout"] = 7
+    settings.write_text(json.dumps(edited))
     assert at.run("init", "--undo").code == 1
     assert '"adjourn"' in (at.root / ".mcp.json").read_text()
     undone = at.run("init", "--undo", "--yes")
     assert undone.code == 1
     assert (at.root / ".mcp.json").read_text() == MCP
-    assert settings.exists()
-    assert ".claude/settings.json: was changed since, and stays" in undone.out
+    assert ".claude/settings.json: these pieces were edited since, and stay: hooks.Stop" in undone.out
+    assert json.loads(settings.read_text()) == {"model": "x", "hooks": {"Stop": edited["hooks"]["Stop"]}}
     assert (at.root / ".aex" / "policy.aex").read_text() == "policy mine v0\n"
     settings.unlink()
     assert at.run("init", "--undo", "--yes").code == 0
+
+
+def test_undo_takes_its_change_out_of_files_that_were_edited_since(at: Home) -> None:
+    """What a person or a client added to a file stays, and the file is otherwise as it was."""
+    at.write("~/.claude.json", '{"mcpServers": {"s": {"command": "no-s"}}}', 0o600)
+    codex = at.write(".codex/config.toml", CODEX)
+    at.run("init", "--yes")
+    home = at.home / ".claude.json"
+    home.write_text(json.dumps(json.loads(home.read_text()) | {"numStartups": 3}, indent=4))
+    codex.write_text("# new\n\n" + codex.read_text() + "\n[tui]\nx = 1\n")
+    settings = at.root / ".claude" / "settings.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"permissions": {}}))
+    undone = at.run("init", "--undo", "--yes")
+    assert (undone.code, undone.err) == (0, "")
+    assert json.loads(home.read_text()) == {"mcpServers": {"s": {"command": "no-s"}}, "numStartups": 3}
+    assert codex.read_text() == "# new\n\n" + CODEX + "\n[tui]\nx = 1\n"
+    assert json.loads(settings.read_text()) == {"permissions": {}}
+
+
+def test_settings_that_cannot_be_parsed_are_an_error(at: Home) -> None:
+    """Nothing is written; the file, the line and the remedy are named, for each of them."""
+    at.write(".cursor/mcp.json", '{\n "mcpServers": ')
+    at.write(".codex/config.toml", "[mcp_servers.x]\ncommand =\n")
+    before = at.files()
+    done = at.run("init", "--yes")
+    assert (done.code, done.out) == (1, "")
+    assert ".cursor/mcp.json: line 2: no JSON value\n  fix its JSON" in done.err
+    assert ".codex/config.toml: Invalid value (at line 2, column 10)\n  fix its TOML" in done.err
+    assert at.files() == before
+    found = at.run("doctor", "--json").json["findings"]
+    assert [one["severity"] for one in found if one["code"] == "client-broken"] == ["error", "error"]
 
 
 def test_undo_restores_nothing_outside_its_table(at: Home, tmp_path: Path) -> None:

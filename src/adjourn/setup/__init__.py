@@ -6,23 +6,25 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.setup.checks import findings, has_code_behind_proxy
+    from adjourn.setup.effects import Effect
     from adjourn.setup.entries import ServerEntry
-    from adjourn.setup.first_policy import ListedServer
-    from adjourn.setup.places import SERVER_FILES, home
+    from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
+    from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home
     from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan, plan
     from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
 
 __all__ = [
-    "SERVER_FILES", "ListedServer", "Probed", "ProbedTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan",
-    "findings", "has_code_behind_proxy", "home", "plan", "probe_all",
+    "CODEX", "IGNORED", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RuledTool",
+    "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home", "plan", "probe_all", "ruled",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "checks": ("findings", "has_code_behind_proxy"),
+        "effects": ("Effect",),
         "entries": ("ServerEntry",),
-        "first_policy": ("ListedServer",),
-        "places": ("SERVER_FILES", "home"),
+        "first_policy": ("ListedServer", "RuledTool", "ruled"),
+        "places": ("CODEX", "IGNORED", "POLICY", "SERVER_FILES", "home"),
         "planning": ("SettingsChange", "SetupNote", "SetupPlan", "plan"),
         "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),
     })  # fmt: skip

@@ -22,6 +22,7 @@ Step = str | int
 Path = Sequence[Step]
 
 _BLANK = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_LINE_END = re.compile(r"[ \t]*\r?\n")
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
 _SCALAR = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?|true|false|null")
 
@@ -160,6 +161,54 @@ def inserted(text: str, path: Path, place: int, values: Sequence[str]) -> str:
     if read(made).value != meant:
         raise InvalidError("the edit would change more than it should", "edit the file by hand")
     return made
+
+
+def removed(text: str, path: Path) -> str:
+    """The text without the member or the element at `path`. Comments stay, and everything else.
+
+    Raises `InvalidError` when there is none, or the text cannot be edited so.
+    """
+    before = read(text)
+    node = before
+    for step in path[:-1]:
+        _check(node, step)
+        node = node.parts.get(step, node)
+    if path[-1] not in node.parts:
+        raise InvalidError(f"there is no {path[-1]!r}", "edit the file by hand")
+    made = _without(text, node, path[-1])
+    if read(made).value != _left(before.value, tuple(path)):
+        raise InvalidError("the edit would change more than it should", "edit the file by hand")
+    return made
+
+
+def _without(text: str, node: JsonNode, step: Step) -> str:
+    steps = list(node.parts)
+    place = steps.index(step)
+    part = node.parts[step]
+    begin, end = node.keys.get(step, part.start), part.end
+    comma = _comma(text, end)
+    if comma is not None:
+        end = comma + 1
+    elif place and (before := _comma(text, node.parts[steps[place - 1]].end)) is not None:
+        text = text[:before] + text[before + 1 :]
+        begin, end = begin - 1, end - 1
+    line = text.rfind("\n", 0, begin) + 1
+    rest = _LINE_END.match(text, end)
+    if not text[line:begin].strip() and rest:
+        begin, end = line, rest.end()  # its whole lines
+    elif rest is None:
+        end += len(text[end:]) - len(text[end:].lstrip(" "))
+    return text[:begin] + text[end:]
+
+
+def _left(old: Any, path: tuple[Step, ...]) -> Any:
+    step, rest = path[0], path[1:]
+    new: Any = list(old) if isinstance(old, list) else dict(old)
+    if rest:
+        new[step] = _left(old[step], rest)
+    else:
+        del new[step]
+    return new
 
 
 def _meant(old: Any, path: tuple[Step, ...], value: Any) -> Any:

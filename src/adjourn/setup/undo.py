@@ -2,14 +2,15 @@
 
     .aex/undo/NUMBER/manifest.json    which files were changed: their path, and the digests of their new and old content
     .aex/undo/NUMBER/0, 1, …          their old content
+    .aex/undo/NUMBER/0.wrote, …       what was written
 
 Both are written and durable before any file is changed, readable by their owner only (a client's file may hold secrets), and ignored by
-git. A file that was changed since is not taken back.
+git. Out of a file that was edited since, the pieces of the change are taken that still stand (`reversal`).
 
 An agent can write in `.aex/undo`. So a manifest is sealed (HMAC-SHA256 under the user's secret, over the workspace, the run's number, and
 of each file what it is and held), and nothing is restored that is not in the table of clients' files, or without showing it.
 
-Owns: that folder. Must never: lose what a file held.
+Owns: that folder. Must never: lose what a file held, or what somebody else wrote.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES
 from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, IGNORED, POLICY, SERVER_FILES, Home
 from adjourn.setup.planning import SettingsChange
+from adjourn.setup.reversal import Reversal, reversal
 
 FOLDER = ".aex/undo"
 MANIFEST = "manifest.json"
 MAX_RUNS = 1000
+_WROTE = ".wrote"
 _BY_HAND = "check the copies beside it, restore your files by hand, and remove the folder"
 
 
@@ -50,7 +53,7 @@ class UndoEntry(msgspec.Struct, frozen=True, rename="camel"):
     """A file that was changed. `now` is the digest of what it was changed to; `held` names its copy, "" if it was not there, `was`
     is the copy's digest.
 
-    `made` is how many folders above it were not there either.
+    `made` is how many folders above it were not there either. `wrote` names a copy of what it was changed to; "" in older manifests.
     """
 
     path: str
@@ -58,6 +61,7 @@ class UndoEntry(msgspec.Struct, frozen=True, rename="camel"):
     held: str = ""
     made: int = 0
     was: str = ""
+    wrote: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -75,10 +79,14 @@ class RestoredFile(NamedTuple):
 
 
 class NotRestored(NamedTuple):
-    """A file that was changed since it was set up, and where it is as it was before ("": it was not there)."""
+    """A file that was edited since it was set up, and where it is as it was before ("": it was not there).
+
+    `pieces` are those of the change that stay in it, since they were edited; none: the whole change stays.
+    """
 
     path: str
     copy: str
+    pieces: tuple[str, ...] = ()
 
 
 def make(changes: Iterable[SettingsChange], root: str) -> None:
@@ -112,21 +120,38 @@ def _keep(changes: list[SettingsChange], root: str) -> str:
     create_file(folder, ".gitignore", b"*\n", 0o600)
     number = str(max(map(int, _numbers(root)), default=0) + 1)
     path = make_folder(root, f"{FOLDER}/{number}")
-    kept = []
-    for place, (change, made) in enumerate(zip(changes, missing, strict=True)):
-        if change.before is not None:
-            create_file(path, str(place), change.before.encode(), 0o600)
-        held = "" if change.before is None else str(place)
-        was = "" if change.before is None else digest(change.before.encode())
-        kept.append(UndoEntry(change.path, digest(change.after.encode()), held, made, was))
-    sealed = Manifest(kept, _seal(root, number, kept))
-    manifest = msgspec.json.format(msgspec.json.encode(sealed), indent=2) + b"\n"
-    write_file(path, MANIFEST, manifest, mode=0o600)  # whole or not at all: without it nothing was changed
+    try:
+        kept = [
+            _copied(path, place, change, made)
+            for place, (change, made) in enumerate(zip(changes, missing, strict=True))
+        ]
+        sealed = Manifest(kept, _seal(root, number, kept))
+        manifest = msgspec.json.format(msgspec.json.encode(sealed), indent=2) + b"\n"
+        write_file(
+            path, MANIFEST, manifest, mode=0o600
+        )  # whole or not at all: without it nothing was changed
+    except (AdjournError, OSError):
+        shutil.rmtree(path, ignore_errors=True)
+        raise
     return number
 
 
+def _copied(folder: str, place: int, change: SettingsChange, made: int) -> UndoEntry:
+    """Copies of a file as it is and as it will be; what the manifest says of them."""
+    wrote, was = change.after.encode(), _encoded(change.before)
+    create_file(folder, f"{place}{_WROTE}", wrote, 0o600)
+    if was is None:
+        return UndoEntry(change.path, digest(wrote), "", made, "", f"{place}{_WROTE}")
+    create_file(folder, str(place), was, 0o600)
+    return UndoEntry(change.path, digest(wrote), str(place), made, digest(was), f"{place}{_WROTE}")
+
+
 def _seal(root: str, number: str, files: list[UndoEntry]) -> str:
-    text = msgspec.json.encode(["adjourn/undo/1", root, number, files])
+    told = [
+        {name: value for name, value in msgspec.to_builtins(one).items() if value or name != "wrote"}
+        for one in files
+    ]
+    text = msgspec.json.encode(["adjourn/undo/1", root, number, told])
     return hmac.digest(keys.secret(), text, "sha256").hex()
 
 
@@ -188,24 +213,46 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
             held = _held(root, number, kept)
             there = bytes_or_none(kept.path, root)
             now = found[kept.path].after if kept.path in found else there
+            copy = f"{FOLDER}/{number}/{kept.held}" if kept.held else ""
             if now == held or (now is not None and digest(now) == kept.now):
                 found[kept.path] = RestoredFile(kept.path, there, held, kept.made)
                 left.pop(kept.path, None)  # what did not fit was taken back before a kill
+            elif reverse := _reversed(root, number, kept, now, held):
+                after = None if reverse.text is None else reverse.text.encode()
+                found[kept.path] = RestoredFile(kept.path, there, after, kept.made)
+                if reverse.left:
+                    left.setdefault(kept.path, NotRestored(kept.path, copy, tuple(reverse.left)))
             else:
-                copy = f"{FOLDER}/{number}/{kept.held}" if kept.held else ""
                 left.setdefault(kept.path, NotRestored(kept.path, copy))
-    restored = [one for one in found.values() if one.path not in left and one.before != one.after]
+    whole = {one.path for one in left.values() if not one.pieces}
+    restored = [one for one in found.values() if one.path not in whole and one.before != one.after]
     return restored, list(left.values())
 
 
-def _held(root: str, number: str, kept: UndoEntry) -> bytes | None:
-    if not kept.held:
+def _reversed(
+    root: str, number: str, kept: UndoEntry, now: bytes | None, held: bytes | None
+) -> Reversal | None:
+    """The file without the change, as far as the change still stands in it."""
+    if now is None or not kept.wrote or (kept.path.endswith(POLICY) and held is None):
+        return None  # gone, or a policy, which is there to be edited
+    wrote = _saved(root, f"{number}/{os.path.basename(kept.wrote)}", kept.now, kept.path)
+    try:
+        return reversal(kept.path, now.decode(), wrote.decode(), None if held is None else held.decode())
+    except UnicodeDecodeError:
         return None
-    path = os.path.join(root, FOLDER, number, kept.held)
-    held = read_file(path, MAX_BYTES, root)
-    if digest(held) != kept.was:
+
+
+def _held(root: str, number: str, kept: UndoEntry) -> bytes | None:
+    return _saved(root, f"{number}/{kept.held}", kept.was, kept.path) if kept.held else None
+
+
+def _saved(root: str, name: str, told: str, path: str) -> bytes:
+    """A copy that was made of a file. Raises `InvalidError` if it is another one by now."""
+    place = os.path.join(root, FOLDER, name)
+    held = read_file(place, MAX_BYTES, root)
+    if digest(held) != told:
         raise InvalidError(
-            f"{path} is not what {kept.path} held", "the saved copy was changed; restore the file by hand"
+            f"{place} is not what {path} held", "the saved copy was changed; restore the file by hand"
         )
     return held
 

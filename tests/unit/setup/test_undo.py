@@ -37,19 +37,22 @@ def change(root: Path, text: str) -> SettingsChange:
     return SettingsChange(str(path), path.read_text() if path.exists() else None, text, ["a test"])
 
 
-@pytest.mark.parametrize("unwritten", [HELD, WANTED])
+@pytest.mark.parametrize(("unwritten", "nth"), [(HELD, 1), (WANTED, 1), (WANTED, 2)])
 def test_a_disk_that_fails_is_told_and_leaves_everything_as_it_was(
-    root: Path, monkeypatch: pytest.MonkeyPatch, unwritten: str
+    root: Path, monkeypatch: pytest.MonkeyPatch, unwritten: str, nth: int
 ) -> None:
-    """Whether the copy or the client's file cannot be written: the error says what to do, and half a file is left nowhere."""
+    """Whether a copy or the client's file cannot be written: the error says what to do, and half a file is left nowhere."""
     path = root / ".mcp.json"
     path.write_text(HELD)
     sync = os.fsync
+    tried: list[int] = []
 
     def fsync(handle: int) -> None:
         status = os.fstat(handle)
         if stat.S_ISREG(status.st_mode) and status.st_size == len(unwritten):
-            raise OSError(28, "No space left on device")
+            tried.append(handle)
+            if len(tried) == nth:
+                raise OSError(28, "No space left on device")
         sync(handle)
 
     monkeypatch.setattr("os.fsync", fsync)

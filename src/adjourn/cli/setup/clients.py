@@ -26,6 +26,8 @@ from adjourn.cli.shared.output import (
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import InvalidError
 from adjourn.setup import (
+    IGNORED,
+    POLICY,
     SERVER_FILES,
     ListedServer,
     Probed,
@@ -38,7 +40,6 @@ from adjourn.setup import (
     probe_all,
     undo,
 )
-from adjourn.setup.places import POLICY
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
@@ -153,24 +154,25 @@ def take_back(how: Asked) -> int:
     root, at = os.path.realpath(os.getcwd()), home(os.environ)
     files, left = undo.undoable(root, at)
     shown = [Shown(one.path, root, _text(one.before), _text(one.after)) for one in files]
-    notes = [
-        SetupNote(
-            one.path,
-            "was changed since, and stays",
-            f"as it was before: {one.copy}" if one.copy else "it was not there before",
-        )
-        for one in left
-    ]
+    notes = [_left(one) for one in left]
     head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
     if files and not _agreed(head, shown, how):
         _tell("nothing was restored", shown, notes, root, as_json=how.as_json, done=False)
         complain("nothing was restored: you did not confirm", "answer y when asked, or run it with --yes")
         return 1
-    edited = [one for one in left if not one.path.endswith("/policy.aex")]  # a policy is there to be edited
+    edited = [one for one in left if not one.path.endswith((POLICY, IGNORED))]  # these are there to be edited
     undo.take_back(files, root, keep=bool(edited))
     restored = ", ".join(one.name for one in shown) or "nothing"
     _tell(f"restored: {restored}", shown, notes, root, as_json=how.as_json, done=True)
     return 1 if edited else 0
+
+
+def _left(one: undo.NotRestored) -> SetupNote:
+    """What stays of a change, since it was edited."""
+    remedy = f"as it was before: {one.copy}" if one.copy else "it was not there before"
+    if not one.pieces:
+        return SetupNote(one.path, "was edited since, and stays", remedy)
+    return SetupNote(one.path, f"these pieces were edited since, and stay: {'; '.join(one.pieces)}", remedy)
 
 
 def _agreed(head: str, shown: list[Shown], how: Asked) -> bool:

@@ -10,10 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from adjourn.cli.shared.output import counted, safe, say, say_facts, say_table
-from adjourn.setup import ListedServer, SetupPlan
-from adjourn.setup.effects import Effect
-from adjourn.setup.first_policy import RuledTool, ruled
-from adjourn.setup.places import CODEX
+from adjourn.setup import CODEX, Effect, ListedServer, RuledTool, SetupPlan, ruled
 
 MAX_ROWS = 200
 """Tools in the table."""

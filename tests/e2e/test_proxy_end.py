@@ -32,7 +32,7 @@ def test_when_the_upstream_dies_every_open_request_gets_an_error_and_effects_are
         for request in [*silent, crash]:
             error = client.answer(request)["error"]
             assert error["code"] == -31001
-            assert "the upstream server ended" in error["message"]
+            assert "the MCP server exited with code 3 (stderr: crashing)" in error["message"]
         assert refused(client.answer(held))
         assert client.ended() == 1
         assert sorted(doubt.tool for doubt in work.ledger().doubts.values()) == ["crash", *["silent"] * 3]

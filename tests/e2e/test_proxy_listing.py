@@ -85,7 +85,7 @@ def test_the_lister_outlives_its_server_while_others_rely_on_it(tmp_path: Path) 
         first, second = work.client(), work.client()
         assert (_own(first), _own(second)) == (META_TOOLS, [])
         answer = first.call("crash")
-        assert "upstream server ended" in answer["error"]["message"]
+        assert "the MCP server exited with code 3 (stderr: crashing)" in answer["error"]["message"]
         assert "error" in first.call("echo")
         assert first.meta("aex_list_tasks") == {"tasks": []}
         assert not refused(second.call("echo"))

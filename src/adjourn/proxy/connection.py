@@ -6,6 +6,7 @@ history that a failing store may lose. Must never: decide.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from adjourn.clients import ClientContext
@@ -81,6 +82,8 @@ class Connection:
         """Open requests of a client in the stateless era that asks to be told when the tools change."""
         self._given_up: list[Any] = []
         self._errors = errors
+        self.why_unread: Callable[[], str] = lambda: UNREAD
+        """Says why the server takes nothing any more."""
 
     # --- answers
 
@@ -144,10 +147,11 @@ class Connection:
 
     def _not_read(self, unread: list[Unread]) -> None:
         """The server takes nothing any more: answer the requests of which it has read a part at most."""
-        self.report.event("upstream.gone", UNREAD)
+        why = self.why_unread()
+        self.report.event("upstream.gone", why)
         for about, begun in unread:
             for request in about or ():
-                self.fail(request, UNREAD, "no-answer" if begun else "error")
+                self.fail(request, why, "no-answer" if begun else "error")
 
     def fail(self, request: Request, why: str, outcome: Literal["error", "no-answer"]) -> None:
         """Answer a request with an error. `outcome` is what that says of its call."""

@@ -27,12 +27,13 @@ from adjourn.policy import BrokenContractError, Contract
 from adjourn.proxy.answers import Answers
 from adjourn.proxy.approvals import Confirmations
 from adjourn.proxy.budget_notices import BudgetNotices
-from adjourn.proxy.connection import CLIENT_OUT, MAX_WAITING, Connection
+from adjourn.proxy.connection import CLIENT_OUT, MAX_WAITING, UNREAD, Connection
 from adjourn.proxy.gate import Gate
 from adjourn.proxy.loop import NEVER, Loop
 from adjourn.proxy.meta import MetaTools
 from adjourn.proxy.options import ProxyOptions
 from adjourn.proxy.server_requests import ServerRequests
+from adjourn.proxy.server_stderr import ServerStderr
 from adjourn.proxy.stderr_log import StderrLog
 from adjourn.proxy.upstream import Upstream, UpstreamStartError
 
@@ -83,6 +84,7 @@ class Proxy:
             command=digest(os.fsencode("\0".join(options.upstream)))[:16],
         )
         self.upstream = upstream
+        self.server_stderr = ServerStderr(upstream.stderr)
         self.loop = Loop(self._failed)
         self.context = ClientContext(client_options, on_event=self._client_event)
         self.connection = connection = Connection(
@@ -100,6 +102,7 @@ class Proxy:
         self.gate = Gate(connection, meta, confirmations, server_requests)
         notices = None if options["--no-budget-notice"] else BudgetNotices(meta)
         self.answers = Answers(connection, meta, server_requests, notices)
+        connection.why_unread = self._why_unread
         self._client = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
         self._server = LineReader(upstream.stdout, MAX_UPSTREAM_MESSAGE)
         self._ended = ""
@@ -238,9 +241,19 @@ class Proxy:
         self._has_crashed = True
         self._note_crash(SERVER_SECONDS)
         self.connection.server.lose()
+        why = self._why_ended()
         for request in list(self.connection.requests.values()):
             if request.is_sent:
-                self.connection.fail(request, f"the upstream server ended; {NOT_KNOWN}", "no-answer")
+                self.connection.fail(request, f"{why}; {NOT_KNOWN}", "no-answer")
+
+    def _why_unread(self) -> str:
+        """Why the server takes nothing any more."""
+        return UNREAD if self.upstream.wait(SERVER_SECONDS) is None else self._why_ended()
+
+    def _why_ended(self) -> str:
+        """How the server ended, and the last that it wrote to stderr."""
+        self.server_stderr.finish()
+        return f"the MCP server {_ending(self.upstream.wait(0))}{self.server_stderr.last()}"
 
     def _note_crash(self, seconds: float) -> None:
         code, signum = _exit_of(self.upstream.wait(seconds))
@@ -308,13 +321,16 @@ class Proxy:
         crashed = reason == "upstream-exit"
         self._end_upstream()
         if crashed:
-            self._leave_unanswered("the upstream server ended")
+            self._leave_unanswered(why := self._why_ended())
             self._note_crash(0)
         else:
             self._leave_unanswered("the session ended")
         self._end_sessions(reason)
         self.gate.close()
         self.context.close(reason)
+        self.server_stderr.finish()
+        if crashed:
+            refuse_all(why)
         return 1 if crashed or self._has_crashed else 0
 
     def _end_upstream(self) -> None:
@@ -379,6 +395,19 @@ def _exit_of(status: int | None) -> tuple[int, int]:
     if status is None:
         return 0, 0
     return (os.WEXITSTATUS(status), 0) if os.WIFEXITED(status) else (0, os.WTERMSIG(status))
+
+
+def _ending(status: int | None) -> str:
+    """How a server ended, as a predicate."""
+    code, signum = _exit_of(status)
+    if status is None:
+        return "closed its output"
+    if not signum:
+        return f"exited with code {code}"
+    try:
+        return f"was ended by {signal.Signals(signum).name}"
+    except ValueError:
+        return f"was ended by signal {signum}"
 
 
 def run(options: ProxyOptions, workspace: Workspace, contract: Contract, upstream: Upstream) -> int:

@@ -1,6 +1,6 @@
 """The upstream server as a child process: started before anything else is imported, ended with patience, then force.
 
-Owns: spawn, its two pipes, waiting, ending. Must never: look into what passes.
+Owns: spawn, its three pipes, waiting, ending. Must never: look into what passes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class UpstreamStartError(AdjournError):
 
 
 class Upstream:
-    """A running upstream. `stdin` and `stdout` are our ends of its pipes; its stderr is ours."""
+    """A running upstream. `stdin`, `stdout` and `stderr` are our ends of its pipes."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         program = find(command[0])  # in no relative entry of PATH: that is a folder of the workspace
@@ -34,23 +34,28 @@ class Upstream:
             raise UpstreamStartError(f"cannot start the upstream {command[0]!r}: it is not on PATH", _REMEDY)
         their_in, self.stdin = os.pipe()
         self.stdout, their_out = os.pipe()
+        self.stderr, their_errors = os.pipe()
         try:
             self.pid = os.posix_spawn(
                 program,
                 command,
                 environment,
-                file_actions=[(os.POSIX_SPAWN_DUP2, their_in, 0), (os.POSIX_SPAWN_DUP2, their_out, 1)],
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, their_in, 0),
+                    (os.POSIX_SPAWN_DUP2, their_out, 1),
+                    (os.POSIX_SPAWN_DUP2, their_errors, 2),
+                ],
                 setsigdef=[SIGPIPE, SIGINT, SIGTERM, SIGHUP],
             )
         except OSError as error:
-            for end in (self.stdin, self.stdout):
+            for end in (self.stdin, self.stdout, self.stderr):
                 os.close(end)
             raise UpstreamStartError(
                 f"cannot start the upstream {command[0]!r}: {error.strerror}", _REMEDY
             ) from error
         finally:
-            os.close(their_in)
-            os.close(their_out)
+            for end in (their_in, their_out, their_errors):
+                os.close(end)
         os.set_blocking(self.stdin, False)  # a write to one that does not read must have an end
         self._status: int | None = None
         self._pressed = 0

@@ -25,7 +25,7 @@ import msgspec
 
 from adjourn.host import find
 from adjourn.mcp import FrameError, LineReader, Reply, frames, server_lines, write_all
-from adjourn.text import beginning, visible_line, without_secrets
+from adjourn.text import beginning, last_lines, visible_line
 
 SECONDS = 15.0
 """How long a server may take until it has listed its tools. Some are downloaded first (`npx`, `uvx`)."""
@@ -417,8 +417,7 @@ class _Server:
         """The last lines of stderr."""
         if self._process.poll() is not None:
             self._drain()
-        lines = [line for line in without_secrets(_text(self._told)).splitlines() if line.strip()]
-        return tuple(visible_line(line[:MAX_ERROR_LINE]) for line in lines[-MAX_ERROR_LINES:])
+        return last_lines(self._told, MAX_ERROR_LINES, MAX_ERROR_LINE)
 
     def end(self) -> None:
         """End it: its input closes, then SIGTERM, then SIGKILL for what is left of its process group."""

@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from adjourn.text.quoting import clean, first_line, one_line, quoted
     from adjourn.text.redact import beginning, preview, redact_json, without_secrets
     from adjourn.text.strict_json import BLANKS, check_text, check_values, count_keys, fold_key, survey
+    from adjourn.text.tail import last_lines
     from adjourn.text.terminal import is_seen, visible_json, visible_line, visible_lines
 
 __all__ = [
     "BLANKS", "Share", "beginning", "check_text", "check_values", "clean", "count_keys", "did_you_mean", "first_line", "fit_items",
-    "fit_text", "fold_key", "is_seen", "nearest", "one_line", "preview", "quoted", "redact_json", "share_room", "survey", "visible_json", "visible_line",
+    "fit_text", "fold_key", "is_seen", "last_lines", "nearest", "one_line", "preview", "quoted", "redact_json", "share_room", "survey", "visible_json", "visible_line",
     "visible_lines", "without_secrets",
 ]  # fmt: skip
 
@@ -25,5 +26,6 @@ if not TYPE_CHECKING:
         "quoting": ("clean", "first_line", "one_line", "quoted"),
         "redact": ("beginning", "preview", "redact_json", "without_secrets"),
         "strict_json": ("BLANKS", "check_text", "check_values", "count_keys", "fold_key", "survey"),
+        "tail": ("last_lines",),
         "terminal": ("is_seen", "visible_json", "visible_line", "visible_lines"),
     })  # fmt: skip

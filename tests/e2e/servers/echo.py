@@ -164,6 +164,7 @@ class Server:
         elif name == "error":
             self.error(message, -32000, "an error of the tool")
         elif name == "crash":
+            os.write(2, b"crashing\n")
             os._exit(arguments.get("code", 3))
         elif name == "big":
             self.text(message, "x" * arguments.get("size", 1 << 20))

@@ -19,7 +19,13 @@ def aex() -> None:
 
 def main(program: str = "adjourn") -> None:
     """Run `adjourn`. Ends the process."""
-    arguments = sys.argv[1:]
+    try:
+        _run(program, sys.argv[1:])
+    except KeyboardInterrupt:  # before there is a command that could say so
+        _leave(130)
+
+
+def _run(program: str, arguments: list[str]) -> None:
     while arguments[:1] == ["-C"]:
         _go(arguments[1:2])
         del arguments[:2]
@@ -27,6 +33,7 @@ def main(program: str = "adjourn") -> None:
         _leave(_proxy(arguments[1:]))
     if arguments[:1] in (["hook"], ["gate"]) and not {"--help", "-h"} & set(arguments):
         _leave(_hook(arguments[1:]))
+    _open_closed_streams()
     _leave_working_folder()
     if arguments[:1] == ["status"] and program == "adjourn" and "_ADJOURN_COMPLETE" not in os.environ:
         _status(arguments[1:])
@@ -45,6 +52,17 @@ def _go(named: list[str]) -> None:
     except OSError as error:
         sys.stderr.write(f"adjourn: -C {folder!a}: {error.strerror} (name an existing folder)\n")
         sys.exit(2)
+
+
+def _open_closed_streams() -> None:
+    """What a caller closed leads nowhere: no file of ours may take its number, and nothing that is printed may fail for it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if not number else "w", encoding="utf-8", closefd=False))  # noqa: SIM115  # stays
 
 
 def _leave_working_folder() -> None:

@@ -202,8 +202,8 @@ def test_log_has_one_line_for_a_call_with_its_outcome(left: CommandLine) -> None
     assert heading == "today"
     shown = [line[12:].split("  ", 1)[0].strip() + " " + line[23:].split()[0] for line in lines]
     assert shown[2:] == [
-        "ok echo", "ok file.read", "refused network.fetch", "saved fix-auth", "ok file.write", "waits secrets.read",
-        "in doubt silent",
+        "ok echo.echo", "ok echo.file.read", "refused echo.network.fetch", "saved fix-auth", "ok echo.file.write",
+        "waits echo.secrets.read", "in doubt echo.silent",
     ]  # fmt: skip
     assert "x/y" in lines[6]
     assert "deny network.*" in lines[4]
@@ -255,7 +255,7 @@ def test_log_follows_what_others_write(context: CommandLine) -> None:
     assert "in doubt" in follower.stdout.readline()
     question = context.ok("approve", "--json").json["questions"][0]["approval"]
     context.ok("approve", question)
-    assert "approved   secrets.read" in follower.stdout.readline()
+    assert "approved   echo.secrets.read" in follower.stdout.readline()
     follower.send_signal(signal.SIGINT)
     _, err = follower.communicate(timeout=PERSON_SECONDS)
     assert follower.returncode == 130

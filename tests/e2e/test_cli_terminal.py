@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -51,10 +54,10 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager(left: CommandLine
 def test_watch_shows_a_task_until_ctrl_c(context: CommandLine, task: str) -> None:
     """`adjourn watch` shows status and last calls, follows what others append, and leaves quietly at Ctrl-C."""
     view = screen(context, "watch")
-    view.wait_for("waits      secrets.read")
+    view.wait_for("waits      echo.secrets.read")
     assert task in view.shown
     context.ok("deny", context.ok("approve", "--json").json["questions"][0]["approval"])
-    view.wait_for("refused    secrets.read")
+    view.wait_for("refused    echo.secrets.read")
     view.press(CTRL_C)
     assert "Traceback" not in view.finish()
     assert view.code == 0
@@ -65,3 +68,54 @@ def test_watch_needs_a_terminal(left: CommandLine) -> None:
     done = left.run("watch")
     assert (done.code, done.out) == (2, "")
     assert "adjourn log --follow" in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "told", "code"),
+    [
+        (("proxy", "--", "cat"), "waits for an MCP client on stdin", 0),
+        (("hook",), "waiting for one call as JSON on stdin", 2),
+        (("code",), "waiting for an MCP client on stdin", 130),
+        (("log", "--follow"), "in doubt", 130),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+)
+def test_what_waits_says_for_what_and_leaves_at_ctrl_c(
+    context: CommandLine, command: tuple[str, ...], told: str, code: int
+) -> None:
+    """On a terminal a command that waits for a client says so, and Ctrl-C ends it without a traceback."""
+    view = screen(context, *command)
+    view.wait_for(told)
+    view.press(CTRL_C)
+    shown = view.finish()
+    assert "Traceback" not in shown
+    assert view.code == code
+
+
+PRINTING = (
+    ("--help",), ("--version",), ("--version", "--json"), ("help",), ("completion", "bash"), ("status",), ("status", "--json"),
+    ("tasks",), ("log",), ("log", "-v"), ("log", "--json"), ("log", "--graph"), ("checkpoints",), ("show",), ("resume",), ("verify",),
+    ("approve",), ("settle",), ("inbox",), ("keys",), ("check", ".aex/policy.aex"), ("effective",), ("doctor",), ("fmt", "--check", "--diff", ".aex"),
+    ("parse", ".aex/policy.aex"), ("gc",), ("prune",), ("record",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", PRINTING, ids=" ".join)
+def test_closed_output_is_no_traceback(left: CommandLine, command: tuple[str, ...]) -> None:
+    """A command whose reader is gone ends with 141 as others do; with stdout closed it does its work and prints nothing."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    run = [sys.executable, "-m", "adjourn", *command]
+    gone = subprocess.run(
+        run, cwd=left.root, env=left.environment, stdout=writer, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        text=True, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (gone.returncode, gone.stderr) == (141, "")
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *run], cwd=left.root, env=left.environment, stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL, text=True, check=False,
+    )  # fmt: skip
+    assert closed.returncode in (0, 1)
+    assert "Traceback" not in closed.stderr
+    assert "Exception ignored" not in closed.stderr

@@ -5,14 +5,19 @@ Owns: `main`. Must never: load the framework just to print a version.
 
 from __future__ import annotations
 
-from adjourn import __version__
-
 
 def main(arguments: list[str], program: str = "adjourn") -> int:
     """Run one command of `adjourn` or `aex`; returns its exit code."""
     if arguments in (["--version"], ["-V"]):
-        print(f"{program} {__version__}")
-        return 0
+        from adjourn.cli.setup.version import say_version  # noqa: PLC0415  # as below
+        from adjourn.cli.shared.failures import exit_code  # noqa: PLC0415
+
+        return exit_code(lambda: say_version(program, as_json=False))
+    if arguments[:2] == ["completion", "--names"] and arguments[2:] in (["tasks"], ["checkpoints"]):
+        from adjourn.cli.shared.failures import exit_code  # noqa: PLC0415  # as below
+        from adjourn.cli.shared.names import say_names  # noqa: PLC0415
+
+        return exit_code(lambda: say_names(arguments[2]))
     from adjourn.cli import app  # noqa: PLC0415  # the framework, 30 ms
 
     return app.main(arguments, program, app.aex_group if program == "aex" else app.group)

@@ -7,11 +7,12 @@ Owns: `group`, `aex_group`, `main`. Must never: import a command that was not as
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import click
 
-from adjourn import __version__
+from adjourn.cli.setup.version import say_version
 from adjourn.cli.shared.commands import COMMANDS, LazyGroup
 from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.failures import exit_code
@@ -26,15 +27,20 @@ from adjourn.cli.shared.usage import explained
     epilog=example("adjourn init --policy", "adjourn proxy -- npx -y your-mcp-server", "adjourn status"),
 )
 @in_folder
-@click.option("-V", "--version", is_flag=True, help="Print the version.")
+@click.option(
+    "-V", "--version", is_flag=True, help="Print the version; with --json, also the platform and schemas."
+)
+@click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
-def group(ctx: click.Context, *, version: bool) -> None:
+def group(ctx: click.Context, *, version: bool, as_json: bool) -> None:
     """adjourn: an AI agent's work outlives the session that did it.
 
     Exit codes: 0 done, 1 a check failed, 2 wrong usage, 3 refused by a policy or by the holder of a task.
     """
     if version:
-        click.echo(f"{ctx.info_name} {__version__}")
+        say_version(ctx.info_name or "", as_json=as_json)
+    elif as_json:
+        raise click.UsageError("--json belongs to a command or to --version")
     elif ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -70,8 +76,13 @@ def main(arguments: list[str], program: str = "adjourn", commands: click.Group =
     """Run one of `commands`; every failure is printed on stderr, with the next step. Returns the exit code."""
 
     def work() -> object:
+        stdout = sys.stdout
         try:
             return commands.main(arguments, prog_name=program, standalone_mode=False)
+        except SystemExit:
+            if sys.stdout is not stdout:  # how click hides that nobody reads
+                raise BrokenPipeError from None
+            raise
         except click.ClickException as error:
             typed = [word for word in arguments[:1] if word in COMMANDS]
             message, remedy = explained(error, " ".join([program, *typed]))

@@ -13,7 +13,7 @@ FAILED, REFUSED = 1, 2
 
 def tell(problem: object) -> None:
     """Print a message on standard error. A failure to print changes no answer."""
-    text = str(problem) or type(problem).__name__
+    text = "interrupted" if isinstance(problem, KeyboardInterrupt) else str(problem) or type(problem).__name__
     if not (text.isascii() and text.isprintable()):
         from adjourn.text.terminal import visible_lines  # noqa: PLC0415  # every hook starts with this module
 

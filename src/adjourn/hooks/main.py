@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from adjourn.host import Workspace
 
 _READ = 1024 * 1024
+_WAITS = b"adjourn: waiting for one call as JSON on stdin, as a client's hook gives it (Ctrl-D ends the input, Ctrl-C leaves)\n"
 
 
 def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> int:
@@ -71,6 +72,8 @@ def _record(options: dict[str, str], request: HookRequest, found: Workspace) -> 
 
 
 def _read() -> bytes:
+    if os.isatty(0):
+        os.write(2, _WAITS)
     parts, size = [], 0
     while size <= claude_code.MAX_INPUT and (some := os.read(0, _READ)):
         parts.append(some)

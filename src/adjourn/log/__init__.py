@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adjourn.log.event import (
         GENESIS,
         MAX_EVENT_BYTES,
+        VERSION,
         Actor,
         Envelope,
         Event,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "GENESIS", "MAX_DEPTH", "MAX_EVENT_BYTES", "MAX_LATE", "MAX_SAFE_INTEGER", "Actor", "CheckpointCreated",
+    "GENESIS", "MAX_DEPTH", "MAX_EVENT_BYTES", "MAX_LATE", "MAX_SAFE_INTEGER", "VERSION", "Actor", "CheckpointCreated",
     "Data", "Envelope", "Event", "Frontier", "HasTool", "SignedHead", "canonical", "check", "consistency_proof",
     "data_of", "decode", "decode_bytes", "digest", "encode", "encode_bytes", "fingerprint", "full_name", "holds",
     "inclusion_proof", "is_plain_fraction", "milliseconds", "prose_of", "public_key", "root", "sign",
@@ -56,8 +57,8 @@ if not TYPE_CHECKING:
         "canonical_json": ("MAX_DEPTH", "MAX_SAFE_INTEGER", "canonical", "digest", "is_plain_fraction"),
         "chain": ("verify_chain",),
         "event": (
-            "Actor", "Envelope", "Event", "GENESIS", "MAX_EVENT_BYTES", "decode", "encode", "milliseconds",
-            "timestamp",
+            "Actor", "Envelope", "Event", "GENESIS", "MAX_EVENT_BYTES", "VERSION", "decode", "encode",
+            "milliseconds", "timestamp",
         ),
         "kinds": ("CheckpointCreated", "Data", "HasTool", "data_of", "full_name", "prose_of", "tool_name"),
         "merkle": (

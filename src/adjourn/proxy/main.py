@@ -151,6 +151,11 @@ class Proxy:
             self.report.event(
                 "warning", f"{finding.code} {finding.source}:{finding.span.line} {finding.message}"
             )
+        if os.isatty(CLIENT_IN):
+            self.report.event(
+                "terminal",
+                "waits for an MCP client on stdin: let a client start this command; Ctrl-C ends it",
+            )
         try:
             self.report.event("task", self.context.claim())
             self.context.meet_servers()

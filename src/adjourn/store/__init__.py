@@ -11,12 +11,13 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head, Store
     from adjourn.store.memory import MemoryStore
+    from adjourn.store.migrate import LATEST
     from adjourn.store.postgres import PostgresStore
     from adjourn.store.sqlite import SqliteStore
     from adjourn.store.url import open_store
 
 __all__ = [
-    "EMPTY", "NO_REFS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "PostgresStore", "SqliteStore", "Store",
+    "EMPTY", "LATEST", "NO_REFS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "PostgresStore", "SqliteStore", "Store",
     "open_store",
 ]  # fmt: skip
 
@@ -24,6 +25,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
         "memory": ("MemoryStore",),
+        "migrate": ("LATEST",),
         "postgres": ("PostgresStore",),
         "sqlite": ("SqliteStore",),
         "url": ("open_store",),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import click
 
 from adjourn.cli.app import group
+from adjourn.cli.setup.topics import ENVIRONMENT, EXIT_CODES
 from adjourn.cli.shared.commands import COMMANDS
 from adjourn.verification import CODES
 
@@ -23,27 +24,20 @@ JSON document with stable keys (`log --json`: one stored event a line). Ids of t
 beginning that only one has. Times are local or relative in text, RFC 3339 in JSON. There is no colour without a terminal or with
 `NO_COLOR`. Reading commands write nothing, neither a store nor a key, and work where nothing can be written.
 
-| exit code | meaning |
-|---|---|
-| 0 | done |
-| 1 | a check failed, or the command could not do its work |
-| 2 | wrong usage |
-| 3 | refused by a policy, by the session that holds the task, or for want of trust |
-| 130 | interrupted |
+{exit_codes}
 
-| variable | meaning |
-|---|---|
-| `ADJOURN_STORE` | the store, where `--store` does not name one |
-| `ADJOURN_TASK` | the task, where none is named (`proxy`, `status`, `log`) |
-| `ADJOURN_CONFIG` | the folder of configuration and keys |
-| `NO_COLOR` | no colour |
+{environment}
 """
 
 
 def reference() -> str:
     """The page."""
     context = click.Context(group, info_name="adjourn")
-    parts = [_HEAD]
+    tables = {
+        "exit_codes": _table("exit code", EXIT_CODES),
+        "environment": _table("variable", ENVIRONMENT, "`"),
+    }
+    parts = [_HEAD.format(**tables)]
     for title in dict.fromkeys(entry.title for entry in COMMANDS.values()):
         names = [name for name, entry in COMMANDS.items() if entry.title == title]
         parts.append(f"\n## {title}\n")
@@ -56,6 +50,15 @@ def reference() -> str:
     return "\n".join(parts) + "\n"
 
 
+def _table(title: str, rows: dict[str, str], quote: str = "") -> str:
+    """A table of names and meanings; a name may be several with commas between."""
+    shown = (
+        f"| {', '.join(f'{quote}{one}{quote}' for one in name.split(', '))} | {meaning.replace('|', chr(92) + '|')} |"
+        for name, meaning in rows.items()
+    )
+    return "\n".join([f"| {title} | meaning |", "|---|---|", *shown])
+
+
 def _command(command: click.Command, parent: click.Context, name: str, level: int = 3) -> Iterator[str]:
     context = click.Context(command, info_name=name, parent=parent)
     yield f"\n{'#' * level} `{context.command_path}`\n"
@@ -63,7 +66,9 @@ def _command(command: click.Command, parent: click.Context, name: str, level: in
     yield "\n\n".join(" ".join(paragraph.split()) for paragraph in prose.strip().split("\n\n"))
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"\n```text\n{context.command_path} {usage}\n```\n"
-    rows = [_option(option) for option in command.params if isinstance(option, click.Option)]
+    rows = [
+        _option(option) for option in command.params if isinstance(option, click.Option) and not option.hidden
+    ]
     if rows:
         yield "| option | meaning |\n|---|---|"
         yield from rows

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -15,6 +16,12 @@ from adjourn.cli.shared.output import complain, safe
 from adjourn.errors import AdjournError, NotFoundError
 
 _LOOK = "check the path and its permissions"
+
+
+NOBODY_READS = 128 + signal.SIGPIPE
+"""Exit code where the output was closed before all of it was written: as of a program that the signal ends. Never 0, for what was not
+written may be that a check failed.
+"""
 
 
 def exit_code(work: Callable[[], object]) -> int:
@@ -33,7 +40,7 @@ def exit_code(work: Callable[[], object]) -> int:
         return error.exit_code
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+        return NOBODY_READS
     except OSError as error:
         complain(safe(f"{error.filename or 'a file'}: {error.strerror or error}"), _LOOK)
         return 1

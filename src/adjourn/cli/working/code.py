@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from adjourn import code
@@ -67,6 +69,10 @@ def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store:
         return
     try:
         with code.CodeServer(".", strictness=strictness, store=store) as server:  # type: ignore[arg-type]  # one of the choices
+            if http is None and os.isatty(0):
+                complain(
+                    "waiting for an MCP client on stdin", "let a client start this command; Ctrl-C ends it"
+                )
             if http is None:
                 code.serve_stdio(server)
             else:

@@ -1,0 +1,128 @@
+"""The topics of `adjourn help TOPIC`: what concerns several commands, in a screen each.
+
+Owns: those texts; the exit codes and variables are also those of the reference and the manual. Must never: describe one command.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+EXIT_CODES: Final = {
+    "0": "done",
+    "1": "a check failed, or the command could not do its work",
+    "2": "wrong usage",
+    "3": "refused by a policy, by the holder of the task, or for want of trust",
+    "130": "interrupted by Ctrl-C",
+    "141": "the output was closed before its end (`adjourn log | head -1`)",
+}
+ENVIRONMENT: Final = {
+    "ADJOURN_STORE": "the store, where `--store` does not name one",
+    "ADJOURN_TASK": "the task, where none is named (`proxy`, `status`, `log`)",
+    "ADJOURN_CONFIG": "the folder of configuration and keys",
+    "ADJOURN_PAGER, PAGER": "the pager on a terminal (default: less; `cat`: none)",
+    "NO_COLOR": "plain text without colour and boxes, also on a terminal",
+}
+
+
+class Topic(NamedTuple):
+    """A topic: what it is about in a few words, and its text."""
+
+    title: str
+    text: str
+
+
+def _rows(rows: dict[str, str]) -> str:
+    size = max(map(len, rows))
+    return "\n".join(f"  {name:<{size}}  {meaning}" for name, meaning in rows.items())
+
+
+TOPICS: Final = {
+    "policy": Topic("What an agent may do", """\
+A policy is the file .aex/policy.aex. What no line allows is refused.
+
+  policy team v1
+
+  goal "Edit the sources, leave the rest alone."
+
+  allow file.read, git.status              these tools
+  allow file.write:src/**                  below one folder
+  allow shell.exec where cmd matches "pytest*"
+  deny git.push                            stronger than allow
+  confirm before file.write:src/pay/**     ask a person first
+  once mail.send by id                     at most once for each id
+  limit shell.exec 10 per minute
+  budget calls=100
+
+A tool is named SERVER.TOOL, or TOOL where only one server has it. An edited
+policy takes effect at the next call. A contract (a task's own file) can only
+narrow the policy.
+
+Write one:     adjourn init --policy
+Check it:      adjourn check
+What it means: adjourn effective --explain TOOL"""),
+    "budgets": Topic("How much an agent may do", """\
+A budget belongs to a task, over all its sessions, clients and restarts.
+
+  budget calls=100, minutes=90, tokens=2000000, usd=5
+  limit notes.add 2 per minute
+
+calls    forwarded calls, including those that failed
+minutes  working time; at most five minutes of each pause count
+tokens,  what callers report; an MCP client cannot report them
+usd
+legs     how often one call may ask the client for input (default 8)
+
+The first budget that is spent refuses every further call. At 75 % and 90 %
+the agent is told, and a checkpoint is saved. A person can raise a budget in
+the policy; that takes effect at the next call.
+
+What is spent: adjourn status"""),
+    "approvals": Topic("Calls that wait for a person", """\
+`confirm before TOOL` makes a call wait for a person. A client with dialogs
+shows the question. Without dialogs, or from another window:
+
+  adjourn inbox           everything that waits, over all tasks
+  adjourn approve ID      approve one call
+  adjourn deny ID         deny it, or revoke an approval not used yet
+
+An approval counts once, for exactly this request, until the time shown (15
+minutes after the question). Silence is a refusal, unless the policy says
+`else allow`.
+
+A call that was sent and got no answer is in doubt. It is not repeated before
+a person says what happened:
+
+  adjourn settle CALL --done | --not-done"""),
+    "checkpoints": Topic("How work continues in another session", """\
+A checkpoint is a named, signed position in the history of a task, with a page
+that says where the work stands. Agents save one with aex.checkpoint; adjourn
+saves one at the end of a session, before destructive calls, and when budgets
+run low.
+
+  adjourn checkpoints     list them
+  adjourn show NAME       one in full
+  adjourn resume NAME     what the next session will be told
+  adjourn rollback NAME   page and files as they were (preview first)
+  adjourn export NAME     a folder that can be verified anywhere
+
+To continue, start any MCP client behind the proxy and let it call aex.resume
+with the name. The spent budget stays spent."""),
+    "stores": Topic("Where the history is kept", """\
+The store holds the history of all tasks of a workspace. Where no store is
+named it is .aex/adjourn.db (SQLite).
+
+  --store URL             of a command, or $ADJOURN_STORE
+  sqlite:PATH             a file
+  postgresql://HOST/DB    several machines (pip install 'adjourn[postgres]')
+
+Every event begins with the hash of the one before it:
+
+  adjourn verify          check the whole history and every signature
+  adjourn gc              delete data that nothing refers to
+  adjourn prune           delete old checkpoints (preview first)
+
+Reading commands never create a store. Keys are in $ADJOURN_CONFIG, else in
+~/.config/adjourn, and never in a workspace."""),
+    "exit-codes": Topic("What the exit codes mean", _rows(EXIT_CODES)),
+    "environment": Topic("Variables that adjourn reads", _rows(ENVIRONMENT)),
+}  # fmt: skip

@@ -18,7 +18,15 @@ from adjourn.findings import Finding
 from adjourn.policy import read_contract
 from adjourn.setup import jsonc, servers, starting, toml_text, weakening
 from adjourn.setup.files import read_plain
-from adjourn.setup.places import CLAUDE_HOOKS, CLAUDE_LOCAL, CODEX_HOOKS, SERVER_FILES, Home, ServerFile
+from adjourn.setup.places import (
+    CLAUDE,
+    CLAUDE_HOOKS,
+    CLAUDE_LOCAL,
+    CODEX_HOOKS,
+    SERVER_FILES,
+    Home,
+    ServerFile,
+)
 from adjourn.setup.planning import SetupPlan, plan
 
 _INIT = "`adjourn init` shows what it would change, and asks"
@@ -99,20 +107,21 @@ def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Ite
 
 def has_code_behind_proxy(root: str) -> bool:
     """Whether a client starts the server for code behind the proxy: then the policy decides on its tools, too."""
-    listed = (server for entry in SERVER_FILES for server in _servers(root, entry.path, entry.member))
+    listed = (server for entry in SERVER_FILES for server in _servers(root, entry))
     return any(servers.is_code(server, root) and servers.is_behind(server, root) for server in listed)
 
 
 def _lists_others(root: str, entry: ServerFile) -> bool:
     """Whether there is such a file, and it does not list the server for code alone, which needs no proxy."""
-    listed = _servers(root, entry.path, entry.member)
+    listed = _servers(root, entry)
     alone = bool(listed) and all(servers.is_code(server, root) for server in listed)
     return os.path.lexists(os.path.join(root, entry.path)) and not alone
 
 
 def _search_refused(root: str) -> Iterator[Finding]:
     """Claude Code lets its agent look a server's tools up before it calls one: without that, none is called."""
-    if not any(servers.is_behind(server, root) for server in _servers(root, ".mcp.json", "mcpServers")):
+    listed = (server for entry in SERVER_FILES if entry.client == CLAUDE for server in _servers(root, entry))
+    if not any(servers.is_behind(server, root) for server in listed):
         return
     with suppress(AdjournError):  # a broken policy has findings of its own
         policy = read_contract(root).policy
@@ -137,14 +146,13 @@ def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
         for command in _hook_commands(_document(root, relative)):
             yield relative, servers.hook_words(command)
     for entry in SERVER_FILES:
-        for server in _servers(root, entry.path, entry.member):
+        for server in _servers(root, entry):
             if servers.names_proxy(server):
                 yield entry.path, [server["command"], *server.get("args", [])]
 
 
-def _servers(root: str, relative: str, member: str) -> list[Any]:
-    listed = _document(root, relative).get(member)
-    return list(listed.values()) if isinstance(listed, dict) else []
+def _servers(root: str, file: ServerFile) -> list[Any]:
+    return [entry.server for entry in file.entries(_document(root, file.path), file.path)]
 
 
 def _document(root: str, relative: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from adjourn.host import for_others
 from adjourn.setup.probe import ServerStart
 from adjourn.setup.servers import words_of
 
-_PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
+_PLACEHOLDER = re.compile(r"\$?\{((?<=\$\{)[^{}]*|env:[^{}]*)\}")
 _FOLDERS = ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR")
 
 

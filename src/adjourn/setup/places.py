@@ -7,45 +7,128 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from adjourn.setup import servers
+from adjourn.setup.spelling import NESTED, ONE_LIST, PLAIN, ListedEntry, Spelling, listed
+
+CLAUDE, CODEX = "Claude Code", "Codex"
+
+
+class Client(NamedTuple):
+    """A client: its files that list MCP servers, of a workspace and of the home folder, under which member, how an entry is spelled.
+
+    `source` is its own documentation, from which the row was taken.
+    """
+
+    name: str
+    workspace: Sequence[str]
+    home: Sequence[str]
+    source: str
+    members: Sequence[Sequence[str]] = (("mcpServers",),)
+    spellings: Sequence[Spelling] = (PLAIN,)
+
+
+_VS_CODE = (".config/Code/User", "Library/Application Support/Code/User")
+_CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+CLIENTS = (
+    Client(CLAUDE, (".mcp.json",), (".claude.json",), "https://code.claude.com/docs/en/mcp"),
+    Client(
+        CODEX,
+        (".codex/config.toml",),
+        (".codex/config.toml",),
+        "https://developers.openai.com/codex/mcp",
+        (("mcp_servers",),),
+    ),
+    Client("Cursor", (".cursor/mcp.json",), (".cursor/mcp.json",), "https://cursor.com/docs/mcp"),
+    Client(
+        "VS Code",
+        (".vscode/mcp.json",),
+        tuple(f"{folder}/mcp.json" for folder in _VS_CODE),
+        "https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
+        (("servers",),),
+    ),
+    Client(
+        "Windsurf",
+        (),
+        (".codeium/windsurf/mcp_config.json",),
+        "https://docs.windsurf.com/windsurf/cascade/mcp",
+    ),
+    Client(
+        "Zed",
+        (".zed/settings.json",),
+        (".config/zed/settings.json",),
+        "https://zed.dev/docs/ai/mcp",  # before 2025-07, `command` was an object
+        (("context_servers",),),
+        (PLAIN, NESTED),
+    ),
+    Client(
+        "Gemini CLI",
+        (".gemini/settings.json",),
+        (".gemini/settings.json",),
+        "https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md",
+    ),
+    Client(
+        "Cline",
+        (),
+        (
+            ".cline/data/settings/cline_mcp_settings.json",
+            *(f"{folder}/{_CLINE}" for folder in _VS_CODE),
+        ),
+        "https://docs.cline.bot/mcp/mcp-overview",
+    ),
+    Client(
+        "opencode",
+        ("opencode.json", "opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"),
+        (".config/opencode/opencode.json", ".config/opencode/opencode.jsonc"),
+        "https://opencode.ai/docs/mcp-servers",  # from 2.0 on also under `mcp.servers`
+        (("mcp",), ("mcp", "servers")),
+        (ONE_LIST,),
+    ),
+    Client("Roo Code", (".roo/mcp.json",), (), "https://docs.roocode.com/features/mcp/using-mcp-in-roo"),
+    Client("Kiro", (".kiro/settings/mcp.json",), (), "https://kiro.dev/docs/mcp/configuration"),
+    Client("Amazon Q", (".amazonq/mcp.json",), (), "https://docs.aws.amazon.com/amazonq"),
+    Client(
+        "Claude Desktop",
+        (),
+        tuple(
+            f"{folder}/Claude/claude_desktop_config.json"
+            for folder in (".config", "Library/Application Support")
+        ),
+        "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
+    ),
+)
 
 
 class ServerFile(NamedTuple):
-    """A file of the workspace that lists MCP servers, and under which member."""
+    """A file that lists MCP servers of a client."""
 
     client: str
     path: str
-    member: str
+    members: Sequence[Sequence[str]]
+    spellings: Sequence[Spelling]
+
+    def entries(self, document: Any, path: str) -> list[ListedEntry]:
+        """The servers that the document lists, which was read from `path`."""
+        found = [one for member in self.members for one in listed(document, path, member, self.spellings)]
+        return [one for one in found if one.at not in self.members or servers.words_of(one.server)]
 
 
-CLAUDE, CODEX = "Claude Code", "Codex"
-SERVER_FILES = (
-    ServerFile(CLAUDE, ".mcp.json", "mcpServers"),
-    ServerFile(CODEX, ".codex/config.toml", "mcp_servers"),
-    ServerFile("Cursor", ".cursor/mcp.json", "mcpServers"),
-    ServerFile("VS Code", ".vscode/mcp.json", "servers"),
-    ServerFile("Gemini CLI", ".gemini/settings.json", "mcpServers"),
-    ServerFile("Roo Code", ".roo/mcp.json", "mcpServers"),
-    ServerFile("Kiro", ".kiro/settings/mcp.json", "mcpServers"),
-    ServerFile("Amazon Q", ".amazonq/mcp.json", "mcpServers"),
+SERVER_FILES = tuple(
+    ServerFile(client.name, path, client.members, client.spellings)
+    for client in CLIENTS
+    for path in client.workspace
 )
+HOME_FILES = tuple(
+    ServerFile(client.name, path, client.members, client.spellings)
+    for client in CLIENTS
+    for path in client.home
+)
+"""Files of the home folder, which count in every project. A proxy belongs to a workspace, so only `init --user` changes most of them."""
 CLAUDE_HOOKS, CODEX_HOOKS = ".claude/settings.json", ".codex/hooks.json"
 CLAUDE_LOCAL = ".claude/settings.local.json"
 POLICY, IGNORED = ".aex/policy.aex", ".aex/.gitignore"
-
-ELSEWHERE = (
-    ServerFile("Cursor", ".cursor/mcp.json", "mcpServers"),
-    ServerFile("VS Code", ".config/Code/User/mcp.json", "servers"),
-    ServerFile("VS Code", "Library/Application Support/Code/User/mcp.json", "servers"),
-    ServerFile("Claude Desktop", ".config/Claude/claude_desktop_config.json", "mcpServers"),
-    ServerFile(
-        "Claude Desktop", "Library/Application Support/Claude/claude_desktop_config.json", "mcpServers"
-    ),
-    ServerFile("Windsurf", ".codeium/windsurf/mcp_config.json", "mcpServers"),
-    ServerFile("Gemini CLI", ".gemini/settings.json", "mcpServers"),
-)
-"""Files of the home folder that count in every project. A proxy belongs to a workspace, so these are not changed."""
 
 
 class Home(NamedTuple):
@@ -68,6 +151,12 @@ def home(environment: Mapping[str, str]) -> Home:
         os.path.join(claude or os.path.join(folder, ".claude"), "settings.json"),
         os.path.join(environment.get("CODEX_HOME") or os.path.join(folder, ".codex"), "config.toml"),
     )
+
+
+def in_home(entry: ServerFile, at: Home) -> str:
+    """The path of a client's file in the home folder."""
+    own = {CLAUDE: at.claude, CODEX: at.codex}
+    return own.get(entry.client) or os.path.join(at.folder, entry.path)
 
 
 def has_claude(root: str, at: Home) -> bool:

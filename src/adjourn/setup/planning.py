@@ -10,6 +10,7 @@ Owns: reading the files, the plan. Must never: write.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 from adjourn.aex import as_client_names_it, canonical_server, discover
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.setup import first_policy, jsonc, servers, starting, toml_text
+from adjourn.setup import first_policy, jsonc, servers, spelling, starting, toml_text
 from adjourn.setup.entries import ServerEntry, entry_of
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import (
@@ -27,7 +28,7 @@ from adjourn.setup.places import (
     CLAUDE_LOCAL,
     CODEX,
     CODEX_HOOKS,
-    ELSEWHERE,
+    HOME_FILES,
     IGNORED,
     POLICY,
     SERVER_FILES,
@@ -35,14 +36,19 @@ from adjourn.setup.places import (
     ServerFile,
     has_claude,
     has_codex,
+    in_home,
 )
-from adjourn.setup.registered import EVENTS, group, ours, table, table_at
+from adjourn.setup.registered import EVENTS, group, ours, table
+from adjourn.setup.spelling import ListedEntry, at, listed
 
 IGNORED_FILES = """\
 # Written by `adjourn init`: the history, and copies of settings. The policy and checkpoints belong into git.
 /adjourn.db*
 /undo/
 """
+
+
+_LONE_LF = re.compile(r"(?<!\r)\n")
 
 
 class SettingsChange(NamedTuple):
@@ -100,7 +106,9 @@ class _Planner:
     def made(self) -> SetupPlan:
         self._policy()
         self._ignored()
-        behind = {entry.client: self._servers(entry) for entry in SERVER_FILES}
+        behind: dict[str, list[str]] = {entry.client: [] for entry in SERVER_FILES}
+        for entry in SERVER_FILES:
+            behind[entry.client] += self._servers(entry)
         if self._has_claude:
             names = behind[CLAUDE] + self._claude_home()
             self._hooks(CLAUDE, "claude-code", CLAUDE_HOOKS, names)
@@ -113,8 +121,9 @@ class _Planner:
         if has_codex(self._root, self._home):
             names = behind[CODEX] + self._codex_home()
             self._hooks(CODEX, "codex", CODEX_HOOKS, names)
-        for entry in ELSEWHERE:
-            self._elsewhere(entry)
+        for entry in HOME_FILES:
+            if entry.client not in (CLAUDE, CODEX):
+                self._elsewhere(entry)
         return self._plan
 
     # --- reading and changing a file
@@ -134,6 +143,8 @@ class _Planner:
     def _change(self, path: str, after: str, about: str) -> None:
         known = self._plan.changes.get(path)
         before = known.before if known else self._text(path)
+        if before and "\n" in before and not _LONE_LF.search(before):
+            after = _LONE_LF.sub("\r\n", after)
         self._plan.changes[path] = SettingsChange(
             path, before, after, [*(known.about if known else []), about]
         )
@@ -177,41 +188,38 @@ class _Planner:
 
     # --- servers
 
-    def _servers(self, entry: ServerFile) -> list[str]:
+    def _servers(self, file: ServerFile) -> list[str]:
         """Put the servers of a workspace's file behind the proxy. Returns the names of those that are."""
-        path = self._path(entry.path)
-        read = toml_text.read if path.endswith(".toml") else _json
-        listed = table(self._understood(path, read), entry.member)
-        if listed is None:
+        path = self._path(file.path)
+        document = self._understood(path, _reader(path))
+        if all(at(document, member) is None for member in file.members):
             return []
-        self._seen(entry.client if entry.client != CLAUDE or self._has_claude else entry.path)
-        return [name for name, server in listed.items() if self._wrap(path, (entry.member, name), server)]
+        self._seen(file.client if file.client != CLAUDE or self._has_claude else file.path)
+        return [entry.name for entry in file.entries(document, path) if self._wrap(entry)]
 
-    def _wrap(
-        self, path: str, at: Sequence[str], server: Any, into: tuple[str, Sequence[str]] | None = None
-    ) -> bool:
+    def _wrap(self, entry: ListedEntry, into: tuple[str, Sequence[str]] | None = None) -> bool:
         """Whether a server is, or will be, behind the proxy. `into` is another place for its entry than its own."""
-        name = at[-1]
-        if entry := entry_of(path, name, server):
-            self._plan.servers.append(entry)
+        path, name, server = entry.path, entry.name, entry.server
+        if found := entry_of(path, name, server):
+            self._plan.servers.append(found)
         if servers.names_proxy(server):
-            return self._behind(path, at, server, in_place=into is None)
-        changed = servers.behind_proxy(server, self._start, canonical_server(name))
-        if changed is None:
+            return self._behind(entry, in_place=into is None)
+        words = servers.words_of(server)
+        if words is None:
             self._note(
                 path,
                 f"server {name} is not put behind the proxy: {servers.why_not(server)}",
                 "the policy does not reach it",
             )
             return False
-        fields, new = changed
-        target, place = into or (path, at)
+        before = servers.proxy_words(self._start, canonical_server(name))
+        target, place = into or (path, entry.at)
         try:
             text = self._text(target) or ""
             if into:
-                after = self._with_entry(text, target, place, server, fields)
+                after = self._with_entry(text, target, place, server, [*before, *words])
             else:
-                after = self._led_by(text, target, place, fields, new)
+                after = self._led_by(text, entry, before)
         except AdjournError as error:
             self._note(target, f"server {name} is left alone: {error.message}", error.remedy)
             return False
@@ -219,113 +227,93 @@ class _Planner:
         return True
 
     def _with_entry(
-        self, text: str, path: str, at: Sequence[str], server: Any, fields: dict[str, Any]
+        self, text: str, path: str, place: Sequence[str], server: Any, words: Sequence[str]
     ) -> str:
         """The text with an entry of its own for a server that another file lists."""
+        fields: dict[str, Any] = {"command": words[0], "args": list(words[1:])}
         if path.endswith(".toml"):
-            return toml_text.with_table(text, at, fields | servers.passed_on(server))
-        return jsonc.edited(text, at, {**server, **fields})
+            return toml_text.with_table(text, place, fields | servers.passed_on(server))
+        return jsonc.edited(text, place, {**server, **fields})
 
-    def _led_by(self, text: str, path: str, at: Sequence[str], fields: dict[str, Any], new: int) -> str:
-        """The text with the `command` of an entry, and `new` words before those in its `args`, where comments may stand."""
-        has_words = len(fields["args"]) > new
-        if path.endswith(".toml"):
-            passed = servers.passed_on(table_at(toml_text.read(text), at))
-            if has_words:
-                text = toml_text.with_words(text, at, "args", "", fields["args"][:new])
-                fields = {"command": fields["command"]}
-            return toml_text.with_table(text, at, fields | passed)
-        text = jsonc.edited(text, (*at, "command"), fields["command"])
-        if has_words:
-            return jsonc.inserted(text, (*at, "args"), 0, fields["args"][:new])
-        return jsonc.edited(text, (*at, "args"), fields["args"])
+    def _led_by(self, text: str, entry: ListedEntry, words: Sequence[str]) -> str:
+        """The text with words before the command of an entry."""
+        text = spelling.with_words(text, entry, 0, words)
+        passed = servers.passed_on(entry.server) if entry.path.endswith(".toml") else {}
+        return spelling.with_members(text, entry, dict(passed))
 
-    def _behind(self, path: str, at: Sequence[str], server: Any, *, in_place: bool) -> bool:
+    def _behind(self, entry: ListedEntry, *, in_place: bool) -> bool:
         """Whether a server whose entry names the proxy really is behind it, or will be."""
-        if in_place and path.endswith(".toml") and (passed := servers.passed_on(server)):
-            self._pass_on(path, at, passed)
-        if servers.is_behind(server, self._root):
+        if in_place and entry.path.endswith(".toml") and (passed := servers.passed_on(entry.server)):
+            self._pass_on(entry, passed)
+        if servers.is_behind(entry.server, self._root):
             if in_place:
-                self._name(path, at, server)
+                self._name(entry)
             return True
-        if in_place and self._start_safely(path, at, server):
+        if in_place and self._start_safely(entry):
             return True
         self._note(
-            path,
-            f"server {at[-1]} is left alone: {server['command']} is not the adjourn that runs here",
+            entry.path,
+            f"server {entry.name} is left alone: {entry.server['command']} is not the adjourn that runs here",
             f"write {shlex.join(self._start)} instead; until then the hook decides on its tools",
         )
         return False
 
-    def _start_safely(self, path: str, at: Sequence[str], server: Any) -> bool:
-        words = starting.repaired(servers.words_of(server) or [], self._start, self._root)
+    def _start_safely(self, entry: ListedEntry) -> bool:
+        words = starting.repaired(servers.words_of(entry.server) or [], self._start, self._root)
         if words is None:
             return False
         place = words.index("proxy") + 1
-        words[place:place] = servers.named(canonical_server(at[-1])) if servers.lacks_name(words) else []
-        fields: dict[str, str | list[str]] = {"command": words[0], "args": words[1:]}
+        words[place:place] = servers.named(canonical_server(entry.name)) if servers.lacks_name(words) else []
         with suppress(AdjournError):  # in another spelling: doctor names it
-            text = self._text(path) or ""
-            if path.endswith(".toml"):
-                text = toml_text.with_table(text, at, fields)
-            else:
-                for member, value in fields.items():
-                    text = jsonc.edited(text, (*at, member), value)
-            self._change(path, text, f"server {at[-1]} starts this adjourn, and nothing of the workspace")
+            text = spelling.with_command(self._text(entry.path) or "", entry, words)
+            self._change(
+                entry.path, text, f"server {entry.name} starts this adjourn, and nothing of the workspace"
+            )
             return True
         return False
 
-    def _name(self, path: str, at: Sequence[str], server: Any) -> None:
+    def _name(self, entry: ListedEntry) -> None:
         """Have a proxy that was set up before know the name of its server."""
-        name, words = canonical_server(at[-1]), server.get("args", [])
+        name, words = canonical_server(entry.name), servers.words_of(entry.server) or []
         if not name or "proxy" not in words or not servers.lacks_name(words):
             return
         with suppress(AdjournError):  # in another spelling
-            text, new = self._text(path) or "", servers.named(name)
-            if path.endswith(".toml"):
-                after = toml_text.with_words(text, at, "args", "proxy", new)
-            else:
-                after = jsonc.inserted(text, (*at, "args"), words.index("proxy") + 1, new)
-            self._change(path, after, f"server {at[-1]} has its name in policies")
+            place = words.index("proxy") + 1
+            after = spelling.with_words(self._text(entry.path) or "", entry, place, servers.named(name))
+            self._change(entry.path, after, f"server {entry.name} has its name in policies")
 
-    def _pass_on(self, path: str, at: Sequence[str], passed: dict[str, list[str]]) -> None:
+    def _pass_on(self, entry: ListedEntry, passed: dict[str, list[str]]) -> None:
         with suppress(AdjournError):  # in another spelling; it may well be that none of it is set
-            after = toml_text.with_table(self._text(path) or "", at, passed)
-            self._change(path, after, f"server {at[-1]} sees its keys and its store")
+            after = spelling.with_members(self._text(entry.path) or "", entry, dict(passed))
+            self._change(entry.path, after, f"server {entry.name} sees its keys and its store")
 
     def _claude_home(self) -> list[str]:
         """Servers of Claude Code's own file: those of this project in place, those of the user for this project alone."""
         path = self._home.claude
         document = self._understood(path, _json)
         mine = table(table(table(document, "projects"), self._root), "mcpServers") or {}
-        everywhere = table(document, "mcpServers") or {}
         project = ("projects", self._root, "mcpServers")
         shared = table(self._understood(self._path(".mcp.json"), _json), "mcpServers") or {}
-        found = [name for name, server in mine.items() if self._wrap(path, (*project, name), server)]
-        for name, server in everywhere.items():
-            if (
-                name not in mine
-                and name not in shared
-                and self._wrap(path, ("mcpServers", name), server, (path, (*project, name)))
-            ):
-                found.append(name)
-        return found
+        found = [entry.name for entry in listed(document, path, project) if self._wrap(entry)]
+        everywhere = listed(document, path, ("mcpServers",))
+        known = {*mine, *shared}
+        return found + [
+            entry.name
+            for entry in everywhere
+            if entry.name not in known and self._wrap(entry, (path, (*project, entry.name)))
+        ]
 
     def _codex_home(self) -> list[str]:
         """Servers of Codex's own file: each gets an entry of this project, which counts before it."""
         own = self._path(".codex/config.toml")
         mine = table(self._understood(own, toml_text.read), "mcp_servers") or {}
         document = self._understood(self._home.codex, toml_text.read)
-        everywhere = table(document, "mcp_servers") or {}
         found = []
-        for name, server in everywhere.items():
-            merged = (
-                {**server, **mine[name]}
-                if isinstance(mine.get(name), dict) and isinstance(server, dict)
-                else server
-            )
-            if self._wrap(self._home.codex, ("mcp_servers", name), merged, (own, ("mcp_servers", name))):
-                found.append(name)
+        for entry in listed(document, self._home.codex, ("mcp_servers",)):
+            local = mine.get(entry.name) if isinstance(entry.server, dict) else None
+            merged = {**entry.server, **local} if isinstance(local, dict) else entry.server
+            if self._wrap(entry._replace(server=merged), (own, entry.at)):
+                found.append(entry.name)
         trusted = table(table(table(document, "projects"), self._root), "trust_level")
         if trusted != "trusted":
             self._note(
@@ -349,18 +337,17 @@ class _Planner:
             key.startswith(here) and table(value, "trusted_hash") for key, value in state.items()
         )
 
-    def _elsewhere(self, entry: ServerFile) -> None:
-        path = os.path.join(self._home.folder, entry.path)
-        listed = table(self._understood(path, _json, is_ours=False), entry.member) or {}
-        here = next((one.path for one in SERVER_FILES if one.client == entry.client), "")
-        for name, server in listed.items():
-            if not servers.is_behind(server, self._root):
+    def _elsewhere(self, file: ServerFile) -> None:
+        path = in_home(file, self._home)
+        here = next((one.path for one in SERVER_FILES if one.client == file.client), "")
+        for entry in file.entries(self._understood(path, _json, is_ours=False), path):
+            if not servers.is_behind(entry.server, self._root):
                 self._note(
                     path,
-                    f"server {name} of {entry.client} is left alone: it is for every project",
+                    f"server {entry.name} of {file.client} is left alone: it is for every project",
                     f"list it in {here} instead"
                     if here
-                    else f"{entry.client} has no servers of one workspace",
+                    else f"{file.client} has no servers of one workspace",
                 )
 
     # --- hooks
@@ -417,6 +404,10 @@ class _Planner:
     def _seen(self, client: str) -> None:
         if client not in self._plan.clients:
             self._plan.clients.append(client)
+
+
+def _reader(path: str) -> Callable[[str], Any]:
+    return toml_text.read if path.endswith(".toml") else _json
 
 
 def _json(text: str) -> Any:

@@ -5,7 +5,6 @@ Owns: that shape, which Claude Code and Codex share. Must never: read or write a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from adjourn.setup import jsonc, servers
@@ -41,13 +40,6 @@ WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 def table(document: Any, member: str) -> Any:
     """A member of a value; None if the value is not an object."""
     return document.get(member) if isinstance(document, dict) else None
-
-
-def table_at(document: Any, path: Sequence[str]) -> Any:
-    """What is at a path of members; None if it leads nowhere."""
-    for member in path:
-        document = table(document, member)
-    return document
 
 
 def ours(document: Any, event: str) -> tuple[tuple[jsonc.Step, ...], str] | None:

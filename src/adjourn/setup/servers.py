@@ -43,16 +43,9 @@ def is_code(server: Any, root: str) -> bool:
     return rest[:1] == ["code"]
 
 
-def behind_proxy(server: Any, start: Sequence[str], name: str) -> tuple[dict[str, Any], int] | None:
-    """The changes that put a server's entry behind the proxy, and how many of the `args` are new; None when it starts no command.
-
-    `name` is the server's canonical name, "" for none.
-    """
-    words = words_of(server)
-    if words is None:
-        return None
-    new = [*start[1:], "proxy", *named(name), "--", words[0]]
-    return {"command": start[0], "args": [*new, *words[1:]]}, len(new)
+def proxy_words(start: Sequence[str], name: str) -> list[str]:
+    """The words that put a command behind the proxy. `name` is the server's canonical name, "" for none."""
+    return [*start, "proxy", *named(name), "--"]
 
 
 def named(name: str) -> list[str]:

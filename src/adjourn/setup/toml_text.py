@@ -19,13 +19,13 @@ from adjourn.errors import InvalidError
 
 Value = str | list[str]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
-_HEADER = re.compile(r"^[ \t]*\[\[?[^\n]*$", re.MULTILINE)
+_HEADER = re.compile(r"^\ufeff?[ \t]*\[\[?[^\r\n]*", re.MULTILINE)
 
 
 def read(text: str) -> dict[str, Any]:
     """The document. Raises `InvalidError` with the line."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidError(str(error), "fix its TOML") from error
 
@@ -95,8 +95,8 @@ def with_words(text: str, path: Sequence[str], name: str, after: str, words: Seq
 
 def _is(text: str, meant: dict[str, Any]) -> bool:
     try:
-        return tomllib.loads(text) == meant
-    except tomllib.TOMLDecodeError:
+        return read(text) == meant
+    except InvalidError:
         return False
 
 
@@ -133,7 +133,7 @@ def _value_end(body: str, start: int) -> int:
 def _names(header: str) -> list[str]:
     """The path that a header names."""
     try:
-        table = tomllib.loads(header)
+        table = tomllib.loads(header.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError:
         return []
     names: list[str] = []

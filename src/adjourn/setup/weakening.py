@@ -54,7 +54,7 @@ def variables(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             waiting += value
         elif isinstance(value, dict):
             for member, inner in value.items():
-                if member in ("env", "set") and isinstance(inner, dict):
+                if member in ("env", "environment", "set") and isinstance(inner, dict):
                     found |= {name: _effect(name) for name in inner if _effect(name)}
                 waiting.append(inner)
     yield from sorted(found.items())

@@ -94,3 +94,20 @@ def test_a_server_cannot_take_the_name_that_another_one_was_given(tmp_path: Path
         assert "not in the allow list" in refused(other.call("slow"))
         assert "server.name" in other.stderr()
         assert refused(given.call("slow", {"seconds": 0})) == ""
+
+
+def test_a_rule_that_names_no_tool_is_said_once_the_server_has_listed_its_tools(tmp_path: Path) -> None:
+    """Typing errors are said on the proxy's stderr, and by check, effective and doctor; nothing is, before a list was seen."""
+    with ProxyWorkspace(tmp_path, "use inv.ehco, file.read, later.*", "deny inv.file.wirte") as workspace:
+        assert "AEX170" not in adjourn(workspace, "check", ".aex/policy.aex").out
+        client = workspace.client("--name", "inv")
+        assert "AEX170" not in client.stderr()
+        client.tools()
+        told = [line for line in client.stderr().splitlines() if "AEX17" in line]
+        assert [line.partition("(did you mean ")[2] for line in told] == ["inv.echo?)", "inv.file.write?)"]
+        client.tools()
+        assert client.stderr().count("AEX170") == 2
+        for words in (("check", ".aex/policy.aex"), ("effective",), ("doctor",)):
+            done = adjourn(workspace, *words)
+            assert (done.out + done.err).count("AEX170") == 2, words
+            assert "did you mean inv.file.write?" in done.out + done.err

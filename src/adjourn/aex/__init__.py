@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from adjourn.aex.policy import Policy
     from adjourn.aex.reports import github, sarif
     from adjourn.aex.rule import Rule, RuleVerdict
+    from adjourn.aex.rule_names import unmatched_rules
     from adjourn.aex.seal import MAX_SEAL_BYTES, PublishedSeal, Seal
     from adjourn.aex.servers import (
         NOTHING_KNOWN,
@@ -67,7 +68,7 @@ __all__ = [
     "formatted", "from_text", "github", "glob_path", "glob_text", "is_of", "known_type",
     "layer", "load", "merge", "model", "not_granted", "parse", "parse_condition", "read_json_policy",
     "read_layer", "refused_of", "render", "review", "reviewed", "safe_name", "sample_task", "sarif",
-    "split_scope", "steps_of", "summary", "tool_name_ok", "unparse", "values_at",
+    "split_scope", "steps_of", "summary", "tool_name_ok", "unmatched_rules", "unparse", "values_at",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -92,6 +93,7 @@ if not TYPE_CHECKING:
         "policy": ("Policy",),
         "reports": ("github", "sarif"),
         "rule": ("Rule", "RuleVerdict"),
+        "rule_names": ("unmatched_rules",),
         "seal": ("MAX_SEAL_BYTES", "PublishedSeal", "Seal"),
         "servers": (
             "KnownTool", "KnownTools", "NOTHING_KNOWN", "as_client_names_it", "canonical_server",

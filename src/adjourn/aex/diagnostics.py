@@ -267,6 +267,19 @@ _TABLE = (
         "A JSON policy without entries in `allow`, its own or of a base, permits no tool.",
         "list the permitted tools under `allow`",
     ),
+    Diagnostic(
+        "AEX170", "warning", "Names no known tool",
+        "The servers of the workspace have listed their tools, and the rule names none of them: it has no effect. "
+        "Nothing is reported before a server has listed its tools, through the proxy or for `adjourn doctor`, or for names that are of no server, "
+        "such as file.write.",
+        "write SERVER.TOOL as the server lists it, or remove the rule",
+    ),
+    Diagnostic(
+        "AEX171", "warning", "May mean two servers",
+        "An allow names a tool without its server, and several servers have a tool of that name. It allows none of them. "
+        "A deny, a confirm or a limit without a server counts for all of them.",
+        "write SERVER.TOOL",
+    ),
 )  # fmt: skip
 
 DIAGNOSTICS = {entry.code: entry for entry in _TABLE}

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
         unsigned,
     )
     from adjourn.policy.destructive import COMMANDS, DEFAULT, FILE, TOOLS, Matcher, Settings, read_settings
+    from adjourn.policy.own_tools import OWN_TOOLS
     from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
     from adjourn.policy.signatures import read_secret
 
 __all__ = [
-    "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT",
+    "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT", "OWN_TOOLS",
     "READING_VERBS", "TOOLS", "UNKNOWN", "BrokenContractError", "CallPaths", "Contract", "Matcher",
     "Settings", "arguments_digest", "call_paths", "encode_sorted", "encoded", "for_task", "judge", "meta_tool", "paths_of",
     "read_contract", "read_secret", "read_settings", "reread_policy", "spellings", "unsigned",
@@ -44,6 +45,7 @@ if not TYPE_CHECKING:
             "BrokenContractError", "Contract", "for_task", "read_contract", "reread_policy", "unsigned",
         ),
         "destructive": ("COMMANDS", "DEFAULT", "FILE", "Matcher", "Settings", "TOOLS", "read_settings"),
+        "own_tools": ("OWN_TOOLS",),
         "person_commands": ("ALWAYS", "AT_TERMINAL", "BY_CLIENT", "OUR_COMMAND", "OUTSIDE_CLIENT"),
         "signatures": ("read_secret",),
     })  # fmt: skip

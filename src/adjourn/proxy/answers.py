@@ -359,6 +359,7 @@ class Answers:
         whole, self._pages = self._pages, []
         try:
             self._context.keep_tools(whole)
+            self._connection.rules.tell()
         except AdjournError as error:
             self._report.event("store.error", f"{error}; the server's tools are not known to others")
 

@@ -17,6 +17,7 @@ from adjourn.proxy.lists import ListEdit
 from adjourn.proxy.loop import Loop, PipeWriter, Unread
 from adjourn.proxy.permitted import PermittedTools
 from adjourn.proxy.request import Request
+from adjourn.proxy.rule_check import RuleCheck
 from adjourn.proxy.stderr_log import StderrLog
 from adjourn.tasks import Block
 from adjourn.text import first_line, visible_lines
@@ -76,6 +77,7 @@ class Connection:
         self.server = PipeWriter(loop, upstream_in, self._not_read)
         self.upstream = UpstreamFacts()
         self.permitted = PermittedTools(context)
+        self.rules = RuleCheck(context, report)
         self.requests: dict[Any, Request] = {}
         """Requests of the client without an answer, by id."""
         self.subscriptions: set[Any] = set()

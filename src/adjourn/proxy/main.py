@@ -167,6 +167,7 @@ class Proxy:
         self.report.event(event, text)
         if event == "policy.changed":
             self.loop.soon(self.connection.compare_tools)
+            self.loop.soon(self.connection.rules.tell)
 
     def _failed(self, error: Exception) -> None:
         """A defect of ours must not end the session."""

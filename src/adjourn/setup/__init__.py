@@ -5,7 +5,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.setup.checks import findings, has_code_behind_proxy
+    from adjourn.setup.checks import findings, has_code_behind_proxy, listed_servers
     from adjourn.setup.effects import Effect
     from adjourn.setup.entries import ServerEntry
     from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODEX", "IGNORED", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RuledTool",
-    "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home", "plan", "probe_all", "ruled",
+    "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home", "listed_servers", "plan", "probe_all", "ruled",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
-        "checks": ("findings", "has_code_behind_proxy"),
+        "checks": ("findings", "has_code_behind_proxy", "listed_servers"),
         "effects": ("Effect",),
         "entries": ("ServerEntry",),
         "first_policy": ("ListedServer", "RuledTool", "ruled"),

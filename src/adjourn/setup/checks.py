@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from adjourn.aex import canonical_server
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
 from adjourn.policy import read_contract
@@ -23,9 +24,11 @@ from adjourn.setup.places import (
     CLAUDE_HOOKS,
     CLAUDE_LOCAL,
     CODEX_HOOKS,
+    HOME_FILES,
     SERVER_FILES,
     Home,
     ServerFile,
+    in_home,
 )
 from adjourn.setup.planning import SetupPlan, plan
 
@@ -103,6 +106,15 @@ def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Ite
                 "take out what no person wrote",
                 name,
             )
+
+
+def listed_servers(root: str, at: Home) -> set[str]:
+    """The canonical names of all servers that settings of the workspace and of the home folder list."""
+    here = [entry for file in SERVER_FILES for entry in file.entries(_document(root, file.path), file.path)]
+    for file in HOME_FILES:
+        folder, name = os.path.split(in_home(file, at))
+        here += file.entries(_document(folder, name), file.path)
+    return {canonical_server(entry.name) for entry in here}
 
 
 def has_code_behind_proxy(root: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.aex import effective
+from adjourn.aex import KnownTool, KnownTools, effective, from_text, unmatched_rules
 from adjourn.aex.check import MAX_FINDINGS, examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, reference, render
 from adjourn.aex.json_policy import read_json_policy
@@ -235,6 +235,9 @@ def produced(tmp_path: Path) -> set[str]:
         codes |= {
             found.code for found in read_json_policy(str(tmp_path / f"{name}.json"), str(tmp_path)).findings
         }
+    known = KnownTools({server: (KnownTool("search"),) for server in ("inv", "notes")})
+    rules = from_text(POLICY + "allow search, inv.other", "p.aex")[0]
+    codes |= {found.code for found in unmatched_rules(rules, known)}
     unsigned = check_sealed(b"", None, ["alice"], {})
     return codes | ({unsigned.code} if unsigned else set())
 

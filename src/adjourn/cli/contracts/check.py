@@ -10,10 +10,11 @@ import click
 from msgspec.structs import replace
 
 from adjourn import __version__
-from adjourn.aex import examine, github, read_json_policy, render, sarif
-from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.aex import discover, examine, github, layer, read_json_policy, render, sarif
+from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.findings import Finding
 
 
@@ -75,7 +76,16 @@ def _examined(path: str) -> Examined:
         return Examined(path, "", "", {}, findings)
     document = examine(text, path)
     kind = "policy" if document.is_policy else "task"
-    return Examined(path, kind, document.name, {path: text}, document.findings)
+    findings = document.findings
+    if _counts_here(path):
+        findings = [*findings, *rule_findings(layer(document), CommandContext())]
+    return Examined(path, kind, document.name, {path: text}, findings)
+
+
+def _counts_here(path: str) -> bool:
+    """Whether a file is the policy of this workspace, whose servers have to have the tools that it names."""
+    policy = discover(os.curdir)
+    return bool(policy) and path != STDIN and os.path.realpath(path) == os.path.realpath(policy or "")
 
 
 def _print_text(documents: Sequence[Examined]) -> None:

@@ -11,8 +11,9 @@ import msgspec
 
 from adjourn.aex import CallQuery, discover, effective, explain, render
 from adjourn.cli.contracts.what_if import show_replay
-from adjourn.cli.shared.context import example, for_machines, in_folder, with_policy
+from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder, with_policy
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.cli.shared.terminal import cells
 from adjourn.host import workspace_of
 from adjourn.policy import call_paths, meta_tool
@@ -68,6 +69,8 @@ def effective_(
     found = "" if policy else discover(workspace_of().root)
     path = policy or (os.path.relpath(found) if found else "")
     permissions, findings = effective(path or None, contract or None)
+    context = CommandContext()
+    findings += rule_findings(permissions, context)
     valid = all(finding.severity != "error" for finding in findings)
     if not as_json or ((explain or replay) and not valid):
         for finding in findings:

@@ -16,6 +16,7 @@ from adjourn import code
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
 from adjourn.handover import waiting_in_record
@@ -160,6 +161,11 @@ def _policy(context: CommandContext) -> Iterator[Finding]:
             )
         else:
             yield from error.findings
+
+
+def _rules(context: CommandContext) -> Iterator[Finding]:
+    with suppress(AdjournError):  # `_policy` has said it
+        yield from rule_findings(read_contract(context.root).policy, context)
 
 
 def _git(context: CommandContext) -> Iterator[Finding]:
@@ -313,6 +319,7 @@ CHECKS: dict[str, Callable[[CommandContext], Iterator[Finding]]] = {
     "store": _store,
     "keys": _keys,
     "policy": _policy,
+    "rules": _rules,
     "git": _git,
     "clients": _clients,
     "code": _code,

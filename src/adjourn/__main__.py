@@ -45,7 +45,7 @@ def _run(program: str, arguments: list[str]) -> None:
 
 
 def _go(named: list[str]) -> None:
-    """Work in another folder, as `git -C` does: before anything looks at the current one."""
+    """Work in another folder, as `git -C` does: before anything examines the current one."""
     folder = named[0] if named else ""
     try:
         os.chdir(folder)

@@ -205,7 +205,7 @@ def _answering(sizes: Sizes, codebase: Codebase) -> Table:
 
 
 def _greeted(root: str) -> float:
-    """Milliseconds until a new server has answered the first message, beside an index that it will bring up to date."""
+    """Milliseconds until a new server has answered the first message, beside an index that it will update."""
     greeting = {
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}},
@@ -225,7 +225,7 @@ def _greeted(root: str) -> float:
 
 
 def _timed(work: Callable[..., Any], *values: Any, **options: Any) -> tuple[float, Any]:
-    """Milliseconds, and what came of it."""
+    """Milliseconds, and its outcome."""
     began = time.perf_counter()
     result = work(*values, **options)
     return (time.perf_counter() - began) * 1e3, result

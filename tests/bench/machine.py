@@ -1,6 +1,6 @@
 """What the numbers were measured on, and how much of it was used, by whom.
 
-Owns: reading that from the system. Must never: fail where a system does not tell; None, or "unknown", then.
+Owns: reading that from the system. Must never: fail where a system does not say; None, or "unknown", then.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage:
-    """Raises `SystemExit` where the system does not tell: only Linux does."""
+    """Raises `SystemExit` where the system does not say: only Linux does."""
     try:
         fields = Path("/proc/stat").read_text(encoding="ascii").split(maxsplit=6)
     except OSError:

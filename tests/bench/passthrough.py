@@ -2,7 +2,7 @@
 
     python passthrough.py COMMAND...
 
-It looks at nothing and keeps nothing. What a proxy costs beyond this is the cost of what it does.
+It examines nothing and keeps nothing. What a proxy costs beyond this is the cost of what it does.
 """
 
 from __future__ import annotations

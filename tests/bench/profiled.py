@@ -3,7 +3,7 @@
     python profiled.py REPORT PROGRAM ARGUMENT...
 
 The report is JSON: when each call began (`time.perf_counter_ns`, one clock for all processes of the machine) and which
-function it entered, the functions, and the modules that were loaded at the end. A generator that goes on counts as called,
+function it entered, the functions, and the modules that were loaded at the end. A generator that continues counts as called,
 as `sys.setprofile` has it; functions written in C do not count.
 
 Owns: the report. Must never: change what the program does, or need help from it.

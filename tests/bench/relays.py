@@ -1,6 +1,6 @@
 """What a relay costs a call: the same calls to the same server directly, and through relays that do more and more.
 
-The pass-through looks at nothing. The floor keeps a journal and decides nothing. adjourn decides. All of them run at once
+The pass-through examines nothing. The floor keeps a journal and decides nothing. adjourn decides. All of them run at once
 and take turns. Python calls are counted in a run of their own, in which nothing is timed.
 
 Owns: the tables of relays. Must never: count an answer that is not the right one.
@@ -282,13 +282,13 @@ class ToolTable:
 
 
 def _ratio(mine: Iterable[float | None], theirs: Iterable[float | None]) -> Ratio | None:
-    """By round; what the system does not tell is left out."""
+    """By round; what the system does not say is left out."""
     pairs = zip(mine, theirs, strict=True)
     return median_ratio((value, peer) for value, peer in pairs if value is not None and peer is not None)
 
 
 def _median(values: list[float | None]) -> float | None:
-    """None where the system does not tell."""
+    """None where the system does not say."""
     known = [value for value in values if value is not None]
     return median(known) if known else None
 

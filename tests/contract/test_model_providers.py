@@ -131,7 +131,7 @@ def test_a_part_of_an_answer_is_none(provider: str, reply: Reply, monkeypatch: p
 
 @each_provider
 def test_a_slow_answer_is_given_up_in_time(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that drips, so that no single silence is long, is given up as well."""
+    """One that drips, so that no single silence is long, is abandoned as well."""
     with serving(Reply("hello", seconds=60)) as server:
         model = chosen(monkeypatch, server.environment(), provider)
         monkeypatch.setattr(model, "_seconds", 0.3)

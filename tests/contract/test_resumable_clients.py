@@ -109,7 +109,7 @@ def facts(memory: CognitiveStore) -> list[str]:
 
 @each_way
 def test_a_session_is_kept_and_gone_on_with(way: Way, environment: Callable[[ModelServer], None]) -> None:
-    """Each request tells what the answers before it said; another client goes on with it, and counts on."""
+    """Each request tells what the answers before it said; another client continues with it, and counts on."""
     store = MemoryStore()
     with serving(Reply("FACT: the port is 8080"), Reply("INTENT: deploy"), Reply("done")) as server:
         environment(server)
@@ -350,7 +350,7 @@ def test_without_a_key_nothing_starts(way: Way) -> None:
 
 @each_client
 def test_a_checkpoint_is_restored_by_its_id(way: Way, environment: Callable[[ModelServer], None]) -> None:
-    """What was learned since is gone from the state, and still in the store; warnings say what to look at."""
+    """What was learned since is gone from the state, and still in the store; warnings say what to examine."""
     memory = CognitiveStore(MemoryStore(), "job")
     with serving(Reply("FACT: a"), Reply("FACT: b"), Reply("done")) as server:
         environment(server)

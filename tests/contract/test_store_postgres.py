@@ -165,7 +165,7 @@ def test_the_search_path_of_the_url_keeps_stores_apart(new_postgres_url: Callabl
 
 
 def test_a_standby_or_read_only_database_is_named(store: PostgresStore, url: str) -> None:
-    """Reading goes on, writing says where to connect."""
+    """Reading continues, writing says where to connect."""
     head = store.append("s", [entry(b"x")], expect=EMPTY)
     limited = PostgresStore(f"{url}%20-cdefault_transaction_read_only%3Don")
     assert limited.head("s") == head

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that ends connections while they are at work: what was written is there once, and the store goes on."""
+"""A PostgreSQL server that ends connections while they are at work: what was written is there once, and the store continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def until(look: Callable[[], Any]) -> None:
 
 
 def cut_off(url: str, table: str, work: Callable[[], object]) -> list[object]:
-    """Do something whose connection the server ends while it waits for a lock on a table. Returns what came of it."""
+    """Do something whose connection the server ends while it waits for a lock on a table. Returns its outcome."""
     found: list[object] = []
 
     def run() -> None:

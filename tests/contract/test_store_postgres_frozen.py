@@ -66,7 +66,7 @@ def within(seconds: float, work: Callable[[], Any]) -> Any:
 
 
 def test_a_stopped_server_is_given_up(store: PostgresStore, postgres_server: Any) -> None:
-    """Reads and writes fail with a remedy, further ones at once for a while, and the store works when the server goes on."""
+    """Reads and writes fail with a remedy, further ones at once for a while, and the store works when the server continues."""
     head = store.append("s", [entry(b"1")], expect=EMPTY)
     postmaster = int(Path(postgres_server.folder, "data", "postmaster.pid").read_text().split()[0])
     with frozen(postmaster, backend(store)):
@@ -92,7 +92,7 @@ def store_error(work: Callable[..., Any], *arguments: Any) -> StoreError:
 
 
 def test_one_dead_connection_is_replaced(store: PostgresStore) -> None:
-    """Where only the way to the server is gone, as behind a network that has forgotten it, the store goes on by another."""
+    """Where only the way to the server is gone, as behind a network that has forgotten it, the store continues by another."""
     head = store.append("s", [entry(b"1")], expect=EMPTY)
     with frozen(backend(store)):
         assert within(SECONDS, lambda: store.head("s")) == head

@@ -219,7 +219,7 @@ def test_threads_that_create_one_file_at_once_all_succeed(path: Path) -> None:
 
 
 def test_an_interrupt_in_a_transaction_leaves_nothing_behind(store: SqliteStore) -> None:
-    """Ctrl-C between two statements rolls back, and the store goes on."""
+    """Ctrl-C between two statements rolls back, and the store continues."""
 
     class Interrupted(dict[str, str | None]):
         def items(self) -> object:  # type: ignore[override]
@@ -244,7 +244,7 @@ def _frames() -> Iterator[str]:
 
 
 def test_a_store_of_the_first_schema_is_brought_up_to_date(path: Path) -> None:
-    """Every entry, ref and blob of a store made by schema 1 is there after opening it, and appends go on behind them."""
+    """Every entry, ref and blob of a store made by schema 1 is there after opening it, and appends continue behind them."""
     path.parent.mkdir(mode=0o700)
     schema = Path(migrate.__file__).parent / "schema" / "sqlite_0001.sql"
     chains = {name: [entry(f"{name} {number}".encode()) for number in range(300)] for name in ("b", "a", "é")}
@@ -337,7 +337,7 @@ def test_nothing_is_written_to_a_file_that_was_deleted_or_replaced(
 def test_appends_that_are_not_durable_notice_it_as_well(
     store: SqliteStore, path: Path, change: Callable[[Path], None]
 ) -> None:
-    """The database file is looked at before every append."""
+    """The database file is examined before every append."""
     head = store.append("s", [entry(b"x")], expect=EMPTY)
     change(path)
     with pytest.raises(StoreError, match="was deleted or replaced while it was open"):
@@ -371,7 +371,7 @@ def test_other_connections_come_and_go_beside_an_open_store(store: SqliteStore, 
 def test_a_durable_append_does_not_follow_a_history_that_was_cut_in_the_file(
     store: SqliteStore, path: Path
 ) -> None:
-    """A head that this store has seen is looked at again before an effect: no gap is left behind it."""
+    """A head that this store has seen is examined again before an effect: no gap is left behind it."""
     head = store.append("s", [entry(b"x"), entry(b"y")], expect=EMPTY)
     head = store.append("s", [entry(b"z")], expect=head)
     with closing(sqlite3.connect(path)) as connection:

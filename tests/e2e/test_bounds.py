@@ -101,7 +101,7 @@ def test_a_frozen_database_does_not_hold_up_a_proxy(
 
 
 def test_a_hook_that_cannot_decide_in_time_refuses() -> None:
-    """Whatever it waits for: the client would go on without an answer after 30 seconds."""
+    """Whatever it waits for: the client would continue without an answer after 30 seconds."""
     script = (
         "import time; from adjourn.hooks import main; main.ANSWER_SECONDS = 1; "
         "main._decide = lambda *_: time.sleep(60); raise SystemExit(main.run([]))"

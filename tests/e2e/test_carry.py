@@ -105,7 +105,7 @@ def _key_of(machine: Machine) -> bytes:
 
 
 def test_both_went_on(ann: Machine, tmp_path: Path) -> None:
-    """When the same checkpoint went on at both machines, the second is told where they part, and its own stays whole."""
+    """When the same checkpoint continued at both machines, the second is shown where they part, and its own stays whole."""
     task = first_day(ann)
     bob = cloned(ann, tmp_path)
     bob.trust(ann)
@@ -212,7 +212,7 @@ def carried(machine: Machine, what: str) -> Path:
 
 
 def test_what_is_known_is_carried_too(ann: Machine, tmp_path: Path) -> None:
-    """Facts, goals and decisions are in the folder; who goes on elsewhere is told them, notes more, and carries that back."""
+    """Facts, goals and decisions are in the folder; who continues elsewhere receives them, notes more, and carries that back."""
     bob = noted_day(ann, tmp_path)
     assert carried(bob, "record").suffix == ".jsonl"
     assert carried(bob, "cognition").suffix == ".json"

@@ -37,7 +37,7 @@ def check(folder: Path, *arguments: str, stdin: bytes = b"", workspace: Path | N
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Documents in many places, some of which are not to be looked at."""
+    """Documents in many places, some of which are not to be examined."""
     (tmp_path / "outside.aex").write_text(BAD)
     root = tmp_path / "work"
     for name, text in {

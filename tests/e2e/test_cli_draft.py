@@ -246,14 +246,14 @@ def on_a_terminal(
 
 
 def test_a_person_is_asked_and_may_say_no(place: Place) -> None:
-    """Anything but a yes is a no."""
+    """Anything but an approval is a denial."""
     code, shown = on_a_terminal(place, b"\n")
     assert code != 0
     assert "Run task.aex? [y/N]" in shown
 
 
 def test_what_was_changed_while_it_was_read_is_not_run(place: Place) -> None:
-    """A yes counts for the text that was shown."""
+    """An approval counts for the text that was shown."""
     task = place.root / "task.aex"
     code, shown = on_a_terminal(place, b"y\n", lambda: task.write_text(sample_task("other")))
     assert code == 1

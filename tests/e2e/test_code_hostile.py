@@ -1,4 +1,4 @@
-"""Repositories as nobody would wish them, looked at by a real client over stdio: nothing hangs, leaks or ends the server."""
+"""Repositories as nobody would wish them, examined by a real client over stdio: nothing hangs, leaks or ends the server."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_paths_outside_are_refused(server: Server, path: str) -> None:
     "path", ["binary.py", "long.py", "pipe.py", "socket.py", "locked.py", "left", "app", "none.py"]
 )
 def test_a_file_that_has_no_structure_is_an_error(server: Server, path: str) -> None:
-    """What is binary, too long, no file, a loop or not there is told apart from a file without functions."""
+    """What is binary, too long, no file, a loop or not there is distinguished from a file without functions."""
     reply = server.call("analyze_structure", {"file_path": path})
     assert reply["error"]
     assert reply["message"]

@@ -38,7 +38,7 @@ def many(tmp_path: Path) -> Path:
         tmp_path / "r", {f"m{i // 50}/f{i}.py": body.replace("{0}", str(i)) for i in range(FILES)}
     )
     for file in root.rglob("*.py"):
-        os.utime(file, (1_700_000_000, 1_700_000_000))  # what was written just now is looked at twice
+        os.utime(file, (1_700_000_000, 1_700_000_000))  # what was written just now is examined twice
     return root
 
 

@@ -226,7 +226,7 @@ def check_work(repo: Repo) -> None:
 def one_life(
     server: Server, repo: Repo, session: str, acts: int, kill: threading.Timer | None
 ) -> tuple[str, bool]:
-    """Go on with the session as far as the server lives; it is to be killed in the last of some acts. Its id, and whether it is over."""
+    """Continue with the session as far as the server lives; it is to be killed in the last of some acts. Its id, and whether it is over."""
     reply = server.status()
     if reply.get("error") == "no_active_session":
         if session:  # the merge was done, and the answer did not come
@@ -264,7 +264,7 @@ def killed_in_calls(repo: Repo, chooser: random.Random, most: int) -> tuple[str,
 
 @pytest.mark.timeout(7200)
 def test_a_server_killed_in_the_middle_of_calls_loses_nothing(project: Any) -> None:
-    """Killed at random moments of random calls, again and again: checkpoints can be read, nothing of the user's is lost, the session goes on,
+    """Killed at random moments of random calls, again and again: checkpoints can be read, nothing of the user's is lost, the session continues,
     and what it leaves is what an undisturbed one does."""
     calm = project("calm")
     leave_work(calm)

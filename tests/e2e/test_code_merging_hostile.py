@@ -150,7 +150,7 @@ def test_a_merge_that_was_cut_off_is_done_again(server: Server, repo: Repo) -> N
 
 
 def test_a_server_killed_while_a_hook_of_the_merge_runs(repo: Repo) -> None:
-    """git goes on without the server; whatever the next one finds it in, submitting again ends in the one merge."""
+    """git continues without the server; whatever the next one finds it in, submitting again ends in the one merge."""
     mark = repo.home / "hook.ran"
     with Server(repo) as server:
         committed(server, repo)

@@ -231,7 +231,7 @@ class TestCheckpointRecovery:
         assert info["checkpoint_at"] == "2026-01-31T12:34:56"
 
     def test_recovered_session_has_correct_phase(self, repo: Repo) -> None:
-        """A session that was cut off between two tasks goes on at the second, with its branch."""
+        """A session that was cut off between two tasks continues at the second, with its branch."""
         with Server(repo) as server:
             reply = walk(server, repo, server.start(), until="13")
             step(server, reply, repo)
@@ -314,7 +314,7 @@ class TestCleanupExtension:
 
 class TestResumeFlag:
     def test_resume_skips_start_session(self, shared: Server, repo: Repo) -> None:
-        """Resuming is get_session_status alone: no session is begun, and the work goes on from there."""
+        """Resuming is get_session_status alone: no session is begun, and the work continues from there."""
         session = leave_checkpoint(
             repo, current_phase="Q1", fast_mode=False, quick_mode=False, gate_level="auto"
         )
@@ -351,7 +351,7 @@ class TestResumeFlag:
 
 class TestRecoveryPrompt:
     def test_start_session_returns_checkpoint_info(self, shared: Server, repo: Repo) -> None:
-        """Restoring after the offer really goes on with the old session; the one begun beside it is gone."""
+        """Restoring after the offer really continues with the old session; the one begun beside it is gone."""
         old = leave_checkpoint(repo)
         new = begin(shared, repo)
         assert new["recovery_available"] is True

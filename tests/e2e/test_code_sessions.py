@@ -75,7 +75,7 @@ def test_an_edit_is_seen_by_the_next_search(server: Server, repo: Repo) -> None:
 
 
 def test_two_work_trees_have_two_sessions(repo: Repo, tmp_path: Path) -> None:
-    """Sessions of two work trees go on side by side, each with its branch and checkpoint, and neither takes the other's for left over."""
+    """Sessions of two work trees continue side by side, each with its branch and checkpoint, and neither takes the other's for left over."""
     other = tmp_path / "linked"
     repo.git("worktree", "add", "-q", "-b", "side", str(other), "main")
     flags = "--fast --no-doc"

@@ -1,4 +1,4 @@
-"""A cognitive session whose process is killed at any moment has all that was acknowledged, and goes on."""
+"""A cognitive session whose process is killed at any moment has all that was acknowledged, and continues."""
 
 from __future__ import annotations
 

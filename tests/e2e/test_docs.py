@@ -49,7 +49,7 @@ from adjourn.verification.report import CODES
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_OURS = {"docs/reference/cli.md", "docs/reference/diagnostics.md", "docs/STATUS.md"}
-"""Pages made by programs or elsewhere: only their links are looked at."""
+"""Pages made by programs or elsewhere: only their links are examined."""
 PAGES = sorted(
     [
         *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md")),

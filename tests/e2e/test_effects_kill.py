@@ -156,7 +156,7 @@ class _Job:
             self.settle()
 
     def settle(self) -> None:
-        """What a person does: look at the file, and say of each effect in doubt whether it happened; through either door."""
+        """What a person does: examine the file, and say of each effect in doubt whether it happened; through either door."""
         store = open_store(str(self.folder / "work.db"))
         records = CRStore(store)
         if "job" in store.streams():

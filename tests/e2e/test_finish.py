@@ -27,7 +27,7 @@ def _worked(work: ProxyWorkspace, era: str = NEW) -> Client:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_finished_task_is_offered_to_no_later_session(tmp_path: Path, era: str) -> None:
-    """After aex.finish the page is archived, the next session is told nothing, and works on a task of its own."""
+    """After aex.finish the page is archived, the next session receives nothing, and works on a task of its own."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = _worked(work, era)
         told = client.meta("aex.finish", summary="shipped to the shop")

@@ -169,7 +169,7 @@ def test_no_call_to_decide_on_blocks(work: HookWorkspace, data: bytes) -> None:
 
 
 def test_wrong_usage_blocks(work: HookWorkspace) -> None:
-    """A misspelt option is no leave to go on."""
+    """A misspelt option is no leave to continue."""
     said = work.ask("Read", None, "--polcy", "x")
     assert (said.code, said.out) == (2, "")
     assert "--polcy" in said.err
@@ -216,7 +216,7 @@ def test_a_policy_that_only_observes_blocks_nothing(work: HookWorkspace) -> None
 
 
 def test_once_holds_for_hooked_calls(work: HookWorkspace) -> None:
-    """What may happen once is let pass once; nobody saw what came of it, so not a second time."""
+    """What may happen once is let pass once; nobody saw its outcome, so not a second time."""
     work.policy_file.write_text('policy test v1\ngoal "a test"\nuse pay.charge\nonce pay.charge by invoice\n')
     decisions = [work.ask("mcp__pay__charge", {"invoice": one}).decision for one in ("1", "2", "1")]
     assert decisions == ["allow", "allow", "deny"]
@@ -257,7 +257,7 @@ def test_nothing_heavy_is_imported(work: HookWorkspace) -> None:
 @pytest.mark.parametrize("closed", ["2>/dev/full", "2>&-", ">&-", "<&-", ">/dev/full"])
 @pytest.mark.parametrize("stay", ["", "--stay"])
 def test_what_cannot_be_read_or_written_is_a_refusal(work: HookWorkspace, closed: str, stay: str) -> None:
-    """No input, no output, or nowhere to say what is wrong: exit code 2, never one that means leave to go on."""
+    """No input, no output, or nowhere to say what is wrong: exit code 2, never one that means leave to continue."""
     store = "--store /proc/nowhere/x.db" if closed.startswith("2") else ""
     line = f"{' '.join(HOOK)} {stay} {store} {closed}"
     done = subprocess.run(
@@ -273,7 +273,7 @@ def test_what_cannot_be_read_or_written_is_a_refusal(work: HookWorkspace, closed
 
 
 def test_an_event_that_is_odd_holds_nobody_up(work: HookWorkspace) -> None:
-    """Exit code 2 after a call, or at the end of a turn, would keep the client from going on: it is 1."""
+    """Exit code 2 after a call, or at the end of a turn, would keep the client from continuing: it is 1."""
     for event in ("PostToolUse", "Stop", "SessionStart"):
         assert work.answer_to(json.dumps({"hook_event_name": event, "cwd": 5}).encode()).code == 1
     assert work.answer_to(json.dumps({"hook_event_name": "PreToolUse", "cwd": 5}).encode()).code == 2

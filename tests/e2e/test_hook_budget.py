@@ -233,7 +233,7 @@ def test_killed_at_any_moment_it_leaves_a_valid_chain(work: HookWorkspace) -> No
 
 
 def test_a_long_history_is_not_loaded_whole(work: HookWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After many visits a fold is kept, near the end of the chain, and the next visit goes on from it."""
+    """After many visits a fold is kept, near the end of the chain, and the next visit continues from it."""
     work.write_policy("use file.read")
     monkeypatch.setenv("ADJOURN_CONFIG", str(work.config))
     root = os.path.realpath(work.root)
@@ -275,7 +275,7 @@ def test_a_hook_can_be_told_to_say_nothing_of_the_budget(tmp_path: Path) -> None
 
 
 def test_a_task_that_a_person_finished_is_followed_by_another(tmp_path: Path) -> None:
-    """The hooks' next session begins a task of its own once a person has finished the workspace's; before, its budget goes on."""
+    """The hooks' next session begins a task of its own once a person has finished the workspace's; before, its budget continues."""
     with HookEventWorkspace(tmp_path, "use file.*", "budget calls=1") as work:
         given = {"file_path": str(work.root / "a"), "content": "x"}
         work.run("Write", given, "t")

@@ -25,7 +25,7 @@ def work(tmp_path: Path) -> Iterator[HookEventWorkspace]:
         yield work
 
 
-# --- what came of a call
+# --- the outcome of a call
 
 
 def test_an_effect_that_is_asked_about_is_claimed(work: HookEventWorkspace) -> None:
@@ -49,7 +49,7 @@ def test_an_effect_that_is_asked_about_is_claimed(work: HookEventWorkspace) -> N
 
 
 def test_an_end_that_comes_after_the_session_was_given_up_still_counts(work: HookEventWorkspace) -> None:
-    """A call took longer than its client was taken to live, and is in doubt: what came of it then settles it."""
+    """A call took longer than its client was taken to live, and is in doubt: its outcome then settles it."""
     call = {"file_path": str(work.root / "a"), "content": "x"}
     work.ask("Write", call, SETTLE, tool_use_id="toolu_a")
     with work.store() as store:
@@ -88,7 +88,7 @@ def test_like_calls_are_told_apart_by_the_client_s_name_for_them(work: HookEvent
 
 
 def test_a_failed_call_is_settled_and_an_interrupted_one_is_in_doubt(work: HookEventWorkspace) -> None:
-    """A failure is an answer; of a call that was broken off nobody knows what became of it."""
+    """A failure is an answer; of a call that was broken off nobody knows its outcome."""
     for use, interrupted in (("toolu_a", False), ("toolu_b", True)):
         call = {"file_path": use, "content": "x"}
         work.ask("Write", call, SETTLE, tool_use_id=use)
@@ -105,7 +105,7 @@ def test_a_failed_call_is_settled_and_an_interrupted_one_is_in_doubt(work: HookE
 
 
 def test_without_the_hook_after_a_call_nothing_is_ever_in_doubt(work: HookEventWorkspace) -> None:
-    """A client that does not say what came of a call leaves no open call behind, whatever other hooks it has."""
+    """A client that does not say the outcome of a call leaves no open call behind, whatever other hooks it has."""
     env = {"CLAUDE_PID": str(os.getpid())}
     work.ask("Write", {"file_path": "a", "content": "x"}, env=env)
     assert not work.ledger().open_calls
@@ -139,7 +139,7 @@ def test_an_asked_call_that_ran_is_settled_as_any_other(work: HookEventWorkspace
 
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_a_killed_client_leaves_its_call_in_doubt(work: HookEventWorkspace, checkpointed: bool) -> None:
-    """The process that named itself is gone before it said what came of the call: the next session is told so."""
+    """The process that named itself is gone before it said the outcome of the call: the next session is informed."""
     if checkpointed:
         work.run("Write", {"file_path": "b", "content": "x"}, "toolu_b")
         work.tell("SessionEnd")
@@ -274,7 +274,7 @@ def test_a_failure_beside_the_gate_does_not_hold_the_client_up(work: HookEventWo
 
 
 def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work: HookEventWorkspace) -> None:
-    """Goal, budget, what happened, how to go on, how to get the rest; a second session learns that the first did not resume it."""
+    """Goal, budget, what happened, how to continue, how to get the rest; a second session learns that the first did not resume it."""
     assert work.brief() == ""
     work.run("Write", {"file_path": "a.txt", "content": "x"}, "a")
     work.tell("SessionEnd", reason="other")
@@ -294,7 +294,7 @@ def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work:
 
 
 def test_archived_work_waits_no_more_until_it_is_restored(work: HookEventWorkspace) -> None:
-    """What was put away is not offered; brought back, or gone on with, it is."""
+    """What was put away is not offered; brought back, or continued, it is."""
     work.run("Write", {"file_path": "a.txt", "content": "x"}, "a")
     work.tell("SessionEnd", reason="other")
 
@@ -371,7 +371,7 @@ def test_a_brief_stays_under_its_size_whatever_is_in_the_history(work: HookEvent
 
 
 def test_another_client_s_living_work_is_not_offered(work: HookEventWorkspace) -> None:
-    """It could not be resumed: somebody sits on it."""
+    """It could not be resumed: somebody works on it."""
     work.write_policy("use file.*, echo")
     client = work.client(foreign=True)
     client.call("echo", {"a": 1})

@@ -331,7 +331,7 @@ def test_who_merely_listens_there_is_told_nothing(work: Standing) -> None:
 
 
 def test_a_stopped_answer_is_a_refusal(work: Standing) -> None:
-    """A client takes a hook that does not end in time for leave to go on, so the hook ends before that."""
+    """A client takes a hook that does not end in time for leave to continue, so the hook ends before that."""
     work.ask()
     [server] = work.wait_for(1)
     hook = work.start()

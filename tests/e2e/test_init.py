@@ -1,4 +1,4 @@
-"""`adjourn init`: clients found, changed after a yes, and restored byte for byte; `adjourn doctor` on what came of it."""
+"""`adjourn init`: clients found, changed after an approval, and restored byte for byte; `adjourn doctor` on the outcome of it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_servers_go_behind_the_proxy_and_hooks_are_registered(at: Home) -> None:
 
 
 def test_a_second_time_changes_nothing(at: Home) -> None:
-    """It is set up already, and is told so."""
+    """An earlier set-up is recognized and reported."""
     at.write("~/.codex/config.toml", CODEX)
     at.run("init", "--yes")
     before = at.files()

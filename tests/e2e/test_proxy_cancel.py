@@ -1,4 +1,4 @@
-"""What a client gives up: the upstream is told, and the history says that nobody knows what became of it."""
+"""Calls that a client cancels: the upstream is told, and the history says that nobody knows its outcome."""
 
 from __future__ import annotations
 

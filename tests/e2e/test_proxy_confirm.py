@@ -119,7 +119,7 @@ def test_a_late_or_repeated_answer_to_a_question_goes_nowhere(tmp_path: Path) ->
 
 
 def refused_again(client: Client) -> bool:
-    """Whether a fresh repeat of the call is asked about anew, and the connection is alive."""
+    """Whether a fresh repeat of the call is asked about again, and the connection is alive."""
     client.call("echo")
     call = client.begin("file.write", ARGUMENTS)
     _reply(client, client.asked(), DECLINE)
@@ -142,7 +142,7 @@ def test_calls_wait_side_by_side_and_other_calls_pass_meanwhile(tmp_path: Path) 
 
 @requirement("D40")
 def test_a_held_call_that_is_cancelled_is_never_forwarded(tmp_path: Path) -> None:
-    """A waiting call that the client cancels is not forwarded, even after a yes."""
+    """A waiting call that the client cancels is not forwarded, even after an approval."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.begin("file.write", ARGUMENTS)
@@ -182,7 +182,7 @@ def test_a_late_yes_to_one_call_is_none_to_another_that_took_its_id(tmp_path: Pa
 
 
 def test_a_call_that_is_cancelled_in_the_same_breath_is_not_asked_about_for_long(tmp_path: Path) -> None:
-    """The call is only held when its line has been looked at, which its cancellation must not overtake."""
+    """The call is only held when its line has been examined, which its cancellation must not overtake."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         call = client.call_message("file.write", ARGUMENTS)
@@ -201,7 +201,7 @@ def test_a_call_that_is_cancelled_in_the_same_breath_is_not_asked_about_for_long
 @requirement("D40")
 @pytest.mark.parametrize("era", ERAS)
 def test_another_terminal_can_approve_a_held_call(tmp_path: Path, era: str) -> None:
-    """A yes from another terminal forwards the waiting call; stderr names the command for it."""
+    """An approval from another terminal forwards the waiting call; stderr names the command for it."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era)
         call = client.begin("file.write", ARGUMENTS)
@@ -242,7 +242,7 @@ def test_silence_refuses_and_a_later_yes_serves_the_repeated_call_once(tmp_path:
 
 
 def test_an_approval_is_used_by_the_next_session_too(tmp_path: Path) -> None:
-    """A yes is still valid for the same call in the client's next session, once."""
+    """An approval is still valid for the same call in the client's next session, once."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client("--confirm-timeout", "0", "--task", "t")
         client.call("file.write", ARGUMENTS)
@@ -268,7 +268,7 @@ def test_two_calls_alike_in_one_write_share_a_question_but_not_the_yes(tmp_path:
 def test_of_two_held_calls_alike_the_second_is_refused_with_the_question_that_it_needs(
     tmp_path: Path,
 ) -> None:
-    """One yes from a terminal releases one. The refusal of the other names a question of its own, and a yes to that serves it."""
+    """One approval from a terminal releases one call. The refusal of the other names a question of its own, and an approval of that serves it."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
         first = client.begin("file.write", ARGUMENTS)
@@ -323,7 +323,7 @@ def test_auto_confirm_passes_and_says_so(tmp_path: Path) -> None:
 
 @requirement("D30", "D40")
 def test_a_resource_can_be_put_under_confirm(tmp_path: Path) -> None:
-    """A `confirm` of an MCP method asks for each request, and a yes to one is no yes to another."""
+    """A `confirm` of an MCP method asks for each request, and an approval of one does not approve another."""
     with ProxyWorkspace(
         tmp_path, "allow *", "confirm before mcp.resources.read", "confirm before mcp.prompts.get"
     ) as work:
@@ -333,7 +333,7 @@ def test_a_resource_can_be_put_under_confirm(tmp_path: Path) -> None:
         _reply(client, client.asked(), ACCEPT)
         assert client.answer(message["id"])["result"]["method"] == "resources/read"
         assert work.ledger().calls_used == 0
-        for name in ("one", "two"):  # a yes to one prompt is no yes to another
+        for name in ("one", "two"):  # an approval of one prompt does not approve another
             message = client.message("prompts/get", {"name": name, "arguments": {"x": "1"}})
             client.post(message)
             _reply(client, client.asked(), DECLINE)

@@ -205,7 +205,7 @@ def test_a_state_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_expired_question_cannot_be_answered(tmp_path: Path) -> None:
-    """A yes after the question expired is refused, and the next call is asked about again."""
+    """An approval after the question expired is refused, and the next call is asked about again."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True, python=("-c", _SHORT_LIVED))
         question = _question(client)

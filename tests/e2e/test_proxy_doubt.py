@@ -1,4 +1,4 @@
-"""Work that is cut off and goes on: effects in doubt, tasks shared by one client's proxies, tasks held against others."""
+"""Work that is cut off and continues: effects in doubt, tasks shared by one client's proxies, tasks held against others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_call_cut_off_by_a_crash_is_told_to_the_next_client_and_not_repeated_u
 
 
 def test_a_persons_yes_repeats_a_call_in_doubt_and_clears_it(tmp_path: Path) -> None:
-    """A yes to the question forwards the call in doubt again and settles it."""
+    """An approval of the question forwards the call in doubt again and settles it."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         _cut_off(work, work.client("--task", "t"))
         client = work.client("--task", "t", elicits=True)

@@ -1,4 +1,4 @@
-"""What becomes of a call: forwarded, refused, counted. Asserted on what the upstream received and on the store."""
+"""The outcome of a call: forwarded, refused, counted. Asserted on what the upstream received and on the store."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_a_forged_folder_keeps_nobody_from_working(tmp_path: Path) -> None:
 
 
 def test_kills_and_restarts_are_no_contradiction(tmp_path: Path) -> None:
-    """Whatever a killed proxy left, the next one goes on, and every call is counted once."""
+    """Whatever a killed proxy left, the next one continues, and every call is counted once."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         for _ in range(4):
             client = work.client("--task", "t")

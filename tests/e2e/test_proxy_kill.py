@@ -50,7 +50,7 @@ class Round(NamedTuple):
 
 
 class Figures:
-    """What came of all lives together."""
+    """The outcome of all lives together."""
 
     def __init__(self) -> None:
         self.calls = self.answers = self.refusals = self.doubts = self.most = self.pages = (
@@ -113,7 +113,7 @@ class _Watch:
         self.settled: set[str] = set()
         self.checkpoints: dict[str, tuple[int, CheckpointCreated]] = {}
         self.needed = -1
-        """The position of the last checkpoint whose page has to be there, since what waited for it went on."""
+        """The position of the last checkpoint whose page has to be there, since what waited for it continued."""
         self.executed = len(work.executed())
         self.doubts = 0
         self.wished: set[str] = set()

@@ -48,7 +48,7 @@ def test_a_loop_of_input_requests_ends_after_eight_legs(tmp_path: Path, era: str
 
 
 def test_legs_are_counted_over_a_restart(tmp_path: Path) -> None:
-    """A new proxy goes on counting where the one before it was killed."""
+    """A new proxy continues counting where the one before it was killed."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         first = work.client("--task", "t")
         assert _asks(first.call("send", ARGUMENTS))
@@ -85,7 +85,7 @@ def test_a_policy_that_observes_lets_a_leg_too_many_pass_and_writes_it_down(tmp_
 
 
 def test_the_legs_of_a_reading_call_are_legs_of_one_call(tmp_path: Path) -> None:
-    """A tool that has no effect is counted once for its loop, too, however soon the client goes on."""
+    """A tool that has no effect is counted once for its loop, too, however soon the client continues."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=9") as work:
         client = work.client(server=["--tools", "reads-send"])
         client.tools()

@@ -110,7 +110,7 @@ CONTRACT = 'task narrow v0\n\ngoal "Read."\n\nuse echo, aex.*\n\nreturn {\n  sta
 def test_a_resume_that_changes_what_is_permitted_is_followed_by_a_notification(
     tmp_path: Path, era: str
 ) -> None:
-    """The client is told to ask again behind the answer, once; a resume under the same permissions tells nothing."""
+    """The client is asked to ask again behind the answer, once; a resume under the same permissions tells nothing."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / "narrow.aex").write_text(CONTRACT, encoding="utf-8")
         earlier = work.client("--contract", "narrow.aex", foreign=True)

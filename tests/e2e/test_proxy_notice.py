@@ -27,7 +27,7 @@ def said(greeting: dict[str, object]) -> str:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_new_session_is_told_that_work_waits_and_how_to_resume_it(work: ProxyWorkspace, era: str) -> None:
-    """The name in the greeting is one that aex.resume takes, with the spent budget; whoever begins alone is told nothing."""
+    """The name in the greeting is one that aex.resume takes, with the spent budget; whoever begins alone receives nothing."""
     first = work.client(era=era)
     assert said(first.greeting) == ""
     first.call("echo", {"a": 1})
@@ -91,7 +91,7 @@ def test_archived_work_that_is_noted_for_waits_again(work: ProxyWorkspace) -> No
 
 
 def test_nothing_is_said_of_work_that_cannot_be_resumed(work: ProxyWorkspace) -> None:
-    """Another client sits on it; or the policy denies the tool; or this client was given another task."""
+    """Another client works on it; or the policy denies the tool; or this client was given another task."""
     first = work.client(foreign=True)
     first.call("echo", {"a": 1})
     first.meta("aex.checkpoint", name="milk")

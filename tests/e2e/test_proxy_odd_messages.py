@@ -1,4 +1,4 @@
-"""Messages that are invalid, ambiguous, batched or too large: each is answered or refused, and the proxy goes on."""
+"""Messages that are invalid, ambiguous, batched or too large: each is answered or refused, and the proxy continues."""
 
 from __future__ import annotations
 

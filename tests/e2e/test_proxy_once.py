@@ -136,7 +136,7 @@ def test_a_call_cut_off_waits_for_a_persons_word(tmp_path: Path, happened: bool)
 
 @requirement("V1 once doubt")
 def test_a_persons_yes_repeats_it_once(tmp_path: Path) -> None:
-    """After a yes, a call for an effect in doubt is forwarded once more."""
+    """After an approval, a call for an effect in doubt is forwarded again."""
     with workspace(tmp_path) as work:
         client = _cut_off(work)
         client.call("silent", BILL)
@@ -159,7 +159,7 @@ def test_an_answer_that_is_not_strict_json_is_no_reason_to_pay_again(tmp_path: P
 
 @requirement("V1 once")
 def test_an_answer_too_long_to_keep_is_no_reason_to_pay_again(tmp_path: Path) -> None:
-    """When the answer was too long to record, a repeated call is not forwarded, and is told so."""
+    """When the answer was too long to record, a repeated call is not forwarded, and the refusal says so."""
     with workspace(tmp_path) as work:
         client = work.client()
         big = {"size": 1 << 21, "invoice": "A-7"}

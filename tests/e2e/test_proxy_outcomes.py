@@ -1,4 +1,4 @@
-"""Each outcome of a call is told to the next session, with its argument: by the tool, the proxy's greeting and the command."""
+"""Each outcome of a call reaches the next session, with its argument: by the tool, the proxy's greeting and the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.proxy import ProxyWorkspace, refused, run, text_of, wait_for
 
 
 def test_every_outcome_is_told_with_its_argument(tmp_path: Path) -> None:
-    """Done, failed, refused by a rule, timed out, in doubt and settled calls are told apart, in all three renderings."""
+    """Done, failed, refused by a rule, timed out, in doubt and settled calls are distinguished, in all three renderings."""
     policy = ("allow *", "confirm before file.write", "deny network.*", "budget calls=50")
     with ProxyWorkspace(tmp_path, *policy) as work:
         client = work.client("--task", "t", "--confirm-timeout", "0")

@@ -54,7 +54,7 @@ def expire_leases(url: str) -> None:
 def test_a_living_session_of_another_machine_holds_its_task_until_its_lease_runs_out(
     tmp_path: Path, new_postgres_url: Callable[[], str]
 ) -> None:
-    """Refused while the lease runs; afterwards the other machine goes on, told of the call in doubt, and the first is out."""
+    """Refused while the lease runs; afterwards the other machine continues, told of the call in doubt, and the first is out."""
     url = new_postgres_url()
     with ProxyWorkspace(tmp_path, "use *", "budget calls=10") as workspace:
         first = on("alpha", workspace, url)
@@ -96,7 +96,7 @@ def test_two_machines_share_one_budget_to_the_call(
 def test_a_server_that_ends_connections_or_goes_away_costs_no_call(
     tmp_path: Path, new_postgres_url: Callable[[], str], postgres_server: Any
 ) -> None:
-    """The proxy connects anew between calls; while the server is away nothing is forwarded, and what was under way is settled once it is back."""
+    """The proxy connects again between calls; while the server is away nothing is forwarded, and what was under way is settled once it is back."""
     url = new_postgres_url()
     psycopg = pytest.importorskip("psycopg")
     with ProxyWorkspace(tmp_path, "use *", "budget calls=10") as workspace:

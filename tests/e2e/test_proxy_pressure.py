@@ -66,7 +66,7 @@ def test_fifty_mebibytes_each_way_pass_a_slow_reader_in_bounded_memory(tmp_path:
             most = 0
             if who == "client":
                 before = -1
-                while before != sender.sent:  # until nobody can go on
+                while before != sender.sent:  # until nobody can continue
                     before = sender.sent
                     time.sleep(0.5)
                 assert 0 < before < CALLS

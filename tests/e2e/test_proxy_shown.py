@@ -124,7 +124,7 @@ def _question(client: Client, call: object) -> str:
 
 
 def test_a_sealed_yes_serves_no_call_with_other_params(tmp_path: Path) -> None:
-    """The state that a client brings back with a yes is not one for the call with a `task` that nobody was shown."""
+    """The state that a client brings back with an approval is not one for the call with a `task` that nobody was shown."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         state = _write(client)["result"]["requestState"]
@@ -169,7 +169,7 @@ def test_a_yes_to_a_call_with_answers_is_for_these_answers(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_tool_whose_description_changes_is_asked_about_again(tmp_path: Path, era: str) -> None:
-    """A yes that was given under the earlier description is void, the change is an event, and the new question says it."""
+    """An approval that was given under the earlier description is void, the change is an event, and the new question says it."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE, era=era)
         client.tools()
@@ -255,7 +255,7 @@ def test_a_yes_from_before_the_tools_were_listed_is_not_for_what_the_list_says(t
 
 
 def test_a_call_that_waits_while_its_tool_changes_is_not_let_through(tmp_path: Path) -> None:
-    """The yes to the earlier question comes too late: the call is refused, and asked about anew when it is repeated."""
+    """The approval of the earlier question comes too late: the call is refused, and asked about again when it is repeated."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         client.tools()

@@ -144,7 +144,7 @@ def test_the_log_is_json_on_request(tmp_path: Path) -> None:
 
 
 def test_a_log_that_nobody_reads_does_not_stop_the_work(tmp_path: Path) -> None:
-    """A client may take our stderr through a pipe and never look at it."""
+    """A client may take our stderr through a pipe and never examine it."""
     pipe = tmp_path / "stderr"
     os.mkfifo(pipe)
     held = os.open(pipe, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Two coding agents of different makers, one after the other on one task: the second goes on where the first was killed.
+"""Two coding agents of different makers, one after the other on one task: the second continues where the first was killed.
 
 The models are scripts on loopback; the agents, the proxy and the MCP server (git, slow in the middle of a commit) are
 real. The agents are large, so they are installed on request only: `python tests/support/tools.py --clients`.
@@ -132,7 +132,7 @@ def history(place: Place, name: str) -> History:
 def test_another_agent_goes_on_where_one_was_killed(
     first: Agent, second: Agent, killed: str, place: Place
 ) -> None:
-    """The first is killed in the middle of a commit. The second is told so, must not blindly repeat it, and has what is left of the budget."""
+    """The first is killed in the middle of a commit. The second is informed, must not blindly repeat it, and has what is left of the budget."""
     site = {"repo_path": str(place.site)}
     commit = Use("git_commit", site | {"message": "ready"})
     home = place.root / "home"
@@ -261,7 +261,7 @@ def around(place: Place) -> dict[str, str]:
 
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
 def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Agent, place: Place) -> None:
-    """`adjourn init`; a session is killed in a commit, with its proxy; the next one is told so as it begins, resumes, finishes."""
+    """`adjourn init`; a session is killed in a commit, with its proxy; the next one is informed as it begins, resumes, finishes."""
     site, home = {"repo_path": str(place.site)}, place.root / "home" / agent.name
     (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
     set_up(agent, place)
@@ -323,7 +323,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
 
 
 def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: Place) -> None:
-    """Claude Code is killed in a commit, Codex goes on and is killed too: each next one is told outcome, doubt and next step unasked."""
+    """Claude Code is killed in a commit, Codex continues and is killed too: each next one is told outcome, doubt and next step unasked."""
     site = {"repo_path": str(place.site)}
     (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
     for agent in (CLAUDE, CODEX):

@@ -252,7 +252,7 @@ def test_the_sdk_s_client_works_and_a_second_one_goes_on(first: str, second: str
 
 @pytest.mark.parametrize("era", ERAS)
 def test_a_person_at_the_sdk_s_client_decides(era: str, place: Place) -> None:
-    """A yes lets the call through and costs one call; a no and a cancel cost none, and nothing is done."""
+    """An approval lets the call through and costs one call; a no and a cancel cost none, and nothing is done."""
     prepare(GIT, place, ASKING_POLICY)
     site = str(place.site)
 

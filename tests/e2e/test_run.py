@@ -1,4 +1,4 @@
-"""`adjourn run` as a process: what it prints, how it asks, how it is stopped, and how it goes on."""
+"""`adjourn run` as a process: what it prints, how it asks, how it is stopped, and how it continues."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_drafted_contract_gets_its_audit_beside_it(work: RunWorkspace) -> None
 
 
 def test_a_question_waits_for_approve(work: RunWorkspace) -> None:
-    """Without a terminal: `adjourn approve` in another one lets the run go on at once."""
+    """Without a terminal: `adjourn approve` in another one lets the run continue at once."""
     running = work.start("run", work.contract('do file.write(path="a.txt", contents="a")', "return 1"))
     question = work.waiting()
     assert not (work.root / "a.txt").exists()
@@ -147,7 +147,7 @@ def test_auto_confirm(work: RunWorkspace) -> None:
 
 @pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("\n", 1), ("n\n", 1)])
 def test_a_person_at_the_terminal(work: RunWorkspace, typed: str, code: int) -> None:
-    """Is asked y/N; Enter is a no."""
+    """Is asked y/N; Enter is a denial."""
     file = work.contract('do file.write(path="a.txt", contents="a")', "return 1")
     ended, seen = work.on_a_terminal("run", file, answers={"[y/N]": typed})
     assert ended == code, seen
@@ -254,7 +254,7 @@ def test_a_second_process_is_refused(work: RunWorkspace) -> None:
 
 
 def test_a_changed_contract_is_refused(work: RunWorkspace) -> None:
-    """With the command that goes on with the text of the start."""
+    """With the command that continues with the text of the start."""
     file = work.contract('do file.write(path="a.txt", contents="a")', "return 1")
     work.adjourn("run", file, "--confirm-timeout", "0", "--task", "pinned")
     work.contract("return 2")
@@ -320,7 +320,7 @@ def test_the_examples_do_what_they_say(work: RunWorkspace) -> None:
 def test_a_run_whose_budget_is_spent_leaves_a_checkpoint_and_one_that_ends_well_none(
     work: RunWorkspace,
 ) -> None:
-    """The last thing written is a checkpoint that says how to go on; what is to be said of its page is on stderr."""
+    """The last thing written is a checkpoint that says how to continue; what is to be said of its page is on stderr."""
     work.write("a.txt", "a")
     (work.root / "tmp").write_text("no folder")
     (work.root / ".aex" / "policy.aex").write_text(

@@ -75,7 +75,7 @@ def _effects(root: Path) -> list[str]:
 
 
 def _settle(root: Path) -> tuple[int, int]:
-    """What a person does after a kill: look at the file, and say of each call in doubt whether it happened."""
+    """What a person does after a kill: examine the file, and say of each call in doubt whether it happened."""
     store = open_at(str(root))
     try:
         task = Task(store, "count", clock=now, secret=keys.secret())

@@ -51,7 +51,7 @@ def _reply(client: Client, question: Message, **body: object) -> None:
 
 def test_the_clients_model_makes_what_a_step_asks_for(tmp_path: Path) -> None:
     """The client gets the question as a sampling request, and its answer is the step's value; nothing of it stays in the box,
-    nothing reaches the upstream, and the client's own calls go on meanwhile."""
+    nothing reaches the upstream, and the client's own calls continue meanwhile."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = _sampling(work)
         run = _run(work, model="mcp:small")

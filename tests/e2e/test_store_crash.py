@@ -156,7 +156,7 @@ def _fill(store: Store, head: Head, made: list[Entry], size: int, count: int) ->
 def test_a_full_disk_is_named_and_the_store_works_again_once_there_is_space(
     small_disk: Path, count: int
 ) -> None:
-    """Nothing is half written when the disk fills up, and the same store goes on when space was freed."""
+    """Nothing is half written when the disk fills up, and the same store continues when space was freed."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(700_000))
     store = SqliteStore(small_disk / "adjourn.db")

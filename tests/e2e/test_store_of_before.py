@@ -1,4 +1,4 @@
-"""What an earlier adjourn wrote is read, told and gone on with: tests/data/store_of_before, made once by that version."""
+"""What an earlier adjourn wrote is read, told and continued: tests/data/store_of_before, made once by that version."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _of_then(told: Any, expected: Any) -> Any:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_a_fresh_proxy_goes_on_with_the_same_budget(work: ElsewhereThen, era: str) -> None:
-    """Nothing is refunded: the doubt stands, the approval of then lets its call through once, and the chain goes on."""
+    """Nothing is refunded: the doubt stands, the approval of then lets its call through once, and the chain continues."""
     stored = [bytes(event.data) for event in work.events(FIRST)]
     client = work.client("--confirm-timeout", "0", name="codex", era=era, foreign=True)
     told = client.meta("aex.resume", name=CHECKPOINT)

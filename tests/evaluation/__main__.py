@@ -35,7 +35,7 @@ _SHOWN = 30
 
 
 class Result(NamedTuple):
-    """What came of one scenario and seed."""
+    """The outcome of one scenario and seed."""
 
     readings: list[Reading]
     answers: list[questions.Answered]

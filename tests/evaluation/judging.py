@@ -92,7 +92,7 @@ def nearest(text: str, needle: Needle) -> str:
 
 
 def misses(readings: list[Reading]) -> Iterator[str]:
-    """For each of our texts: what it does not tell, and what it tells wrong."""
+    """For each of our texts: what it does not say, and what it tells wrong."""
     for one in readings:
         if not one.is_ours:
             continue

@@ -63,7 +63,7 @@ class Story:
         self._know("goal", VITAL, said, ANYTHING, "Goal")
 
     def begin(self, name: str, *options: str) -> None:
-        """A client begins, or goes on from the checkpoint that there is."""
+        """A client begins, or continues from the checkpoint that there is."""
         contract = ("--contract", CONTRACT) if not self.checkpoint else ()
         self.client = self.stage.begin_session(name, *contract, *options)
         if self.checkpoint:
@@ -186,7 +186,7 @@ class Story:
         self._hanging.append((tool, about, needle, trap))
 
     def settles(self, *, happened: bool) -> None:
-        """A person says what became of the oldest call in doubt."""
+        """A person says the outcome of the oldest call in doubt."""
         tool, about, needle, trap = self._hanging.pop(0)
         self.needles.remove(needle)
         self.traps.remove(trap)

@@ -43,7 +43,7 @@ def played(tmp_path: Path) -> Played:
 def _asked(
     played: Played, reply: str, monkeypatch: pytest.MonkeyPatch, provider: str
 ) -> tuple[Answered, str]:
-    """What came of a model's reply, and what the model was asked."""
+    """The outcome of a model's reply, and what the model was asked."""
     given = Reading(played.plot, 1, questions.WHAT, LARGE, Score(1, 1, 1, True, [], [], 9), HANDOVER)
     with serving(Reply(reply)) as server:
         for name, value in server.environment().items():

@@ -365,7 +365,7 @@ def implement(server: Server, repo: Repo, reply: Reply) -> Reply:
 
 
 def walk(server: Server, repo: Repo, reply: Reply, until: str = "") -> Reply:
-    """Go on until the session is in a phase, or at a step of READY by its number, or over."""
+    """Continue until the session is in a phase, or at a step of READY by its number, or over."""
     while not reply.get("session_complete") and until not in (reply["phase"], str(reply["step"])):
         reply = step(server, reply, repo)
     return reply

@@ -11,7 +11,7 @@ from adjourn.log import digest
 from support.workspace import Workspace
 
 FAR = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)
-"""A process on a machine that cannot be looked at."""
+"""A process on a machine that cannot be examined."""
 
 
 def saved(workspace: Workspace, *tools: str, name: str = "fix-auth") -> str:

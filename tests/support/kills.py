@@ -17,7 +17,7 @@ class Killed(BaseException):
 class Kill:
     """Ends the process, as far as the disk is concerned, before the n-th call of this thread that changes it.
 
-    Threads that an earlier test left behind go on: they are not part of that process.
+    Threads that an earlier test left behind continue: they are not part of that process.
     """
 
     CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")

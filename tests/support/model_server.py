@@ -1,4 +1,4 @@
-"""A model provider on loopback: speaks Anthropic's messages and OpenAI's chat completions, and answers as it is told to."""
+"""A model provider on loopback: speaks Anthropic's messages and OpenAI's chat completions, and answers as it is asked to."""
 
 from __future__ import annotations
 

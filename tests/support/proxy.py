@@ -50,7 +50,7 @@ Message = dict[str, Any]
 
 
 class Done(NamedTuple):
-    """What came of a command."""
+    """The outcome of a command."""
 
     code: int
     out: str
@@ -111,7 +111,7 @@ class ProxyWorkspace:
         self.wait_until_it_counts()
 
     def wait_until_it_counts(self) -> None:
-        """Wait until proxies look at an edited policy: they do so every 10 ms at most."""
+        """Wait until proxies examine an edited policy: they do so every 10 ms at most."""
         time.sleep(2 * LOOK_SECONDS)
 
     # --- processes
@@ -243,7 +243,7 @@ class ProxyWorkspace:
             answer(task, approval or only(task.ledger.approvals), yes=yes, via="terminal", by=PERSON)
 
     def settle(self, *, happened: bool) -> None:
-        """A person says what became of the only call in doubt."""
+        """A person says the outcome of the only call in doubt."""
         with self.task() as task:
             settle_doubt(task, only(task.ledger.doubts), happened=happened, by=PERSON)
 

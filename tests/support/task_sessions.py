@@ -28,7 +28,7 @@ DEPLOY = ToolRequest(tool="deploy", digest=ONE, arguments='{"to":"prod"}')
 
 
 class SharedTask:
-    """A store, a clock, and clients that sit down at the task `t1`."""
+    """A store, a clock, and clients that open a session on the task `t1`."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -67,7 +67,7 @@ class SharedTask:
 
 
 REMOTE_PROCESS = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)
-"""A process on a machine that cannot be looked at."""
+"""A process on a machine that cannot be examined."""
 
 
 def admit_one(session: Session, call: ToolRequest) -> Admitted:

@@ -1,7 +1,7 @@
 """What a well-formed document means, checked before anything runs: every finding but the parser's own.
 
 Owns: validation of declarations, `examine`. Must never: refuse a text that v0 accepts and runs correctly
-(what v0 let pass and could run is a warning), look at files or inputs, take more than linear time.
+(what v0 let pass and could run is a warning), examine files or inputs, take more than linear time.
 
 A new diagnostic is an error only where every run is blocked by it: at the top level, before anything that might
 have ended the run. In a body, or behind a possible `return`, the same is a warning.

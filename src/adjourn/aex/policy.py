@@ -69,7 +69,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def is_guarded(self) -> bool:
-        """Whether a scope or a condition of any rule looks at the arguments of calls."""
+        """Whether a scope or a condition of any rule examines the arguments of calls."""
         return any(self._sets[kind].guarded for kind in ("allow", "deny", "confirm"))
 
     @cached_property
@@ -112,7 +112,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return not self.is_another(server) or commands.get(server) == commands.get(self.server, "")
 
     def judge(self, tool: str) -> RuleVerdict:
-        """The verdict on an upstream tool whose arguments are not looked at.
+        """The verdict on an upstream tool whose arguments are not examined.
 
         Where a rule with a scope or a condition names the tool the answer is the strict one: such a deny denies the
         whole tool, such an allow allows nothing. A caller that knows the arguments asks `judge_call`.

@@ -161,7 +161,7 @@ def file_changes(root: str, digests: Any) -> list[str]:
                 gone.append(path)
             elif digest(read_inside(root, path, was.size)) != was.sha256:
                 changed.append(path)
-        except AdjournError:  # larger, not a regular file any more, or a link that leads out
+        except AdjournError:  # larger, no longer a regular file, or a link that leads out
             changed.append(path)
     notes = (("changed", changed), ("gone", gone))
     return [f"{what} since the page was written: {_listed(paths)}" for what, paths in notes if paths]

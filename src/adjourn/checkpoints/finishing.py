@@ -43,7 +43,7 @@ def finish(
     by: Actor = SYSTEM,
     tree: str = "",
 ) -> Finish:
-    """Finish a task: write it down, save its checkpoint, archive its pages. `budget` counts calls, `note` says what came of it. `tree` is the work
+    """Finish a task: write it down, save its checkpoint, archive its pages. `budget` counts calls, `note` says its outcome. `tree` is the work
     tree of the workspace `root` that has the pages.
 
     A task that is finished gets a new checkpoint if it was worked on since, and is no more finished than before. Raises `AdjournError`.

@@ -5,7 +5,7 @@
     git write-tree, commit-tree, update-ref
 
 Only objects and that ref are added to the repository: the index, the branch, the stash and the files do not change. A snapshot that
-takes longer than `keepSeconds` is given up, with an error.
+takes longer than `keepSeconds` is abandoned, with an error.
 
 Owns: these commands, planning and restoring a snapshot. Must never: run a hook, a filter or any other program that the repository's
 own configuration names.

@@ -112,7 +112,7 @@ class ClientContext:
         self._broken: kinds.PolicyBroken | None = None
         """That an edited policy is broken, as long as no session has it."""
         self._look_again = 0.0
-        """When the policy file is looked at again (`time.monotonic`)."""
+        """When the policy file is examined again (`time.monotonic`)."""
         self._is_registered = False
         self._may_list = False
         self._behind: set[GuardedSession] = set()
@@ -580,7 +580,7 @@ class ClientContext:
 
 
 class _PolicyFile:
-    """Whether the policy's text was edited since it was last looked at, or that of one that it extends.
+    """Whether the policy's text was edited since it was last examined, or that of one that it extends.
 
     Costs one look at each file's status a call.
     """

@@ -144,7 +144,7 @@ def _as_listed(call: ToolRequest, known: KnownTools) -> ToolRequest:
 
 
 def _is_over(task: Task) -> bool:
-    """Whether a person finished the task, and nobody works on it any more. An agent's word would give it a new budget."""
+    """Whether a person finished the task, and nobody works on it. An agent's word would give it a new budget."""
     ledger = task.ledger
     return bool(ledger.finished) and ledger.finished_by == "human" and not ledger.sessions
 

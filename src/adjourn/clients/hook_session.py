@@ -6,7 +6,7 @@ share one session. Its id is derived, not random, so that processes which start 
 The session lives as long as the client's process where that is known, else for the time of a lease after each hook. It
 never fences another holder, and a living session of another client keeps it out, as it does a proxy.
 
-What is written of an allowed call depends on whether the client says afterwards what came of it (`ClientCapabilities.settles`):
+What is written of an allowed call depends on whether the client says afterwards the outcome of it (`ClientCapabilities.settles`):
 
 - If it does, its intent. The call is open until it is settled; when the client is killed meanwhile, it is in doubt. What
   is still open when the client's turn ends in good order was answered to its agent all the same, and is settled then.
@@ -64,7 +64,7 @@ NOT_CONFIRMED = "not made: the client asked a person, and reported no approval"
 
 
 class ClientCapabilities(NamedTuple):
-    """What a client does beside asking: it says what came of a call (`settles`), it can ask a person (`asks`)."""
+    """What a client does beside asking: it says the outcome of a call (`settles`), it can ask a person (`asks`)."""
 
     settles: bool = False
     asks: bool = True
@@ -118,7 +118,7 @@ class HookSession(GuardedSession):
         return Decided(admitted.decision, str(verdict.rule))
 
     def settle_named(self, call: ToolRequest, name: str, settled: kinds.ToolSettled) -> bool:
-        """Write down what came of a call that this client made; False when none of that name, or like it, is open."""
+        """Write down the outcome of a call that this client made; False when none of that name, or like it, is open."""
         mine = self._open_calls()
         late = [one for one in self.task.ledger.doubts.values() if one.session == self.id]
         found = next((one for one in (*mine, *late) if name and one.call.endswith(_mark(name))), None)
@@ -236,7 +236,7 @@ class HookSession(GuardedSession):
         return admitted
 
     def _refuse(self, batch: Batch, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
-        """Add that a call may not pass. A recorded answer cannot be handed out by a hook."""
+        """Add that a call may not pass. A recorded answer cannot be returned by a hook."""
         if isinstance(decision, Block):
             super()._refuse(batch, call, decision)
             return

@@ -1,6 +1,6 @@
-"""What became of a task's last calls, from its verified events.
+"""The outcome of a task's last calls, from its verified events.
 
-Owns: the outcome of each call, and its telling argument. Must never: guess what became of a call, or show an event that was not verified.
+Owns: the outcome of each call, and its telling argument. Must never: guess the outcome of a call, or show an event that was not verified.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class RecentCalls(msgspec.Struct):
 
 
 def recent_calls(store: Store, ledger: Ledger, stamp: str) -> RecentCalls:
-    """What became of a task's calls until the time `stamp`: of those in its last `TAIL` events, and of notable ones before.
+    """The outcome of a task's calls until the time `stamp`: of those in its last `TAIL` events, and of notable ones before.
 
     Raises `IntegrityError`.
     """
@@ -119,7 +119,7 @@ _Stopped = kinds.ToolDenied | kinds.BudgetExhausted | kinds.ConfirmRequired
 
 
 class CallsFold:
-    """The calls so far. `asked` are the questions to a person by their id, those in `approved` got a yes; `let_through` is the
+    """The calls so far. `asked` are the questions to a person by their id, those in `approved` were approved; `let_through` is the
     last position by tool and digest. `meta`: with the calls of meta-tools.
     """
 
@@ -192,7 +192,7 @@ class CallsFold:
 
     def not_confirmed(self, event: Event, data: kinds.ConfirmDenied) -> None:
         if data.via == REPEATED:
-            return  # the newer question about the same call got a yes
+            return  # the newer question about the same call was approved
         _, asked = self.asked.pop(
             data.approval, (event, kinds.ToolDenied(reason="", server=data.server, tool=data.tool))
         )

@@ -111,7 +111,7 @@ def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingIte
 
 
 def _is_finished(ledger: Ledger) -> bool:
-    """Whether a task was finished, and not gone on with: its calls in doubt still wait, and nothing else."""
+    """Whether a task was finished, and not continued: its calls in doubt still wait, and nothing else."""
     return bool(ledger.finished) and ledger.calls_used == ledger.calls_at_finish
 
 

@@ -27,7 +27,7 @@ MAX_TASKS = 20
 MAX_LOOKED_UP = 1000
 """Tasks whose last event is read, to sort them by its time."""
 OLD_DAYS = 30
-"""Days after which work that nobody has touched is not announced any more, only mentioned."""
+"""Days after which work that nobody has touched is no longer announced, only mentioned."""
 RECOVERED = "recovered"
 
 

@@ -1,6 +1,6 @@
 """The sections of a hand-over: which there are, in which order, and what each says.
 
-Owns: the choice, the order and the wording; the share of the room of each. Must never: do I/O, look at a clock, or decide how a section
+Owns: the choice, the order and the wording; the share of the room of each. Must never: do I/O, read a clock, or decide how a section
 is shown.
 """
 

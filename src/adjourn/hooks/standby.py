@@ -123,7 +123,7 @@ def peer(connection: _socket.socket) -> tuple[int, int]:
 
 
 def life(pid: int) -> bytes:
-    """What identifies a process for good: its number, and its start in clock ticks since boot. Raises `OSError`."""
+    """What identifies a process for its whole life: its number, and its start in clock ticks since boot. Raises `OSError`."""
     return b"%d %s" % (pid, read_beginning(f"/proc/{pid}/stat").rpartition(b")")[2].split()[19])
 
 

@@ -20,7 +20,7 @@ class Process(msgspec.Struct, frozen=True):
     """A process that cannot be mistaken for a later one with the same number.
 
     `host` names machine, boot and process namespace; `started` is the start time in clock ticks since boot (0 where the
-    system does not tell).
+    system does not say).
     """
 
     host: str

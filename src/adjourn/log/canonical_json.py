@@ -51,7 +51,7 @@ def is_plain_fraction(number: float) -> bool:
 
 
 def _is_plain(value: object, depth: int) -> bool:  # noqa: C901  # one branch a JSON type, on the hot path
-    """Whether msgspec's sorted encoding of a value is canonical. Every part is looked at, to find what is out of bounds."""
+    """Whether msgspec's sorted encoding of a value is canonical. Every part is examined, to find what is out of bounds."""
     if type(value) is dict:
         if not _TEXT.issuperset(map(type, value)):
             odd = next(key for key in value if type(key) is not str)

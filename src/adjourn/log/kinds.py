@@ -71,7 +71,7 @@ class TaskOpened(Data, frozen=True, kw_only=True):
 
 
 class TaskFinished(Data, frozen=True, kw_only=True):
-    """The work of the task is done, as the agent or a person says: it is offered to no new session. `note` is what came of it."""
+    """The work of the task is done, as the agent or a person says: it is offered to no new session. `note` is the outcome."""
 
     KIND = "task.finished"
     note: str = ""
@@ -271,7 +271,7 @@ class ConfirmApproved(Data, frozen=True, kw_only=True):
 class ConfirmDenied(Data, frozen=True, kw_only=True):
     """A person said no (the event is theirs), or nobody did (it is the system's): nobody answered in time (`via` is `timeout`),
     the client gave the call up (`cancelled`) or closed the question (`elicitation:decline`, `elicitation:cancel`). With `repeated`
-    nothing was refused: a yes to a newer question about the same call closes the older one.
+    nothing was refused: an approval of a newer question about the same call closes the older one.
     """
 
     KIND = "confirm.denied"

@@ -1,4 +1,4 @@
-"""What a server sends: read as strictly as the strictest client would, and handed over as it was read.
+"""What a server sends: read as strictly as the strictest client would, and delivered as it was read.
 
 A line passes byte for byte when it can be read in one way only. Where a member stands twice, or a character stands in it at which
 some peers end a line, its text is encoded again from what was read.
@@ -55,7 +55,7 @@ _after = re.compile(rb"\s*(?:,\s*%b)?(?:,\s*%b)?\}\s*" % (_VERSION, _ID)).fullma
 
 
 def read(line: bytes) -> tuple[bytes, Reply]:
-    """The line as it may be handed over, and what it says: one request or notification, or one answer. Raises `FrameError`."""
+    """The line as it may be delivered, and what it says: one request or notification, or one answer. Raises `FrameError`."""
     if type(line) is Oversize:
         raise FrameError(PARSE_ERROR, "longer than the limit")
     try:
@@ -125,7 +125,7 @@ def elements(line: bytes) -> list[bytes]:
 
 HEAD_BYTES = 16 * 1024
 TAIL_BYTES = 4 * 1024
-"""How much of the beginning and of the end of a line is looked at."""
+"""How much of the beginning and of the end of a line is examined."""
 
 _tokens = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[{}]', re.DOTALL).finditer
 _value = re.compile(rb'\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d{1,19}(?![\d.eE]))?', re.DOTALL).match

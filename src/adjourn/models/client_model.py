@@ -2,7 +2,7 @@
 
 A proxy whose client lets servers ask its model publishes that (ref `sampler/WORKSPACE/PROCESS`). The asking process writes a request for
 that proxy (`sampling/WORKSPACE/PROCESS/ID`: `asked DOCUMENT EXPIRES`), and the proxy replaces it by `answered DOCUMENT`. Both documents are
-erased when nobody waits for them any more.
+erased when nobody waits for them.
 
 Owns: these refs and documents, and which client is asked. Must never: speak MCP, or ask a client that did not offer it.
 """

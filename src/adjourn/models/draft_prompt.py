@@ -137,5 +137,5 @@ def system_prompt(policy_text: str, *, version_1: bool = False) -> str:
 
 
 def retry_prompt(request: str, draft: str, faults: str) -> str:
-    """The request once more, with the last answer and what is wrong with it."""
+    """The request again, with the last answer and what is wrong with it."""
     return f"{request}\n\nYour last answer was:\n\n{draft}\nIt is refused:\n\n{faults}\n\nAnswer with the whole contract, corrected."

@@ -49,4 +49,4 @@ BY_CLIENT: Mapping[str, tuple[str, ...]] = {
     "hook": ALWAYS,
     "gate": ALWAYS,
 }
-"""Likewise: what a client starts by its settings. An agent that does would say for its client what came of a call."""
+"""Likewise: what a client starts by its settings. An agent that does would say for its client the outcome of a call."""

@@ -1,4 +1,4 @@
-"""Calls of the client on their way to a decision, and what becomes of them: forwarded, answered here, refused, or held for a person.
+"""Calls of the client on their way to a decision, and their outcome: forwarded, answered here, refused, or held for a person.
 
 Owns: the order in which lines reach the server. Must never: let through what it could not decide on.
 """
@@ -110,7 +110,7 @@ class Admission:
         request.call = call = call_of(plan, request, self._connection, protected)
         may_answer = (
             "requestState" in params and not protected
-        )  # a yes to a call that is refused anyway stays unused
+        )  # an approval of a call that is refused anyway stays unused
         if may_answer and (block := self._confirmations.take_answer(request, call)):
             self.refuse(request, block)
             return True
@@ -125,7 +125,7 @@ class Admission:
         self._work(lambda: self._meta.handle(request, name), lambda line: self.answer(request, line))
 
     def flush(self) -> None:
-        """Decide on what is queued, and send all. May be busy when it returns; then it goes on by itself."""
+        """Decide on what is queued, and send all. May be busy when it returns; then it continues by itself."""
         calls = self._calls
         if calls:
             self._calls = []
@@ -329,7 +329,7 @@ class Admission:
     # --- held calls
 
     def answered(self, answered: Iterable[Answered]) -> None:
-        """Go on with calls that a person was asked about, or refuse them."""
+        """Continue with calls that a person was asked about, or refuse them."""
         self._answered.extend(answered)
         self._go_on_with_held()
 
@@ -357,7 +357,7 @@ class Admission:
             self._work(partial(self._admit_held, answered, call), lambda then: then())
 
     def _admit_held(self, answered: Answered, call: ToolRequest) -> Callable[[], None]:
-        """Decide on a held call once more. In the worker; what is returned is for the thread of the loop."""
+        """Decide on a held call again. In the worker; what is returned is for the thread of the loop."""
         held, task = answered.held, answered.held.session.task.id
         try:
             session, (admitted,) = self._context.admit([call], task)

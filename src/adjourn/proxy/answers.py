@@ -65,7 +65,7 @@ class _Failure(msgspec.Struct):
 
 
 class Settled(NamedTuple):
-    """What came of a session's calls, and the results that are kept, by call."""
+    """The outcome of a session's calls, and the results that are kept, by call."""
 
     facts: list[kinds.ToolSettled]
     answers: dict[str, bytes]
@@ -92,14 +92,14 @@ class Answers:
         self._pages: list[KnownTool] = []
         """The tools of the pages of a list that is not whole yet."""
         self._settled: dict[GuardedSession, Settled] = {}
-        """What is to be written before the lines that are being handled are handed over."""
+        """What is to be written before the lines that are being handled are delivered."""
         self._later: list[tuple[Request, Reply]] = []
         """Calls without effect, whose settlements are written with the next commit."""
         self._now = 0
         self.busy = False
 
     def handle(self, lines: list[bytes]) -> None:
-        """Take lines that arrived together: effects are settled in one transaction before any is handed over."""
+        """Take lines that arrived together: effects are settled in one transaction before any is delivered."""
         out: list[bytes] = []
         self._now = time.monotonic_ns()
         for line in lines:
@@ -126,7 +126,7 @@ class Answers:
     def _settle_all(
         self, later: list[tuple[Request, Reply]]
     ) -> list[tuple[GuardedSession, list[kinds.ToolSettled]]]:
-        """Write what has to be before anything is handed over. Returns the sessions with a checkpoint due, and their facts."""
+        """Write what has to be before anything is delivered. Returns the sessions with a checkpoint due, and their facts."""
         facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
         for request, _ in later:
             if request.session is not None:
@@ -202,7 +202,7 @@ class Answers:
                 self._settle(request, _lost(request, line))
             return self._connection.refusal(request, block)
         if request.kind == "call" and request.session is not None:
-            if request.effectful or request.kept or asks:  # the client may go on with it at once
+            if request.effectful or request.kept or asks:  # the client may continue with it at once
                 fact = _settlement(request, reply, self._now)
                 self._settle(request, fact)
                 result = reply.result if request.kept and fact.outcome == "ok" else UNSET
@@ -232,7 +232,7 @@ class Answers:
         return line
 
     def _settle(self, request: Request, fact: kinds.ToolSettled) -> None:
-        """Write a fact before anything is handed over."""
+        """Write a fact before anything is delivered."""
         if request.session is not None:
             self._settled.setdefault(request.session, Settled([], {})).facts.append(fact)
 
@@ -382,14 +382,14 @@ def _server_name(result: dict[str, Any]) -> str:
 
 
 def _asks_for_input(reply: Reply) -> ResultHead | None:
-    """The result that says that the request goes on once the client has answered what is asked in it; None for any other."""
+    """The result that says that the request continues once the client has answered what is asked in it; None for any other."""
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
     head = _head(raw)
     return head if head.resultType == "input_required" else None
 
 
 def _lost(request: Request, line: bytes) -> kinds.ToolSettled:
-    """What becomes of a call whose answer is not handed over: an effect is in doubt, and a claim is only given up by an error
+    """The outcome of a call whose answer is not delivered: an effect is in doubt, and a claim is only given up by an error
     that the upstream means.
     """
     lost = request.effectful or request.kept

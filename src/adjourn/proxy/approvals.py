@@ -1,11 +1,11 @@
-"""Asking a person before a call goes on: by elicitation in both eras, or by `adjourn approve` from another terminal.
+"""Asking a person before a call continues: by elicitation in both eras, or by `adjourn approve` from another terminal.
 
 Legacy clients get an `elicitation/create` request while the call is held; modern ones get an `input_required` result,
 whose `requestState` is sealed, expires, is bound to task, tool and arguments, and serves once (the ledger sees to that),
 so that it survives a restart of this proxy. Decline, cancel, silence: the call is refused; a person may still approve
 it from a terminal until the question expires, and the repeated call then passes.
 
-A question for one person by name is only put to them at a terminal: an elicitation does not tell who answered.
+A question for one person by name is only put to them at a terminal: an elicitation does not say who answered.
 
 Owns: held calls, the questions' wording, sealed states. Must never: approve anything itself.
 """
@@ -67,9 +67,9 @@ class HeldCall:
 
 
 class Answered(NamedTuple):
-    """A call that is held no longer: it may be decided on once more, or is `refused`, which says why.
+    """A call that is held no longer: it may be decided on again, or is `refused`, which says why.
 
-    `spare`: a person said yes in the call's own dialog, to a question that had a yes for another call.
+    `spare`: a person said yes in the call's own dialog, to a question that was approved for another call.
     """
 
     held: HeldCall
@@ -86,7 +86,7 @@ class Confirmations:
         self._seconds = seconds
         self._held: dict[Any, HeldCall] = {}
         self._questions: dict[str, HeldCall] = {}
-        """What a yes is a yes to: the very call, as another may come to have its id."""
+        """What an approval covers: the very call, as another may come to have its id."""
         self._elicits = False
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
@@ -163,7 +163,7 @@ class Confirmations:
         return [self._let_go(held, "" if yes else f"the answer was {action}")._replace(spare=spare)]
 
     def _is_approved(self, held: HeldCall) -> bool:
-        """Whether the question of a held call has a yes already, for another call like it."""
+        """Whether the question of a held call was already approved for another call like it."""
         try:
             asked = held.session.task.refresh().approvals.get(held.approval.id)
         except AdjournError:
@@ -192,7 +192,7 @@ class Confirmations:
         try:
             session = self._context.session(sealed.task)
             open_now = session.task.refresh().approvals.get(sealed.approval)
-            if open_now is not None and open_now.refused:  # a replay makes no yes of a no
+            if open_now is not None and open_now.refused:  # a replay does not turn a denial into an approval
                 reason = f'tool "{call.tool}" was not confirmed: the answer was {open_now.refused}'
                 return Block("confirm_required", reason, _later(sealed.approval))
             asked = answer(
@@ -243,7 +243,7 @@ class Confirmations:
         return self._silence(held) if time.monotonic() >= held.deadline else None
 
     def _is_for_another(self, held: HeldCall, asked: Approval | None) -> bool:
-        """Whether a yes releases another held call like this one, which has a dialog of its own and waits for the answer to that."""
+        """Whether an approval releases another held call like this one, which has a dialog of its own and waits for the answer to that."""
         if held.question not in self._questions:
             return False
         first = next(one for one in self._held.values() if one.approval.id == held.approval.id)
@@ -261,7 +261,7 @@ class Confirmations:
         return True
 
     def _silence(self, held: HeldCall) -> Answered:
-        """Nobody has answered a held call in its time: refuse it, or let it go on where that is what silence means."""
+        """Nobody has answered a held call in its time: refuse it, or let it continue where that is what silence means."""
         nobody = f"nobody answered within {held.seconds:.0f} s"
         if held.approval.otherwise == "deny":
             self._record(held, yes=False, via="timeout", by=SYSTEM)

@@ -24,7 +24,7 @@ from adjourn.text import preview
 
 TASK_META = "dev.adjourn/task"
 GIVEN_BACK = ("inputResponses", "requestState")
-"""Members with which a client goes on with a request that asked for input."""
+"""Members with which a client continues with a request that asked for input."""
 TRANSPORT = frozenset((
     "progressToken", frames.META_VERSION, frames.META_CLIENT, frames.META_CAPABILITIES, frames.META_LOG_LEVEL,
     "traceparent", "tracestate", "baggage", TASK_META,

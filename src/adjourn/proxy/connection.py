@@ -57,7 +57,7 @@ class UpstreamFacts:
         self.revision = revision
 
     def listed(self, edit: ListEdit) -> None:
-        """The server listed tools. What it said of them earlier does not count any more."""
+        """The server listed tools. What it said of them earlier no longer counts."""
         self.read_only.update(edit.read_only)
         self.destructive.difference_update(edit.names)
         self.destructive |= edit.destructive
@@ -109,7 +109,7 @@ class Connection:
         return frames.result(request.id, frames.tool_result(text, modern=request.modern, is_error=True))
 
     def give_up(self, request: Request) -> None:
-        """The client does not wait for this request any more: its batch goes without it, and a late answer nowhere."""
+        """The client no longer waits for this request: its batch is answered without it, and a late answer is dropped."""
         request.cancelled = True
         batch, request.batch = request.batch, None
         if batch is not None and (line := batch.add(b"")):
@@ -148,7 +148,7 @@ class Connection:
             self.server.send(line)
 
     def _not_read(self, unread: list[Unread]) -> None:
-        """The server takes nothing any more: answer the requests of which it has read a part at most."""
+        """The server no longer reads: answer the requests of which it has read a part at most."""
         why = self.why_unread()
         self.report.event("upstream.gone", why)
         for about, begun in unread:
@@ -167,7 +167,7 @@ class Connection:
     # --- the history
 
     def settle(self, request: Request, outcome: Literal["error", "no-answer"], why: str) -> None:
-        """Write what became of a request's call, and why, if the history has it. A failing store is reported, not raised."""
+        """Write the outcome of a request's call, and why, if the history has it. A failing store is reported, not raised."""
         if request.session is not None and request.call_id:
             try:
                 settled = kinds.ToolSettled(call=request.call_id, message=first_line(why), outcome=outcome)

@@ -1,6 +1,6 @@
 """From the client: every message is passed on, answered here, or given to be decided on.
 
-Owns: what becomes of a client's line. Must never: let through what it could not read.
+Owns: the outcome of a client's line. Must never: let through what it could not read.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Gate:
             self._other(request)
 
     def _is_first(self, request: Request) -> bool:
-        """Whether all that came before a request has been decided on and sent. Else it waits, and is taken up once more."""
+        """Whether all that came before a request has been decided on and sent. Else it waits, and is taken up again."""
         self.admission.flush()
         if self.admission.busy:
             self._waiting.appendleft(request)
@@ -291,6 +291,6 @@ class Gate:
         self.admission.answered(self._confirmations.give_up(why))
 
     def close(self) -> None:
-        """Ask the client nothing any more."""
+        """Stop asking the client."""
         if self.sampling is not None:
             self.sampling.close()

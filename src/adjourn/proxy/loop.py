@@ -46,7 +46,7 @@ class Outcome(Generic[_T]):
 class Loop:
     """Calls what is registered with it, one at a time, in the thread that runs it. `soon` may be called from any thread.
 
-    `on_error` is called with what one of these calls raises; the loop goes on.
+    `on_error` is called with what one of these calls raises; the loop continues.
     """
 
     def __init__(self, on_error: Callable[[Exception], None]) -> None:
@@ -88,7 +88,7 @@ class Loop:
     def soon(self, action: Callable[[], None]) -> None:
         """Call `action` in the thread of the loop. For other threads, and for signal handlers."""
         self._soon.append(action)
-        with suppress(BlockingIOError):  # full of wakes that were not looked at: one is enough
+        with suppress(BlockingIOError):  # full of wakes that were not examined: one is enough
             os.write(self._wake, b"\0")
 
     def work(self, job: Callable[[], _T], then: Callable[[Outcome[_T]], None]) -> None:
@@ -106,7 +106,7 @@ class Loop:
         self._work.put(run)
 
     def stop(self) -> None:
-        """Have `run` return once what is going on has been handled."""
+        """Have `run` return once what is in progress has been handled."""
         self._stopped = True
         self.soon(_nothing)
 

@@ -54,9 +54,9 @@ LAST_LINES_SECONDS = 20.0
 LOOK_SECONDS = 1.0
 """How often it is looked whether a client that is not read has gone."""
 LOOK_AGAIN_SECONDS = 0.005
-"""How often a server that ends is looked at."""
+"""How often a server that ends is examined."""
 SERVER_SECONDS = 0.5
-"""How long a server that closed its output may take to end, before its exit code is given up."""
+"""How long a server that closed its output may take to end, before the proxy stops waiting for its exit code."""
 NOT_KNOWN = "whether the call had an effect is not known"
 SHUT_DOWN_SECONDS = 15.0
 """How long the end may take. After a third of it the upstream is killed, if it is still there."""
@@ -110,7 +110,7 @@ class Proxy:
         """Whether the upstream's output was read to its end."""
         self._is_tidy_due = False
         self._has_crashed = False
-        """Whether the upstream ended, and this proxy goes on without it."""
+        """Whether the upstream ended, and this proxy continues without it."""
 
     def run(self) -> int:
         """Relay until an end; returns the exit code."""
@@ -125,7 +125,7 @@ class Proxy:
             self.loop.run()
             return self._shut_down()
         finally:
-            if blocked:  # whoever shares this end of the pipe goes on with it as it was
+            if blocked:  # whoever shares this end of the pipe continues with it as it was
                 os.set_blocking(CLIENT_OUT, True)
 
     def _announce(self) -> None:
@@ -241,7 +241,7 @@ class Proxy:
             return False
 
     def _outlive_server(self) -> None:
-        """Go on with the meta-tools: other proxies have left them to this one, and most clients read a list of tools only once.
+        """Continue with the meta-tools: other proxies have left them to this one, and most clients read a list of tools only once.
         Each request to the server is answered with an error from now on.
         """
         self._has_crashed = True
@@ -340,7 +340,7 @@ class Proxy:
         return 1 if crashed or self._has_crashed else 0
 
     def _end_upstream(self) -> None:
-        """Have the upstream end, ever more firmly. What it answers meanwhile is settled and handed over."""
+        """Have the upstream end, ever more firmly. What it answers meanwhile is settled and delivered."""
         self.loop.unwatch(CLIENT_IN)
         began, gone = time.monotonic(), NEVER
 
@@ -418,7 +418,7 @@ def _ending(status: int | None) -> str:
 
 def run(options: ProxyOptions, workspace: Workspace, contract: Contract, upstream: Upstream) -> int:
     """Run the proxy in front of an upstream that was just started; returns the exit code."""
-    gc.freeze()  # what was loaded stays: no collection needs to look at it again
+    gc.freeze()  # what was loaded stays: no collection needs to examine it again
     gc.set_threshold(GC_THRESHOLD)
     return Proxy(options, workspace, contract, upstream).run()
 

@@ -32,12 +32,12 @@ class BatchAnswers:
 
 
 class Request(Message, eq=False):
-    """A message of the client, and what becomes of it if it is a request.
+    """A message of the client, and its outcome if it is a request.
 
-    `kind` says what its answer is looked at for: `call`, `list`, `initialize`, `discover`, or `other`. `call` is what is decided
+    `kind` says what its answer is examined for: `call`, `list`, `initialize`, `discover`, or `other`. `call` is what is decided
     on, `task` the task it names. Once it is admitted, `session` and `call_id` say where the history has it. `kept`: the answer
     is stored, since the effect may happen only once. `is_sent`: the server may answer it. `cancelled`: the client does not wait
-    for it; an answer may still arrive, and then says what became of the call. `started` is when it was sent, in nanoseconds.
+    for it; an answer may still arrive, and then says the outcome of the call. `started` is when it was sent, in nanoseconds.
     """
 
     batch: BatchAnswers | None = None

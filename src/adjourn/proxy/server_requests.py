@@ -3,7 +3,7 @@
 In the handshake revisions these are requests and notifications of the server, in the stateless one members of an answer that asks for
 input. Nobody is asked about them: a rule that wants one confirmed refuses it.
 
-Owns: what becomes of them, and which requests are open. Must never: answer for the client.
+Owns: their outcome, and which requests are open. Must never: answer for the client.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ServerRequests:
         return request_id not in self._answered
 
     def in_answer(self, requests: object) -> Block | None:
-        """Why an answer that asks for input may not be handed over, if it may not."""
+        """Why an answer that asks for input may not be delivered, if it may not."""
         if requests is None:
             return None
         asked = list(requests.values()) if isinstance(requests, dict) else [None]

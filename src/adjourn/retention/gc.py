@@ -90,7 +90,7 @@ def _folds(store: Store, now: int) -> Freed:
 
 
 def _folder_names(store: Store) -> Freed:
-    """Digests of checkpoint.json whose checkpoint has no name any more."""
+    """Digests of checkpoint.json whose checkpoint no longer has a name."""
     there = store.refs("checkpoint/")
     loose = {
         name: value

@@ -138,7 +138,7 @@ class Interpreter:
         try:
             with self._means.stop.allowed():
                 return holds(condition, self._names, lambda patch: touched(self._means.root, patch))
-        except AdjournError as error:  # what cannot be looked at does not hold
+        except AdjournError as error:  # what cannot be examined is false
             return error.message
 
     def _if(self, step: IfStep, at: str) -> bool:

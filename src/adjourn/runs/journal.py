@@ -165,7 +165,7 @@ class Journal:
         return True
 
     def finish(self, value: Any) -> None:
-        """Write that the run has reached its `return`; `--resume` does not find it any more."""
+        """Write that the run has reached its `return`; `--resume` does not find it."""
         document = encoded(value)
         finished = kinds.RunFinished(result=digest(document), status="success")
         self.task.commit(

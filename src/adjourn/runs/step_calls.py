@@ -225,7 +225,7 @@ class Caller:
             and now.otherwise == "allow"
             and now.expires <= timestamp(task.clock())
         ):
-            return  # silence was a yes
+            return  # silence was an approval
         again = f"then: adjourn run --resume --task {task.id}"
         if now is not None and now.refused:
             self._means.emit("confirm.denied", {"tool": call.tool})

@@ -1,6 +1,6 @@
 """The built-in tools of a run: files of the workspace, its tests, its repository.
 
-Owns: what each takes and answers, and which paths or command rules look at. Must never: follow a link out of the
+Owns: what each takes and answers, and which paths or command rules examine. Must never: follow a link out of the
 workspace, touch a protected place, start a shell, or judge a call.
 """
 
@@ -44,7 +44,7 @@ def _as_given(arguments: Arguments) -> Arguments:
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """How a tool is called. `run` has the effect and answers with JSON.
 
-    `seen` are the arguments as rules with a scope look at them, where the places that they name are not plain to see.
+    `seen` are the arguments as rules with a scope examine them, where the places that they name are not plain to see.
     """
 
     run: Callable[[Arguments], Any]

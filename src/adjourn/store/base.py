@@ -83,13 +83,13 @@ class Store(Protocol):
         """A document's bytes; None if it was never put, or was forgotten. Raises `IntegrityError` if they changed."""
 
     def forget(self, digest: str) -> None:
-        """Erase a document's bytes for good. Chains that name its digest keep verifying."""
+        """Erase a document's bytes permanently. Chains that name its digest keep verifying."""
 
     def blobs(self) -> Iterator[tuple[str, int]]:
         """The digest and the bytes' number of every document that is kept, in the digests' order. Lazy, bounded memory."""
 
     def drop(self, digests: Collection[str]) -> None:
-        """Delete documents that nothing needs any more. Unlike a forgotten one, one that is dropped may be put again."""
+        """Delete documents that nothing needs. Unlike a forgotten one, one that is dropped may be put again."""
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         """Wait until the stream's head is not `after`, at most `timeout` seconds; returns the head seen last."""

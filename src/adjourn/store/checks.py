@@ -96,7 +96,7 @@ def check_value(value: str | None) -> None:
 
 
 def check_swap(name: str, value: str | None, expect: str | None) -> None:
-    """Everything one swap is made of, before it is looked at."""
+    """Everything one swap is made of, before it is examined."""
     check_name(name)
     check_value(value)
     check_value(expect)

@@ -323,7 +323,7 @@ class PostgresStore:
         return self._again(fetch)
 
     def _again(self, work: Callable[[Connection], _T]) -> _T:
-        """Do something that may be done twice; once more on a new connection when the old one breaks."""
+        """Do something that may be done twice; again on a new connection when the old one breaks."""
         with self._lock:
             try:
                 return self._try(work)

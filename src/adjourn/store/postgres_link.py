@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 CONNECT_SECONDS: Final = 5
-"""For each host of the URL; once more for their names to be looked up, which libpq does without a limit."""
+"""For each host of the URL; again for their names to be looked up, which libpq does without a limit."""
 STATEMENT_SECONDS: Final = 10
 LOCK_SECONDS: Final = 5
 SILENCE_SECONDS: Final = 2

@@ -138,7 +138,7 @@ class SqliteStore:
             rows += (position, digest, data)
             size += len(data)
         # INVARIANT: entries never change, so a head that this store has seen needs no second look; that its successor's
-        # place is free, the key makes sure. Before an effect it is looked at all the same: something else may have cut the
+        # place is free, the key makes sure. Before an effect it is examined all the same: something else may have cut the
         # history in the file.
         if not durable and self._seen.get(stream) == expect:
             statement = _append_few(len(entries))

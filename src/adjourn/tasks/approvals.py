@@ -1,4 +1,4 @@
-"""What a person says: yes or no to a question, and what became of a call in doubt; and which questions wait for it.
+"""What a person says: yes or no to a question, and the outcome of a call in doubt; and which questions wait for it.
 
 Owns: writing that down, in the same step as what it makes of claims. Must never: say it for a person.
 """
@@ -50,9 +50,9 @@ def _waiting_alike(ledger: Ledger, asked: Approval, now: int) -> list[Approval]:
 
 
 def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
-    """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is not open any more.
+    """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is no longer open.
 
-    A yes goes to the newest question about the same call, for which the call may still wait; it closes the older ones.
+    An approval goes to the newest question about the same call, for which the call may still wait; it closes the older ones.
     """
     found: list[Approval] = []
 

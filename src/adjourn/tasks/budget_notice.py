@@ -15,7 +15,7 @@ from adjourn.tasks.decision import budgets_used
 from adjourn.tasks.ledger import Ledger
 
 NOTICE_SHARES = (75, 90)
-"""Percents of any budget at which the agent is told."""
+"""Percents of any budget at which the agent is informed."""
 NEVER = float("inf")
 
 
@@ -65,7 +65,7 @@ class BudgetNotice:
         self.at = 0.0
 
     def due(self, policy: Policy, ledger: Ledger) -> list[SpentShare]:
-        """What the next answer should say. Computes `at` anew."""
+        """What the next answer should say. Computes `at` again."""
         if policy.budget is None and not policy.budgets:
             self.at = NEVER
             return []

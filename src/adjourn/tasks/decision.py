@@ -2,7 +2,7 @@
 
 Order: at a protected place (also where the policy only observes), denied by a rule, allowed by no rule, done already where it may be done once, a budget or a rate spent, in doubt,
 to be confirmed, forwarded (deny > allow > budget > confirm; closed by default). A policy that only observes lets pass
-what it would have stopped. Owns: the order and the words. Must never: write, ask, or look at a clock but the one given.
+what it would have stopped. Owns: the order and the words. Must never: write, ask, or read a clock but the one given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from adjourn.policy.protected import reason_for
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, definition_key, rate_key, rate_used
 
 APPROVAL_MILLISECONDS = 15 * 60_000
-"""How long a question may be answered where no rule says so, and a yes be used."""
+"""How long a question may be answered where no rule says so, and an approval be used."""
 MAX_LEGS = 8
 """How often one call may continue with an answer to what it asked for, where no `budget legs=` says so."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -36,7 +36,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     for those among them that the protocol does not have, and a rule has to; `destructive` for
     tools that say they may destroy something. `params` is the digest of what its request says beside tool, arguments and
     transport, `given_back` that of what it gives back to the server (empty: nothing); `server` names the one that offers the tool (empty: it
-    is not known), `shown` is what the agent calls the tool (empty: `tool`), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule looks at arguments, `given` are they,
+    is not known), `shown` is what the agent calls the tool (empty: `tool`), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule examines arguments, `given` are they,
     `paths` what scopes are matched with (`policy.call_paths`), by `matcher`. `protected` is the protected place that the call
     would touch (empty: none): whoever makes the request finds it, since only that one knows the working directory and how the
     tool spells its arguments.
@@ -412,7 +412,7 @@ def definition_of(ledger: Ledger, call: ToolRequest) -> str:
 
 
 def shown_params(call: ToolRequest) -> str:
-    """What a yes to a call is bound to beside tool, arguments and definition: all that goes to the server with them."""
+    """What an approval of a call is bound to beside tool, arguments and definition: all that goes to the server with them."""
     return digest(f"{call.params} {call.given_back}".encode()) if call.given_back else call.params
 
 
@@ -420,7 +420,7 @@ def usable_approval(
     ledger: Ledger, call: ToolRequest, now: int, doubt: str, *, who: str = "", silence: bool = True
 ) -> Approval | None:
     """An unused, unexpired yes for this very call, with all its params and its tool as it is listed now; one that repeats a
-    call in doubt needs a yes to just that. A yes from before the tool was listed does not cover what the list says.
+    call in doubt needs an approval of just that. An approval from before the tool was listed does not cover what the list says.
 
     `who` has to have been asked, where it is named. Where `silence` means yes, a question that nobody answered in its time
     is one, if it said so when it was put.

@@ -9,7 +9,7 @@ replaced in one step; one that is not sealed so is as good as none. A store that
 INVARIANT: a kept head may lag behind the store, and is never ahead of what the store has on disk: a loss of power must not make an
 honest history look like one that was cut. So only positions of durable appends are kept.
 
-Owns: these files. Must never: look at a store's events, keep a session from working because a file could not be written.
+Owns: these files. Must never: examine a store's events, keep a session from working because a file could not be written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from adjourn.store import Store
 
 MAX_BYTES = 4096
 MAX_KNOWN = 10_000
-"""Files of one place that are looked at."""
+"""Files of one place that are examined."""
 
 
 class KeptHead(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ def ref(task: str, key: str) -> str:
 
 
 def claimed(task: str, keys: str, value: str | None) -> dict[str, str | None]:
-    """The refs of the keys of one claim, all at one value: `CALL`, `CALL ANSWER`, or None when the claim is given up."""
+    """The refs of the keys of one claim, all at one value: `CALL`, `CALL ANSWER`, or None when the claim is abandoned."""
     return {ref(task, key): value for key in keys.split()}
 
 

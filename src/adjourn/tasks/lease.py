@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from adjourn.aex import Policy
 
 LEASE_MILLISECONDS = 60_000
-"""How long a session on a machine that cannot be looked at is taken to live without a sign of life."""
+"""How long a session on a machine that cannot be examined is taken to live without a sign of life."""
 MAX_LISTED_CALLS = 1000
 Reason = Literal["dead", "expired", "taken-over"]
 
@@ -147,7 +147,7 @@ class TaskLease:
         yield NewEvent(opened, SYSTEM, self.id)
 
     def _why_over(self, holder: OpenSession, *, take_over: bool) -> Reason | None:
-        """Why another session is over, None if it goes on beside this one. Raises `HeldError` if it lives elsewhere."""
+        """Why another session is over, None if it continues beside this one. Raises `HeldError` if it lives elsewhere."""
         alive = is_alive(self.task.store, self.task.id, holder, self.task.clock())
         if not alive:
             return "dead" if alive is False else "expired"

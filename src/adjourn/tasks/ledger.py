@@ -398,7 +398,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
 
 
 def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
-    """Keep what became of a call that did not simply succeed."""
+    """Keep the outcome of a call that did not simply succeed."""
     key = f"{tool_name(call)} {call.digest or event.seq}"
     ledger.notable.pop(key, None)  # the last one stands last
     if len(ledger.notable) >= MAX_NOTABLE:

@@ -44,7 +44,7 @@ def is_vendors(name: str) -> bool:
 
 
 def judge(policy: Policy, method: str, known: frozenset[str]) -> RuleVerdict:
-    """The verdict on a method whose params are not looked at; `known` are those of the protocol that its sender may use."""
+    """The verdict on a method whose params are not examined; `known` are those of the protocol that its sender may use."""
     if method in UNGATED and method in known:
         return RuleVerdict("allow")
     name = rule_name(method)

@@ -251,7 +251,7 @@ class Session(TaskLease):
         *,
         answers: Mapping[str, bytes] = NO_ANSWERS,
     ) -> None:
-        """Write what came of calls. What came of one without effect may wait for the next commit (`Task.deferred`).
+        """Write the outcome of calls. The outcome of one without effect may wait for the next commit (`Task.deferred`).
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
         """

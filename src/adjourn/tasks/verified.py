@@ -1,6 +1,6 @@
 """Events that are verified before they are shown.
 
-Loading a task begins at its cached fold, so the events behind it are not looked at again. Who reads them later reads them through
+Loading a task begins at its cached fold, so the events behind it are not examined again. Who reads them later reads them through
 here: each must have its hash and follow the one before, and the last must be the head that the reader trusts, which is that of a
 loaded ledger or of a signed checkpoint. An edited event then breaks the chain between itself and that head.
 
@@ -37,7 +37,7 @@ def following(store: Store, task: str, start: int, head: Head) -> Iterator[Entry
 
 
 def checked(store: Store, task: str, start: int, head: Head) -> Iterator[Entry]:
-    """The same, verified whole before the first one is handed out: for what is shown while it is read."""
+    """The same, verified whole before the first one is returned: for what is shown while it is read."""
     for _ in following(store, task, start, head):
         pass
     return store.read(task, max(start, 0), head.seq + 1)

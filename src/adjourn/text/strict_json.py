@@ -1,7 +1,7 @@
 """JSON that every reader reads alike, as far as keys go.
 
 Readers differ on a key that stands twice in an object: some take the first, some the last. Go's `encoding/json` and others
-look keys up in any case of letters, and others normalize Unicode first, or cut a text at a zero byte. Rules look at one
+look keys up in any case of letters, and others normalize Unicode first, or cut a text at a zero byte. Rules examine one
 of such keys while the peer acts on another, so an object that holds both is refused.
 
 Owns: which keys are one, finding two of them in a value or in its text, and how many values a text may hold before it is

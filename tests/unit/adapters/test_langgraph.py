@@ -212,7 +212,7 @@ def test_a_branch_is_taken_both_ways(bench: Bench, on: bool, expected: str) -> N
 
 @pytest.mark.parametrize("turns", [0, 1, 3])
 def test_a_loop_takes_as_many_turns_as_there_are_items(bench: Bench, turns: int) -> None:
-    """None, one, or several; and goes on behind it."""
+    """None, one, or several; and continues behind it."""
     built = made(
         bench, "need items: list[json]", "for one in items", "  do note.add(n=one) -> last", "return last"
     )
@@ -248,7 +248,7 @@ def test_a_return_in_a_body_ends_the_run(bench: Bench) -> None:
 
 
 def test_bodies_without_steps(bench: Bench) -> None:
-    """A branch goes on, and a loop takes its turns by itself."""
+    """A branch continues, and a loop takes its turns by itself."""
     built = made(bench, "need a: json", "if a", "for one in a", "return 1")
     assert visited(built, a=[1, 2]) == ["if-1", "for-2", "for-2", "for-2", "return-3"]
 

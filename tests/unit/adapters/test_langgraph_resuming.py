@@ -1,4 +1,4 @@
-"""Graphs of contracts for LangGraph: permissions, budgets, questions, and going on with a thread."""
+"""Graphs of contracts for LangGraph: permissions, budgets, questions, and continuing a thread."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_budget_is_counted_in_the_store(bench: Bench) -> None:
 
 
 def test_a_question_is_asked_and_waits(bench: Bench) -> None:
-    """Unanswered it blocks; once a person approves, the same task goes on, and what is done is not done again."""
+    """Unanswered it blocks; once a person approves, the same task continues, and what is done is not done again."""
     bench.policy("allow *")
     lines = ["do note.list()", "confirm before note.add", "do note.add(n=1)", "return 1"]
     built = made(bench, *lines)
@@ -84,14 +84,14 @@ def test_inputs_are_checked_before_anything(bench: Bench) -> None:
     assert (bench.calls, bench.streams()) == ([], [])
 
 
-# --- the graph: going on
+# --- the graph: continuing
 
 
 LOOP = ("for one in [1, 2]", "  do note.add(n=one)", "do note.list() -> all", "return all.given")
 
 
 def test_two_graphs_of_a_process_do_not_run_one_task(bench: Bench) -> None:
-    """The second one is refused while the first one goes on, and may go on when that is given up."""
+    """The second one is refused while the first one continues, and may continue when that is abandoned."""
     first = made(bench, *LOOP, checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     first.invoke({"inputs": {}, "task": "run-1"}, thread, interrupt_before=["all"])
@@ -195,7 +195,7 @@ def test_a_thread_runs_a_contract_as_often_as_it_is_invoked(bench: Bench) -> Non
 
 
 def test_a_run_that_is_over_is_not_run_again(bench: Bench) -> None:
-    """Its output is told; a thread that stands at an earlier place of it cannot go on."""
+    """Its output is told; a thread that stands at an earlier place of it cannot continue."""
     built = made(bench, *LOOP, checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     built.invoke({"inputs": {}, "task": "run-1"}, thread)

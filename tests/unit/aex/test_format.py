@@ -85,7 +85,7 @@ def tidy(text: str) -> str:
 
 
 def says_the_same(text: str) -> str:
-    """Format, and look at everything that must hold of it."""
+    """Format, and examine everything that must hold of it."""
     document = examine(text)
     assume(all(found.severity != "error" for found in document.findings))
     after = formatted(document)

@@ -229,7 +229,7 @@ def test_an_older_page_is_not_preferred_because_of_its_name(workspace: Workspace
 
 
 def test_a_page_older_than_the_last_checkpoint_is_told_as_such(workspace: Workspace) -> None:
-    """A checkpoint whose page could not be written leaves the older one, and the next session is told so."""
+    """A checkpoint whose page could not be written leaves the older one, and the next session is informed."""
     made = mark(workspace, said=REPORT)
     workspace.save(workspace.context())
     task = workspace.task(made.checkpoint.event.task)

@@ -149,7 +149,7 @@ def _killed_at(patch: pytest.MonkeyPatch, step: int) -> Any:
 
 
 def test_an_archive_is_restored_and_stays(memory_workspace: Workspace) -> None:
-    """Its last page is active again, as it was; the next checkpoint goes on from it."""
+    """Its last page is active again, as it was; the next checkpoint continues from it."""
     mark(memory_workspace)
     task = mark(memory_workspace, said=AgentReport(resumption_point="finish")).checkpoint.event.task
     text = (memory_workspace.root / "tmp" / ACTIVE).read_text()

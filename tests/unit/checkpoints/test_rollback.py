@@ -129,7 +129,7 @@ def test_files_are_put_back_and_that_can_be_undone(repository: Path) -> None:
 
 
 def test_a_workspace_in_a_part_of_a_repository(repository: Path) -> None:
-    """Only what lies in the workspace is looked at and put back."""
+    """Only what lies in the workspace is examined and put back."""
     root = str(repository / "sub")
     kept = keep(root, "t", 1, SMALL)
     (repository / "sub" / "ünï code").write_text("spoilt")
@@ -298,7 +298,7 @@ def test_a_target_by_name(workspace: Workspace) -> None:
 
 
 def test_a_snapshot_that_fails_keeps_no_call(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call goes on, and what is wrong is told."""
+    """The call continues, and what is wrong is reported."""
     monkeypatch.setattr(git_snapshot, "keep", _broken)
     notes: list[str] = []
     context = workspace.context(on_event=lambda _event, text: notes.append(text))

@@ -256,7 +256,7 @@ def test_a_destructive_call_at_a_protected_place_makes_none(workspace: Workspace
 
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
 def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Workspace, outcome: str) -> None:
-    """What was said since is not there any more; what failed is, and it comes first."""
+    """What was said since no longer exists; what failed is, and it comes first."""
     from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
     from adjourn.checkpoints.report import AgentReport  # noqa: PLC0415
     from adjourn.checkpoints.save import save_checkpoint  # noqa: PLC0415  # beside their only use
@@ -286,7 +286,7 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
 
 
 def test_a_page_that_cannot_be_written_keeps_no_call(workspace: Workspace) -> None:
-    """The checkpoint is in the store; what is wrong is told."""
+    """The checkpoint is in the store; what is wrong is reported."""
     notes: list[str] = []
     context = plain(workspace, on_event=lambda event, text: notes.append(f"{event}: {text}"))
     (workspace.root / "tmp").write_text("")

@@ -30,7 +30,7 @@ def test_a_folder_with_too_many_documents_is_refused(tmp_path: Path, monkeypatch
 def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot be looked at stops the command: it might hold a document that is wrong."""
+    """What cannot be examined stops the command: it might hold a document that is wrong."""
     (tmp_path / "a.aex").touch()
     (tmp_path / "inner").mkdir()
     listed = os.scandir

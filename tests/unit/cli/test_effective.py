@@ -138,7 +138,7 @@ def test_the_other_rules_say_why(
 
 
 def test_without_arguments_it_is_said_that_they_count(capfd: pytest.CaptureFixture[str]) -> None:
-    """Where scopes or conditions are looked at, the answer without arguments says that it is the strict one."""
+    """Where scopes or conditions are examined, the answer without arguments says that it is the strict one."""
     assert "give them with --args JSON" in ask(capfd, "file.write")[2]
     assert "--args" not in ask(capfd, "file.write", {})[2]
     assert "--args" not in ask(capfd, "x")[2]

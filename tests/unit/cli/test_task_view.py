@@ -1,4 +1,4 @@
-"""What is told of those who sit on a task."""
+"""What is shown of those who work on a task."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def told(*facts: tuple[kinds.Data, str]) -> tuple[Timeline, list[tuple[str, str,
     ],
 )  # fmt: skip
 def test_a_call_has_one_entry_with_its_outcome(settlement: kinds.Data | None, words: tuple[str, str]) -> None:
-    """A call is one entry, whose label and note say what became of it."""
+    """A call is one entry, whose label and note say its outcome."""
     facts = [(opened(), "s"), (allowed("c1"), "s")] + ([(settlement, "s")] if settlement else [])
     _, entries = told(*facts)
     label, what, about, note = entries[1]

@@ -98,7 +98,7 @@ def test_looking_opens_no_session(memory_workspace: Workspace) -> None:
     assert memory_workspace.store.streams() == {}
 
 
-# --- going on with another task
+# --- continuing another task
 
 
 def two_tasks(workspace: Workspace) -> tuple[str, str]:
@@ -110,7 +110,7 @@ def two_tasks(workspace: Workspace) -> tuple[str, str]:
 
 
 def test_a_client_moves(workspace: Workspace) -> None:
-    """It sits down there, gets up here, and the name of its task follows."""
+    """The session opens there, ends here, and the name of its task follows."""
     old, _ = two_tasks(workspace)
     context = workspace.context()
     workspace.work(context, "file.read")
@@ -147,7 +147,7 @@ def test_moving_to_where_one_is(workspace: Workspace) -> None:
 
 
 def test_a_move_that_is_refused_leaves_all_as_it_was(workspace: Workspace) -> None:
-    """When another client holds the task, this one stays where it is and goes on."""
+    """When another client holds the task, this one stays where it is and continues."""
     other = workspace.context("other", task="taken")
     workspace.work(other, "file.read")
     context = workspace.context()
@@ -160,7 +160,7 @@ def test_a_move_that_is_refused_leaves_all_as_it_was(workspace: Workspace) -> No
 
 
 def test_sisters_follow(workspace: Workspace) -> None:
-    """A sister that sat at the old task goes on at the new one with its next call, which is counted there."""
+    """A sister that sat at the old task continues at the new one with its next call, which is counted there."""
     old, _ = two_tasks(workspace)
     first, sister = workspace.context(), workspace.context()
     workspace.work(first, "file.read")
@@ -326,7 +326,7 @@ def test_a_store_that_does_not_open_is_tried_again(memory_workspace: Workspace) 
 
 
 def test_closing_ends_every_session(memory_workspace: Workspace) -> None:
-    """All sessions are closed with the reason, and the store too; a later use opens it anew."""
+    """All sessions are closed with the reason, and the store too; a later use opens it again."""
     context = memory_workspace.context()
     context._store = None
     context.admit([READ])

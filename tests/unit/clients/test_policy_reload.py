@@ -159,7 +159,7 @@ def test_every_session_of_the_desk_goes_on_under_the_edited_policy(workspace: Re
 
 
 def test_a_session_that_was_given_up_goes_on_under_the_edited_policy(workspace: Reloading) -> None:
-    """A change finds its session anew when others took it for dead."""
+    """A change finds its session again when others took it for dead."""
     context = workspace.context()
     decided(context)
     lost = kinds.SessionLost(calls=[], lost=context.session().id, reason="expired")

@@ -119,7 +119,7 @@ def test_a_branch_name_says_session_and_base(session: str, base: str) -> None:
 
 @pytest.mark.parametrize("name", ["main", "llm_task_", "feature/llm_task_x"])
 def test_other_branches_are_none_of_ours(name: str) -> None:
-    """Only names that begin like a task branch, and go on, are one."""
+    """Only names that begin like a task branch, and continue, are one."""
     assert branches.parse(name) is None
 
 

@@ -63,7 +63,7 @@ def test_context_lines_are_delivered(repository: CodeRepository) -> None:
 
 @pytest.mark.parametrize("context", [0, 2])
 def test_the_limit_is_of_the_whole_answer(repository: CodeRepository, context: int) -> None:
-    """`max_results` is not of each file, and the total goes on counting."""
+    """`max_results` is not of each file, and the total continues counting."""
     answer = search_text(repository, "needle", options=TextOptions(max_results=2, context_lines=context))
     assert len(answer["matches"]) == answer["returned_matches"] == 2
     assert answer["total_matches"] == 5

@@ -275,7 +275,7 @@ def test_sync_reports_and_can_be_stopped(codebase: Codebase, tmp_path: Path) -> 
 
 
 def test_a_sync_without_time_forgets_nothing(codebase: Codebase) -> None:
-    """What was not looked at before the deadline is not therefore gone, and the next sync goes on."""
+    """What was not examined before the deadline is not therefore gone, and the next sync continues."""
     assert codebase.sync(Deadline(0)).partial
     assert find_definitions(codebase, "Circle", exact_match=True)["total"] == 1
     assert not codebase.sync().partial

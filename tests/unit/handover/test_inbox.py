@@ -103,7 +103,7 @@ def test_everything_of_all_tasks_oldest_first_with_its_commands() -> None:
 
 
 def test_an_approval_waits_until_it_expires_or_a_person_says_no() -> None:
-    """A decline of the client is nobody's answer; a person's no, a yes, and the end of its time are."""
+    """A decline of the client is nobody's answer; a person's denial or approval, and the end of its time are."""
     shared = SharedTask()
     for name, digest in (("k1", "1"), ("k2", "2"), ("k3", "3"), ("k4", "4")):
         asked(shared, name, digest=digest * 64)
@@ -117,7 +117,7 @@ def test_an_approval_waits_until_it_expires_or_a_person_says_no() -> None:
 
 
 def test_of_the_questions_about_one_call_only_the_newest_waits_and_one_yes_closes_all() -> None:
-    """A call that was repeated after a decline has a new question; a yes to the old one is a yes to the new one, and counts once."""
+    """A call that was repeated after a decline has a new question; an approval of the old one also approves the new one, and counts once."""
     shared = SharedTask()
     for name in ("k1", "k2", "k3"):
         task = asked(shared, name)
@@ -137,7 +137,7 @@ def test_of_the_questions_about_one_call_only_the_newest_waits_and_one_yes_close
 
 
 def test_questions_of_different_people_are_different_questions() -> None:
-    """A yes of one person is no yes of another to the same call."""
+    """An approval of one person is not an approval by another of the same call."""
     shared = SharedTask()
     asked(shared, "k1", who="ann")
     asked(shared, "k2", who="bob")

@@ -18,7 +18,7 @@ def _saved(workspace: Workspace, group: str = "g1") -> str:
 
 
 def test_finished_work_is_not_pending_until_it_is_reopened(workspace: Workspace) -> None:
-    """A finished task is told to nobody, a reopened one is."""
+    """A finished task is announced to no session, a reopened one is."""
     task = workspace.task(_saved(workspace))
     finish(task, str(workspace.root), note="shipped", by=ANN)
     assert find_pending_work(workspace.context("g2")) is None

@@ -25,7 +25,7 @@ from support.workspace import ANN, Workspace
 
 
 def test_the_answer_is_the_published_one_and_ours(workspace: Workspace) -> None:
-    """The published fields, in their order, then the task, the time and the goal; what was refused is told apart from what was done."""
+    """The published fields, in their order, then the task, the time and the goal; what was refused is distinguished from what was done."""
     task = saved(workspace)
     answer = workspace.resume(workspace.context("second"))
     assert list(answer.items())[:9] == [
@@ -205,7 +205,7 @@ def test_a_long_history_is_told_in_pages(memory_workspace: Workspace) -> None:
 
 
 def test_a_page_has_an_entry_even_if_it_is_large(memory_workspace: Workspace) -> None:
-    """Paging goes on whatever an entry weighs, and comes to an end."""
+    """Paging continues whatever an entry weighs, and comes to an end."""
     context = memory_workspace.context()
     memory_workspace.work(context, "file.read")
     context.session().note(kinds.UpstreamError(message="x" * 9000))
@@ -331,7 +331,7 @@ def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace)
     assert memory_workspace.events(task) == before
     assert memory_workspace.context("third", contract="task.aex").session(
         task
-    )  # who has the very text may go on
+    )  # who has the very text may continue
 
 
 def test_a_contract_with_an_error_is_not_resumed(memory_workspace: Workspace) -> None:

@@ -146,7 +146,7 @@ def test_a_copy_under_another_name_is_refused(memory_workspace: Workspace) -> No
 
 
 def test_a_stranger_is_refused_by_key(memory_workspace: Workspace, two: Workspace) -> None:
-    """The refusal names the key and what a person can do; nothing is taken in; once trusted, it goes on as it was."""
+    """The refusal names the key and what a person can do; nothing is taken in; once trusted, it continues as it was."""
     memory_workspace.use()
     task = saved(memory_workspace)
     key = find(memory_workspace.store, "fix-auth").data.key
@@ -178,7 +178,7 @@ def test_what_was_cut_off_elsewhere_is_in_doubt_here(memory_workspace: Workspace
 
 
 def test_a_longer_folder_extends_the_store(memory_workspace: Workspace, two: Workspace) -> None:
-    """Work that went on elsewhere comes back: the store takes in what is new, and goes on from there."""
+    """Work that continued elsewhere comes back: the store takes in what is new, and continues from there."""
     context = far_work(memory_workspace)
     memory_workspace.save(context)
     carried(memory_workspace, two)
@@ -217,7 +217,7 @@ def test_an_older_folder_refunds_nothing(workspace: Workspace, tmp_path: Path) -
 
 
 def test_what_was_spent_under_another_name_is_spent(memory_workspace: Workspace, two: Workspace) -> None:
-    """All folders of a task are looked at: resuming the earlier of two carried checkpoints refunds nothing elsewhere. A preview says so."""
+    """All folders of a task are examined: resuming the earlier of two carried checkpoints refunds nothing elsewhere. A preview says so."""
 
     def no_store() -> Store:
         raise NotFoundError("no store")
@@ -258,7 +258,7 @@ def test_folders_of_strangers_are_left_alone(memory_workspace: Workspace, two: W
 
 
 def test_two_ways_at_once_are_a_conflict(memory_workspace: Workspace, two: Workspace) -> None:
-    """When both machines went on, neither history is touched, nor what is known, and it is said where they part."""
+    """When both machines continued, neither history is touched, nor what is known, and it is said where they part."""
     context = far_work(memory_workspace)
     made = memory_workspace.save(context)
     carried(memory_workspace, two)

@@ -205,7 +205,7 @@ def test_git_works_in_the_workspace_or_not_at_all(
     assert git(other, "status", "--short") == " M a.txt\n"
 
 
-# --- what goes on as before
+# --- what continues as before
 
 
 def test_linked_work_trees_and_submodules_are_repositories(root: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Processes are told apart from later ones with the same number, and from those out of sight."""
+"""Processes are distinguished from later ones with the same number, and from those out of sight."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_name_is_safe_or_refused(name: str) -> None:
 def test_what_is_put_in_the_way_of_a_read_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that becomes a link after it was looked at leads nowhere; a link that was there before may lead inside."""
+    """A folder that becomes a link after it was examined leads nowhere; a link that was there before may lead inside."""
     root = tmp_path / "work"
     for folder in (root / "src", tmp_path / "away"):
         folder.mkdir(parents=True)
@@ -394,7 +394,7 @@ def test_waiting_for_a_locked_folder_has_an_end(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_let_go_meanwhile_is_taken(tmp_path: Path) -> None:
-    """Whoever waits goes on when the other is done."""
+    """Whoever waits continues when the other is done."""
     held = locked(str(tmp_path))
     held.__enter__()
     timer = threading.Timer(0.1, held.__exit__, (None, None, None))

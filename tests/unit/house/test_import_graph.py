@@ -57,7 +57,7 @@ def test_the_pure_modules_exist() -> None:
 
 @pytest.mark.parametrize("name", _pure_modules())
 def test_a_pure_module_reaches_no_store_no_host_and_no_io(name: str) -> None:
-    """Whatever a pure module imports, however indirectly, neither stores, nor looks at this machine, nor does I/O."""
+    """Whatever a pure module imports, however indirectly, neither stores, nor examines this machine, nor does I/O."""
     for target, chain in _reached(SOURCE.modules[name]).items():
         assert target.split(".")[1] not in {"store", "host"}, " → ".join(chain)
         if not SOURCE.modules[target].is_package:

@@ -80,7 +80,7 @@ def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.Verifie
 
 
 def decided_elsewhere(workspace: Workspace, store: MemoryStore) -> object:
-    """What is said in another store when the invoice is to be paid once more."""
+    """What is said in another store when the invoice is to be paid again."""
     session = Session(
         Task(store, "t1", clock=workspace.clock, secret=keys.secret()),
         PAYMENTS_POLICY,
@@ -135,7 +135,7 @@ def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
 def test_taking_in_a_history_waits_for_its_writer(
     memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A session that goes on with the task meanwhile is no reason to refuse the folder."""
+    """A session that continues with the task meanwhile is no reason to refuse the folder."""
     session, verified = paid_for(memory_workspace)
     memory_workspace.store.swap("checkpoint/paid", None, expect=memory_workspace.store.ref("checkpoint/paid"))
     real, busy = memory_workspace.store.append, iter([True, False])

@@ -116,7 +116,7 @@ def test_a_kill_while_a_later_set_up_follows_is_made_good(root: Path) -> None:
 
 
 def test_a_kill_while_a_failed_set_up_is_forgotten_leaves_the_earlier_ones(root: Path) -> None:
-    """A run that could not be made is given up; what was set up before it can be taken back, whichever step was the last."""
+    """A run that could not be made is abandoned; what was set up before it can be taken back, whichever step was the last."""
 
     def act() -> None:
         wanted = set_up(root, '{"b": 2}')

@@ -424,7 +424,7 @@ def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
 
 
 def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> None:
-    """The steps were begun, whichever line of versions says so: they are to be looked at, not begun again."""
+    """The steps were begun, whichever line of versions says so: they are to be examined, not begun again."""
     context = workspace.context()
     workspace.work(context, "file.read")
     add(workspace, context, learnings=[{"content": "x"}])

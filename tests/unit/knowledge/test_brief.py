@@ -227,7 +227,7 @@ def test_a_contested_decision_is_never_told_as_settled() -> None:
 
 
 def test_the_next_step_is_what_may_run_or_what_is_awaited() -> None:
-    """An approved point gives its steps; one that waits says for whom and why; a used one is looked at, not run again."""
+    """An approved point gives its steps; one that waits says for whom and why; a used one is examined, not run again."""
     record = sample()
     waiting = sections(brief(record, None, now=NOW))["NEXT STEP"]
     assert "p1: deploy waits for the approval of a person; before that: question q1 is unanswered" in waiting
@@ -296,7 +296,7 @@ def test_an_old_brief_warns(hours: float, warned: bool) -> None:
 
 
 def test_a_chain_that_does_not_hold_is_said() -> None:
-    """The header says whether it was looked at; where it does not hold there is a warning with the reason."""
+    """The header says whether it was examined; where it does not hold there is a warning with the reason."""
     record = sample()
     assert "chain verified: not looked at" in brief(record, None, now=NOW)
     assert "chain verified: yes, 3 versions" in brief(

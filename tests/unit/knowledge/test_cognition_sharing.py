@@ -133,7 +133,7 @@ def test_a_session_is_not_changed_by_the_function_that_edits_it(store: Store) ->
 
 
 def test_triggers_are_added_and_removed(store: Store) -> None:
-    """An added trigger fires until it is taken back; one that others still want goes on firing; a removed one never does."""
+    """An added trigger fires until it is taken back; one that others still want continues firing; a removed one never does."""
     memory = opened(store)
     steps = iter(range(9))
 

@@ -1,4 +1,4 @@
-"""A cognitive session outlives its process: each change is kept, each checkpoint can be had again, one process goes on."""
+"""A cognitive session outlives its process: each change is kept, each checkpoint can be had again, one process continues."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_state_that_does_not_hold_is_not_kept(store: Store) -> None:
 
 
 def test_a_failed_write_changes_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the store cannot be written, the session is what the store has, and the next write goes on from there."""
+    """When the store cannot be written, the session is what the store has, and the next write continues from there."""
     memory = opened(store, triggers=("high_confidence",))
     first = _with_fact(store, "other").create_checkpoint("c")
 
@@ -221,7 +221,7 @@ def test_a_failed_write_changes_nothing(store: Store, monkeypatch: pytest.Monkey
 
 
 def test_a_fork_begins_where_it_is_told(store: Store) -> None:
-    """A branch of a checkpoint by its id; the next checkpoint goes on there."""
+    """A branch of a checkpoint by its id; the next checkpoint continues there."""
     memory = opened(store)
     first = memory.create_checkpoint("first")
     memory.create_checkpoint("second")
@@ -242,7 +242,7 @@ def test_a_decision_of_the_record_makes_a_checkpoint(store: Store) -> None:
 
 
 def test_what_rests_on_a_deleted_checkpoint_stays(store: Store) -> None:
-    """A checkpoint goes for good; those kept as differences against it are as they were; what a branch ends with stays."""
+    """A checkpoint goes permanently; those kept as differences against it are as they were; what a branch ends with stays."""
     memory, made = opened(store), []
     memory.change(with_nodes(*(node(f"n{n}") for n in range(50))))
     for number in range(6):

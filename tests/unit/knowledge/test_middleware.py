@@ -1,4 +1,4 @@
-"""The middleware goes round any callable: it resumes where it is told to, takes answers in, and checkpoints every so many."""
+"""The middleware goes round any callable: it resumes where it is asked to, takes answers in, and checkpoints every so many."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_every_so_many_answers_make_a_checkpoint(interval: int, numbers: list[in
 
 
 def test_without_an_interval_every_tenth_answer_counts() -> None:
-    """The published default; the count goes on after a restart."""
+    """The published default; the count continues after a restart."""
     store, model = MemoryStore(), Model()
     for _ in range(4):
         middleware = Middleware(memory_in(store))

@@ -172,7 +172,7 @@ def test_deny_override_contest_settle(store: CRStore) -> None:
 
 
 def test_blockers_and_invariants(store: CRStore) -> None:
-    """An obstacle is resolved, an invariant is looked at, each as a version of its own."""
+    """An obstacle is resolved, an invariant is examined, each as a version of its own."""
     blocker = {"id": "b1", "type": "dependency", "description": "no network", "status": "active", "severity": "high", "createdBy": BY_AGENT, "createdAt": NOW, "blocksResumePoints": ["go"]}  # fmt: skip
     invariant = {"id": "i1", "description": "tests pass", "scope": [], "severity": "hard", "status": "unknown", "establishedBy": BY_AGENT, "establishedAt": NOW}  # fmt: skip
     made = store.create(fields(blockers=[blocker], invariants=[invariant]), author=AGENT)
@@ -182,7 +182,7 @@ def test_blockers_and_invariants(store: CRStore) -> None:
 
 
 def test_what_is_due_takes_effect_before_a_decision(store: CRStore, clock: Clock) -> None:
-    """A time-out that nobody has looked at is written first, as the system's; then a person decides."""
+    """A time-out that nobody has examined is written first, as the system's; then a person decides."""
     given = fields()
     given["questionsForUser"] = []
     given["resumePoints"][0] |= {"createdAt": NOW, "timeoutMs": 1000, "requiredAuthority": "any"}

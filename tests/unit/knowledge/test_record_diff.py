@@ -77,7 +77,7 @@ def test_paths_name_items_by_id(record: Tree) -> None:
 
 
 def test_true_is_not_one(record: Tree) -> None:
-    """Values that Python takes for equal and JSON does not are told apart; numbers that JSON takes for equal are not."""
+    """Values that Python takes for equal and JSON does not are distinguished; numbers that JSON takes for equal are not."""
     one, true, real = (copy.deepcopy(record) for _ in range(3))
     one["x"], true["x"], real["x"] = {"n": [1]}, {"n": [True]}, {"n": [1.0]}
     assert [change.path for change in diff(one, true).changes] == ["/x"]

@@ -92,7 +92,7 @@ def test_without_a_key_the_call_itself_is_the_key(store: CRStore, record: Tree) 
 
 
 def test_a_replayable_claim_is_run_again(store: CRStore, record: Tree) -> None:
-    """Nobody settled it, and it does no harm twice: the same effect, once more."""
+    """Nobody settled it, and it does no harm twice: the same effect, again."""
     first = claim(store, READ)
     again = claim(store, READ)
     assert again.run
@@ -101,7 +101,7 @@ def test_a_replayable_claim_is_run_again(store: CRStore, record: Tree) -> None:
 
 @pytest.mark.parametrize(("happened", "run"), [(True, False), (False, True)])
 def test_a_probe_decides_what_is_in_doubt(store: CRStore, record: Tree, happened: bool, run: bool) -> None:
-    """It looks at the effect; done is done, and what was not done is run."""
+    """It examines the effect; done is done, and what was not done is run."""
     first = claim(store)
     seen: list[Tree] = []
 

@@ -197,7 +197,7 @@ def test_what_is_handed_out_is_the_callers_own(store: CRStore) -> None:
 
 
 def test_compare_and_swap(store: CRStore) -> None:
-    """With `expected_head` only the newest version can be changed, and the loser is told how to go on."""
+    """With `expected_head` only the newest version can be changed, and the loser learns how to continue."""
     made = store.create(fields(), author=AGENT)
     newer = store.update(made["id"], tagged(made, "x"), AGENT, expected_head=made["contentHash"])
     with pytest.raises(ConflictError, match="fork") as caught:

@@ -1,4 +1,4 @@
-"""Carrying records: what the file holds, what is refused of it, and what to do where both sides went on."""
+"""Carrying records: what the file holds, what is refused of it, and what to do where both sides continued."""
 
 from __future__ import annotations
 

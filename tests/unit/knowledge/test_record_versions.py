@@ -111,7 +111,7 @@ def test_what_says_nothing_new_is_no_version() -> None:
 
 
 def test_a_fork_begins_another_line_and_goes_on_in_sequence() -> None:
-    """A fork has a new id, names its parent in the other line and goes on counting; the id of its parent is refused."""
+    """A fork has a new id, names its parent in the other line and continues counting; the id of its parent is refused."""
     parent = sealed(LINE[2])
     fork = first_version(parent, PERSON, NOW + 50, new_id="fork", parent=parent)
     assert (fork["id"], fork["sequence"], fork["parentCRHash"]) == ("fork", 3, parent["contentHash"])

@@ -167,7 +167,7 @@ def test_time_out_escalate(free: Tree) -> None:
 
 @pytest.mark.parametrize("safe", [True, False])
 def test_time_out_continue(free: Tree, safe: bool) -> None:
-    """It goes on by itself only under the rule of automatic approval; else a person is asked."""
+    """It continues by itself only under the rule of automatic approval; else a person is asked."""
     step = expire_due(
         late(free, onTimeout="continue", requiredAuthority="any", safeToAutoExecute=safe), LATER
     )

@@ -58,7 +58,7 @@ ODD = {
 
 @pytest.mark.parametrize("case", ODD)
 def test_what_some_would_read_otherwise_is_handed_over_as_it_was_read(case: str) -> None:
-    """An ambiguous line is handed over with each member once, as it was read."""
+    """An ambiguous line is delivered with each member once, as it was read."""
     sent, expected = ODD[case]
     line, reply = read(sent + b"\n")
     pairs = json.loads(line, object_pairs_hook=list)

@@ -107,7 +107,7 @@ def test_nothing_follows_a_line_that_was_given_up(pipe: tuple[int, int]) -> None
 
 
 def test_waiting_for_a_reader_has_an_end(pipe: tuple[int, int]) -> None:
-    """Draining gives up after its time, and leaves what is not written."""
+    """Draining ends after its time, and leaves what is not written."""
     _, writing = pipe
     writer = PipeWriter(Loop(failed), writing, lambda _unread: None)
     writer.send(b"x" * MIB)
@@ -116,7 +116,7 @@ def test_waiting_for_a_reader_has_an_end(pipe: tuple[int, int]) -> None:
 
 
 def test_work_runs_beside_the_loop_and_is_taken_up_in_it() -> None:
-    """The loop goes on while the worker works; results, and errors too, come in the order of the work."""
+    """The loop continues while the worker works; results, and errors too, come in the order of the work."""
     loop = Loop(failed)
     seen: list[Any] = []
     may_end = threading.Event()
@@ -216,7 +216,7 @@ def test_other_threads_and_signals_wake_the_loop() -> None:
 
 
 def test_a_call_that_raises_does_not_end_the_loop(pipe: tuple[int, int]) -> None:
-    """Whatever a handler, a timer or another thread's action raises is reported, and the loop goes on."""
+    """Whatever a handler, a timer or another thread's action raises is reported, and the loop continues."""
     reading, writing = pipe
     errors: list[str] = []
     loop = Loop(lambda error: errors.append(str(error)))

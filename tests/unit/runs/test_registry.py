@@ -1,4 +1,4 @@
-"""Tools of a remote registry, served by a real server on loopback that misbehaves where it is told to."""
+"""Tools of a remote registry, served by a real server on loopback that misbehaves where it is asked to."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_auto_confirm_passes_questions(bench: Bench) -> None:
 
 
 def test_an_unanswered_question_blocks_until_somebody_answers(bench: Bench) -> None:
-    """The question stays open; a yes given later lets the resumed run pass."""
+    """The question stays open; an approval given later lets the resumed run pass."""
     bench.policy("allow *", "confirm before note.*")
     bench.says = None
     assert "waits for a person" in bench.blocked("do note.add(n=1)", "return 5", task="run-1")
@@ -159,7 +159,7 @@ def test_the_budget_counts_calls_and_makes(bench: Bench) -> None:
 
 
 def test_the_budget_goes_on_across_resumes(bench: Bench) -> None:
-    """What was spent stays spent; a person who raises the budget lets the run go on."""
+    """What was spent stays spent; a person who raises the budget lets the run continue."""
     bench.policy("allow *", "budget calls=2")
     lines = ["for one in [1, 2, 3, 4]", "  do note.add(n=one)", "return 1"]
     assert "exhausted" in bench.blocked(*lines, task="run-1")
@@ -195,7 +195,7 @@ def test_a_once_rule_answers_with_what_was_recorded(bench: Bench) -> None:
 
 
 def test_keys_that_some_reader_takes_for_one_are_refused(bench: Bench) -> None:
-    """A tool of another server may read `Amount` where the rules looked at `amount`."""
+    """A tool of another server may read `Amount` where the rules examined `amount`."""
     reason = bench.blocked(
         'do file.write(path="a", contents="x", options={amount: 1, Amount: 1000})', "return 1"
     )
@@ -203,7 +203,7 @@ def test_keys_that_some_reader_takes_for_one_are_refused(bench: Bench) -> None:
 
 
 def test_a_condition_on_arguments_is_enforced(bench: Bench) -> None:
-    """`where` looks at the values that the step has come to."""
+    """`where` examines the values that the step has come to."""
     (bench.root / ".aex" / "policy.aex").write_text(
         'policy work v1\ngoal "do it"\nallow note.add where n <= 2\n'
     )

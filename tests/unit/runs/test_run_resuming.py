@@ -19,7 +19,7 @@ from support.runs import Answers, Bench
 
 
 def test_finished_steps_are_not_run_again(bench: Bench) -> None:
-    """A blocked run goes on with the step that blocked it; what went before is bound from the history."""
+    """A blocked run continues with the step that blocked it; what went before is bound from the history."""
     lines = ["do note.add(n=1) -> one", "do note.list(x=one.given.n) -> two", "return [one, two]"]
 
     def fail(_given: Any) -> Any:
@@ -49,7 +49,7 @@ def test_a_run_killed_in_an_effect_asks_before_it_repeats_it(bench: Bench) -> No
 
 
 def test_an_effect_that_happened_is_not_repeated(bench: Bench) -> None:
-    """A person says so: its result is null, and the run goes on behind it."""
+    """A person says so: its result is null, and the run continues behind it."""
     bench.cut()
     bench.killed("do note.add(n=1) -> x", "do note.list()", "return {x: x}")
     bench.mend()
@@ -172,7 +172,7 @@ def test_the_newest_unfinished_run_is_resumed(bench: Bench) -> None:
 
 
 def test_a_run_that_succeeded_is_not_run_again(bench: Bench) -> None:
-    """Resuming it by name tells its output once more, and writes nothing."""
+    """Resuming it by name tells its output again, and writes nothing."""
     bench.run("do note.add(n=1) -> x", "return x")
     before = bench.ledger().seq
     assert bench.resume().output == {"given": {"n": 1}}

@@ -168,7 +168,7 @@ def test_path_scopes_are_enforced(bench: Bench) -> None:
 
 
 def test_path_scopes_look_at_the_files_of_a_patch(bench: Bench) -> None:
-    """Path scopes look at the files of a patch, also of one that is written as a diff."""
+    """Path scopes examine the files of a patch, also of one that is written as a diff."""
     bench.policy("allow file.write:src/**", "allow git.apply:a.*")
     file = bench.contract("need p: str", "do file.write(diff=p)", "return 1", use="file.write")
     refused = start_run(bench.options(task=""), file, {"p": PATCH}).go()
@@ -397,7 +397,7 @@ def test_paths_of_a_patch_count_from_the_workspace(bench: Bench) -> None:
 
 
 def test_path_scopes_hold_for_tools_that_are_not_built_in(bench: Bench) -> None:
-    """Their arguments that name places are looked at."""
+    """Their arguments that name places are examined."""
     bench.policy("allow note.add:src/**", "allow note.list")
     (bench.root / "src").mkdir()
     file = bench.contract(

@@ -19,7 +19,7 @@ def _shares(notice: BudgetNotice, policy: Policy, **members: int) -> list[tuple[
 
 
 def test_each_share_is_due_once_and_the_number_below_which_nothing_is_due_is_known() -> None:
-    """75 % and 90 % of the calls are due once each; `at` is the next number of calls to look at."""
+    """75 % and 90 % of the calls are due once each; `at` is the next number of calls to examine."""
     notice, policy = BudgetNotice(), _policy("calls=20")
     assert _shares(notice, policy, calls_used=3) == []
     assert notice.at == 15
@@ -39,7 +39,7 @@ def test_without_a_budget_nothing_is_ever_due() -> None:
 
 
 def test_other_budgets_are_told_as_well() -> None:
-    """Minutes, tokens and dollars have the same shares; they are looked at after each call."""
+    """Minutes, tokens and dollars have the same shares; they are examined after each call."""
     notice, policy = BudgetNotice(), _policy("calls=100, tokens=1000, usd=2")
     assert _shares(notice, policy, calls_used=1, tokens=800, micro_usd=1_900_000) == [
         ("tokens", 75),
@@ -50,7 +50,7 @@ def test_other_budgets_are_told_as_well() -> None:
 
 
 def test_a_raised_budget_has_shares_of_its_own() -> None:
-    """After an edit of the policy the shares of the new limit are due, and `at` is computed anew."""
+    """After an edit of the policy the shares of the new limit are due, and `at` is computed again."""
     notice = BudgetNotice()
     assert _shares(notice, _policy("calls=4"), calls_used=4) == [("calls", 90)]
     notice.reset()

@@ -415,7 +415,7 @@ def _enforced(policy: Policy) -> Policy:
 
 
 def test_what_only_observes_counts_the_leg_over_the_limit() -> None:
-    """A paused call goes on past its budget of legs as the next leg, and carries the block that a policy would have made."""
+    """A paused call continues past its budget of legs as the next leg, and carries the block that a policy would have made."""
     paused = msgspec.structs.replace(DOUBT, legs=8)
     ledger = Ledger(task=TASK, paused_calls={STATE + paused.digest: paused})
     decision = decide(OBSERVED, ledger, call("read_file", state=STATE), now=NOON)

@@ -138,7 +138,7 @@ def test_a_store_without_a_place_has_no_kept_heads(config: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_keeps_nobody_from_working(store: SqliteStore, config: Path) -> None:
-    """Where no file can be made beside the keys, work goes on without a kept head."""
+    """Where no file can be made beside the keys, work continues without a kept head."""
     config.mkdir()
     (config / "heads").write_text("in the way")
     with pytest.raises(AdjournError):
@@ -179,7 +179,7 @@ def _rewrite(path: Path) -> None:
 def test_a_history_that_the_kept_head_contradicts_is_refused(
     store: SqliteStore, path: Path, change: Callable[[Path], None]
 ) -> None:
-    """Cut, emptied, deleted or written anew: the task does not begin again at what is left of it."""
+    """Cut, emptied, deleted or written again: the task does not begin again at what is left of it."""
     worked(store)
     store.close()
     change(path)
@@ -201,7 +201,7 @@ def test_a_history_that_went_on_elsewhere_is_taken(store: SqliteStore) -> None:
 def test_a_copy_of_the_workspace_is_a_place_of_its_own(
     store: SqliteStore, path: Path, tmp_path: Path
 ) -> None:
-    """A copied or moved store is judged by itself: one copy that goes on does not make the other a contradiction."""
+    """A copied or moved store is judged by itself: one copy that continues does not make the other a contradiction."""
     task = worked(store)
     store.close()
     shutil.copytree(path.parent.parent, tmp_path / "copy")

@@ -123,7 +123,7 @@ def test_a_persons_word_settles_it(session: Session, happened: bool) -> None:
 
 
 def test_a_call_that_waits_for_input_is_under_way(session: Session) -> None:
-    """It goes on as itself, and nothing else begins its effect."""
+    """It continues as itself, and nothing else begins its effect."""
     first = admit_one(session, pay())
     state = digest(b"state")
     session.settle([kinds.ToolSettled(call=first.call, outcome="input-required", state=state)])
@@ -167,7 +167,7 @@ def test_an_end_that_could_not_be_written_is_asked_about(
 
 
 def test_a_person_can_say_yes_to_what_the_ledger_does_not_hold_in_doubt(session: Session) -> None:
-    """Also where only the claim is left, a yes to repeating it serves once."""
+    """Also where only the claim is left, an approval of repeating it serves once."""
     first = admit_one(session, pay())
     session.task.deferred.append(NewEvent(settled(first), session=session.id))
     session.task.flush()
@@ -206,7 +206,7 @@ def test_every_rule_that_names_the_tool_counts(shared_task: SharedTask) -> None:
 
 
 def test_what_only_observes_lets_it_happen_again_and_knows_the_last(shared_task: SharedTask) -> None:
-    """The replay is written down as what would have been, and the claim goes on being right."""
+    """The replay is written down as what would have been, and the claim stays correct."""
     observing = policy_of("mode observe", "allow pay", "once pay by invoice", version="v1")
     session = shared_task.opened(policy=observing)
     call = ToolRequest(tool="pay", digest="1" * 64, given={"invoice": "1"})

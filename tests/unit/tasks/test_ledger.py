@@ -389,7 +389,7 @@ def test_spent_calls_never_come_back(facts: Facts) -> None:
 @settings(max_examples=60)
 @given(histories)
 def test_a_ledger_survives_being_stored(facts: Facts) -> None:
-    """Its JSON decodes to an equal ledger, which goes on like the first."""
+    """Its JSON decodes to an equal ledger, which continues like the first."""
     ledger = after(*facts)
     copy = msgspec.json.decode(msgspec.json.encode(ledger), type=Ledger)
     assert copy == ledger
@@ -459,7 +459,7 @@ def test_questions_with_impossible_times_do_not_stop_the_fold() -> None:
 
 
 def test_the_listed_tools_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the bound a new tool's calls are spent but not listed; a listed tool goes on counting."""
+    """Beyond the bound a new tool's calls are spent but not listed; a listed tool continues counting."""
     monkeypatch.setattr(module, "MAX_LISTED_TOOLS", 1)
     other = kinds.ToolAllowed(call="c2", digest=TWO, effectful=False, tool="rare")
     ledger = after(allowed("c1"), (other, "s1"), allowed("c3"))

@@ -1,4 +1,4 @@
-"""Servers in the history of a task: two with one tool name are told apart, and what is from before servers were named is not lost."""
+"""Servers in the history of a task: two with one tool name are distinguished, and what is from before servers were named is not lost."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_closing_is_written_once(shared_task: SharedTask) -> None:
 
 
 def test_the_next_session_goes_on(shared_task: SharedTask) -> None:
-    """After one client has left another one sits down at the same task, with what was spent."""
+    """After one client has left another one opens a session on the same task, with what was spent."""
     first = shared_task.opened("g1")
     first.admit([READ])
     first.close("eof")
@@ -150,7 +150,7 @@ def test_a_fenced_session_closes_quietly(shared_task: SharedTask) -> None:
 
 
 def test_a_late_answer_settles_what_the_take_over_put_in_doubt(shared_task: SharedTask) -> None:
-    """A fenced session may still say what came of its calls."""
+    """A fenced session may still say the outcome of its calls."""
     first = shared_task.opened("g1")
     effect = admit_one(first, WRITE)
     second = shared_task.opened("g2", take_over=True)
@@ -167,7 +167,7 @@ def test_a_fenced_session_has_no_lease_any_more(shared_task: SharedTask) -> None
 
 
 def test_a_fenced_session_may_sit_down_again(shared_task: SharedTask) -> None:
-    """When the taker has left, the first client goes on if it is told to open again."""
+    """When the taker has left, the first client continues if it is asked to open again."""
     first = shared_task.opened("g1")
     shared_task.opened("g2", take_over=True).close("eof")
     first.open()
@@ -212,7 +212,7 @@ def test_a_session_that_was_given_up_goes_on_when_nobody_else_came(shared_task: 
 
 
 def test_a_client_that_moved_is_followed(shared_task: SharedTask) -> None:
-    """When one process of a client goes on with another task, its sisters are told so."""
+    """When one process of a client continues with another task, its sisters are informed."""
     first, second = shared_task.opened("g1"), shared_task.opened("g1")
     first.close("resumed", to="t2")
     with pytest.raises(TaskSwitchedError, match="switched to task t2"):

@@ -37,7 +37,7 @@ def say(session: Session, approval: str, *, yes: bool) -> None:
 
 
 def test_a_yes_lets_the_next_identical_call_through_once(shared_task: SharedTask) -> None:
-    """Asked, answered, forwarded; and the call after that asks anew."""
+    """Asked, answered, forwarded; and the call after that asks again."""
     session = shared_task.opened()
     asked = question(session)
     assert shared_task.last(kinds.ConfirmRequired) == kinds.ConfirmRequired(
@@ -82,7 +82,7 @@ def test_a_yes_is_used_by_one_of_a_batch(shared_task: SharedTask) -> None:
 
 
 def test_a_yes_is_used_by_one_of_two_processes(shared_task: SharedTask) -> None:
-    """Sisters that both saw the yes use it once: the slower one asks anew."""
+    """Sisters that both saw the approval use it once: the slower one asks again."""
     first, second = shared_task.opened(), shared_task.opened()
     say(first, question(first), yes=True)
     first.task.refresh()
@@ -123,7 +123,7 @@ def test_a_yes_expires(shared_task: SharedTask) -> None:
 
 
 def test_a_question_expires(shared_task: SharedTask) -> None:
-    """A question that nobody answered in time cannot be answered, and is asked anew."""
+    """A question that nobody answered in time cannot be answered, and is asked again."""
     session = shared_task.opened()
     asked = question(session)
     shared_task.clock.move(seconds=APPROVAL_MILLISECONDS / 1000)

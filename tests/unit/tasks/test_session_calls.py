@@ -265,7 +265,7 @@ def test_a_paused_call_goes_on_uncounted(shared_task: SharedTask) -> None:
 
 
 def test_a_request_state_serves_one_call_of_a_batch(shared_task: SharedTask) -> None:
-    """Of two calls that bring one state, the second is told to wait."""
+    """Of two calls that bring one state, the second is asked to wait."""
     session = shared_task.opened()
     paused(session)
     first, second = session.admit([back(), back()])

@@ -119,7 +119,7 @@ def test_refs_and_documents_are_written_in_the_same_step(store: Spy) -> None:
 
 
 def test_a_failed_write_leaves_the_ledger(store: Spy) -> None:
-    """When the store fails nothing has happened, and the next commit goes on from there."""
+    """When the store fails nothing has happened, and the next commit continues from there."""
     task = a_task(store)
     write(task, OPENED)
     store.failures = [StoreError("full")]
@@ -194,7 +194,7 @@ def test_one_task_object_serves_many_threads(store: Spy) -> None:
 
 
 def test_endless_conflicts_end(store: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that always says conflict is given up on, with an error that says what to do."""
+    """A store that always says conflict ends the attempts, with an error that says what to do."""
     monkeypatch.setattr(retry, "MAX_ATTEMPTS", 5)
     task = a_task(store)
     store.failures = [ConflictError("moved") for _ in range(5)]
@@ -321,7 +321,7 @@ def folded(store: Spy) -> Task:
 
 
 def test_a_fold_saves_reading_the_past(store: Spy) -> None:
-    """Loading goes on from the kept ledger: it reads the event of the fold and what came after."""
+    """Loading continues from the kept ledger: it reads the event of the fold and what came after."""
     task = folded(store)
     write(task, allowed("c3"))
     store.starts.clear()
@@ -390,7 +390,7 @@ def test_a_history_that_its_own_fold_contradicts_is_refused(store: Spy) -> None:
 
 @pytest.mark.parametrize("left", [0, 1, 2])
 def test_a_history_that_was_cut_below_its_fold_is_refused(store: Spy, left: int) -> None:
-    """A chain whose end is missing, or all of it, is not gone on with at what the rest says was spent."""
+    """A chain whose end is missing, or all of it, is not continued at what the rest says was spent."""
     folded(store)
     del store._streams["t1"][left:]
     with pytest.raises(IntegrityError, match="lacks event 2, which its own cached fold was made at"):
@@ -438,7 +438,7 @@ def test_folds_are_kept_every_so_often(store: Spy, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_ledger_that_is_too_large_is_not_kept(store: Spy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fold beyond the bound is left out; the task goes on without."""
+    """A fold beyond the bound is left out; the task continues without."""
     monkeypatch.setattr(module, "MAX_FOLD_BYTES", 10)
     assert folded(store).ledger.seq == 2
     assert store.ref("fold/t1") is None

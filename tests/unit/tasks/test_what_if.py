@@ -68,7 +68,7 @@ def test_what_it_would_have_stopped_is_told_by_rule() -> None:
 
 
 def test_what_cannot_be_told_is_not_guessed() -> None:
-    """Where a rule looks at arguments that are shortened or redacted, the call is counted apart; a plain deny is sure."""
+    """Where a rule examines arguments that are shortened or redacted, the call is counted apart; a plain deny is sure."""
     replay = replayed(
         POLICY,
         allowed("write", {"path": "src/a", "token": "x"}, shown='{"path":"src/a","token":"***"}'),
@@ -100,7 +100,7 @@ def test_budgets_and_rates_are_spent_as_they_would_have_been() -> None:
 
 
 def test_what_was_observed_is_listed_apart() -> None:
-    """What a policy wrote down while it observed is told as it was, beside what this one would have done."""
+    """What a policy wrote down while it observed is shown as it was, beside what this one would have done."""
     seen = kinds.PolicyObserved(decision="block", reason="deny_list", rule="deny x (old.aex:1)", tool="x")
     replay = replayed(POLICY, seen, allowed("x"), seen, allowed("x"))
     assert {(row.rule, row.recorded, row.calls) for row in replay.stopped} == {

@@ -245,7 +245,7 @@ def test_what_does_not_fit_is_seen_to_be_cut(arguments: object) -> None:
 
 
 class Counted(list[Any]):
-    """A list that counts how many of its items were looked at."""
+    """A list that counts how many of its items were examined."""
 
     looked = 0
 

@@ -1,4 +1,4 @@
-"""`adjourn verify` looks at all of history: the chains of tasks and the lines of records; any changed byte is found where it is.
+"""`adjourn verify` examines all of history: the chains of tasks and the lines of records; any changed byte is found where it is.
 
 Short here; ADJOURN_CAMPAIGN=1 tries 100,000 mutations.
 """

@@ -156,7 +156,7 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
 
 
 def _task_id(context: CommandContext, start: str) -> str:
-    """The id itself, without loading the task: loading refuses what is to be looked at here. One that is missing, too."""
+    """The id itself, without loading the task: loading refuses what is to be examined here. One that is missing, too."""
     kept = [one.task for one in KeptHeads(context.store, reading_secret()).known()]
     names = list(dict.fromkeys([*tasks_of(context.store), *kept]))
     found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]

@@ -130,7 +130,7 @@ def policy_for(how: Asked, *, observe: bool) -> str:
 
 
 def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probed]:
-    """What the servers answered. They are started with a yes only: a repository may name any command."""
+    """What the servers answered. They are started with an approval only: a repository may name any command."""
     found = [policy_plan.start(entry, root, os.environ) for entry in entries]
     starts = [start for start in found if isinstance(start, ServerStart)]
     if not starts:

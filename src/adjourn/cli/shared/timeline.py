@@ -78,7 +78,7 @@ class Timeline:
         return list(self._entries.values())
 
     def mark_doubts(self, calls: Collection[str]) -> list[Entry]:
-        """Say of calls that nobody knows what became of them. Returns those entries that this changed."""
+        """Mark calls whose outcome is unknown. Returns those entries that this changed."""
         changed = []
         for call in calls:
             entry = self._of_call.get(call)

@@ -1,4 +1,4 @@
-"""The entries of a timeline as lines: the time, what came of it, its subject, what it was about.
+"""The entries of a timeline as lines: the time, its outcome, its subject, what it was about.
 
 Owns: how an entry fits the width. Must never: read a store, or show more on a terminal than on a pipe.
 """

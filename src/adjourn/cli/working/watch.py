@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adjourn.tasks import Task
 
 WATCH_SECONDS = 1.0
-"""How long to wait for an event before times are drawn anew."""
+"""How long to wait for an event before times are drawn again."""
 REST_SECONDS = 0.2
 """How long a drawing stays, at the least."""
 EVENTS = 400

@@ -145,7 +145,7 @@ class CodeIndex:
         return {path: (mtime, size) for path, mtime, size in rows}
 
     def _is_mostly_unused(self) -> bool:
-        """Whether no work tree uses most of the indexed contents any more; the index is then rebuilt."""
+        """Whether work trees no longer use most of the indexed contents; the index is then rebuilt."""
         self._forget_trees()
         row = self.database.one(
             "SELECT (SELECT count(*) FROM content), (SELECT count(DISTINCT content) FROM file)"
@@ -259,7 +259,7 @@ class _Update:
         except OSError as error:
             self._errors.append(f"{path}: {error.strerror}")
             return None
-        # A file that was written just now may be written again within the clock's step: it is looked at once more.
+        # A file that was written just now may be written again within the clock's step: it is examined again.
         fresh = time.time_ns() - status.st_mtime_ns < _SETTLED_NS
         mtime = FRESH if fresh else status.st_mtime_ns
         return FileState(path, mtime, status.st_size, fingerprint(data, dialect(language, root)), language)

@@ -1,6 +1,6 @@
 """A deadline for a piece of work, with cancellation and progress reports.
 
-Owns: `Deadline`. Must never: start a thread or look at what the work is.
+Owns: `Deadline`. Must never: start a thread or examine what the work is.
 """
 
 from __future__ import annotations

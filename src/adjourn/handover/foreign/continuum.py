@@ -1,4 +1,4 @@
-"""Documents of resumable agents, in JSON: three kinds, told apart by their members.
+"""Documents of resumable agents, in JSON: three kinds, distinguished by their members.
 
     a Continuation Record       task, decisions, learnings, questionsForUser, resumePoints, …   version "1.0" or "1.0.0"
     a cognitive checkpoint      nodes, epistemicState, intentGraph, metrics

@@ -1,4 +1,4 @@
-"""The brief: what the next agent is told before it goes on.
+"""The brief: what the next agent receives before it continues.
 
 `compose` has the order and the budget, `record_lines` the same for a hand-over, `resume_sections` and `knowledge_sections` what the sections say, `context` what they share.
 """

@@ -157,7 +157,7 @@ class SessionRepository:
         return (name for page in self._pages(session_id) for name in page.made)
 
     def delete(self, checkpoint_id: str) -> None:
-        """Delete a checkpoint for good. First stores the checkpoints that are differences against it in another way.
+        """Delete a checkpoint permanently. First stores the checkpoints that are differences against it in another way.
 
         Raises `NotFoundError`, and `RefusedError` for the last checkpoint of a branch, from which its session would continue.
         """

@@ -270,7 +270,7 @@ class CognitiveStore:
                 self.restore_from_checkpoint(checkpoint_id)
 
     def delete_checkpoint(self, checkpoint_id: str) -> None:
-        """Delete a checkpoint of any session for good. Raises `RefusedError` for the last one of a branch."""
+        """Delete a checkpoint of any session permanently. Raises `RefusedError` for the last one of a branch."""
         with self._lock:
             self._pages.delete(checkpoint_id)
 
@@ -306,7 +306,7 @@ class CognitiveStore:
         return remove
 
     def remove_triggers(self, *triggers: Trigger) -> None:
-        """Let these triggers fire no checkpoints any more, whoever added them."""
+        """Let these triggers no longer fire checkpoints, whoever added them."""
         with self._lock:
             self._triggers = {key: chosen.difference(triggers) for key, chosen in self._triggers.items()}
 

@@ -263,7 +263,7 @@ def is_unanswered(record: Tree, question: Tree) -> bool:
 
 
 def with_blocking(before: Tree, after: Tree, now: int) -> Tree:
-    """`after` with its task blocked if no resume point can be used any more, or unblocked if one can again."""
+    """`after` with its task blocked if no resume point can be used now, or unblocked if one can again."""
     was, is_now = _is_blocked(before), _is_blocked(after)
     status = after["task"]["status"]
     if is_now and not was and status == "in-progress":

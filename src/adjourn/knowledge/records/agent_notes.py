@@ -70,7 +70,7 @@ class NotedLearning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NotedResumePoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """A gate: work goes on there when somebody with the authority has approved it. Its time never runs out."""
+    """A gate: work continues there when somebody with the authority has approved it. Its time never runs out."""
 
     label: Saying
     description: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""

@@ -142,7 +142,7 @@ def auto_approve_resume_point(record: Tree, point_id: str, now: int) -> Transiti
 
 
 def deny_resume_point(record: Tree, point_id: str, reason: str, author: CRAuthor, now: int) -> Transition:
-    """Deny a resume point for good. The event names the alternative paths."""
+    """Deny a resume point permanently. The event names the alternative paths."""
     point = _decidable(record, point_id, "denied", author, now)
     return denied(record, point, reason, author, now)
 

@@ -236,7 +236,7 @@ class CRStore:
         return self._decide(cr_id, lambda cr, at: approved(cr, resume_point_id, at), SYSTEM)
 
     def deny_resume_point(self, cr_id: str, resume_point_id: str, reason: str, author: CRAuthor) -> Tree:
-        """Deny a resume point for good."""
+        """Deny a resume point permanently."""
         denied = interventions.deny_resume_point
         return self._decide(cr_id, lambda cr, at: denied(cr, resume_point_id, reason, author, at), author)
 

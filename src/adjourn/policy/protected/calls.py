@@ -3,7 +3,7 @@
 A call with effects may name none: as a path, inside a command, in the header of a patch, in SQL that opens files. A tool
 that removes or moves, by its name, may not name a folder around one either. A call that reads may name all but the keys.
 
-Owns: which argument is looked at in which way. Must never: be taken for a sandbox. A tool that runs programs can reach any
+Owns: which argument is examined in which way. Must never: be taken for a sandbox. A tool that runs programs can reach any
 file; deny or confirm such tools.
 """
 

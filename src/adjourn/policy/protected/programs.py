@@ -49,7 +49,7 @@ _WITH_VALUE = {
     "doas": "u", "env": "u", "ionice": "cnpPu", "nice": "n", "parallel": "aCdEIjLlNnPS", "stdbuf": "eio", "sudo": "CghpRrTtUu",
     "time": "fo", "timeout": "ks", "xargs": "adEILnPs",
 }  # fmt: skip
-"""The letters of their options whose value may be the next word. A folder to run in is looked at like a program."""
+"""The letters of their options whose value may be the next word. A folder to run in is examined like a program."""
 _LONG_WITH_VALUE = frozenset((
     "--adjustment", "--arg-file", "--class", "--classdata", "--close-from", "--command-timeout", "--delimiter",
     "--error", "--format", "--group", "--host", "--input", "--jobs", "--kill-after", "--max-args", "--max-chars", "--max-lines",

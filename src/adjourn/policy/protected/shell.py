@@ -4,7 +4,7 @@ Words come without quotes and escapes, with variables that are set in the text o
 may be one of several, all are there; what is not known is `UNKNOWN`. Words of a substitution also count as words of the
 command around it.
 
-Owns: that. Must never: run anything, look at a file, or be taken for a shell: too many words, not too few.
+Owns: that. Must never: run anything, examine a file, or be taken for a shell: too many words, not too few.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Words that say what a call does: names of arguments, and the words in a tool's name.
 
-Owns: these lists, and how a name is held against them. Must never: look at a value.
+Owns: these lists, and how a name is held against them. Must never: examine a value.
 """
 
 from __future__ import annotations

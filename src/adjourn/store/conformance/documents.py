@@ -14,7 +14,7 @@ from adjourn.store.conformance.suite import NAMES, Suite, refused
 
 
 class DocumentCases(Suite):
-    """Refs change by compare-and-swap; blobs are kept by their digest, and forgotten for good."""
+    """Refs change by compare-and-swap; blobs are kept by their digest, and forgotten permanently."""
 
     def test_a_ref_is_changed_by_compare_and_swap(self) -> None:
         store = self._new()

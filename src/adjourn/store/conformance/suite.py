@@ -15,7 +15,7 @@ from adjourn.store.base import Store
 Opener = Callable[[], Store]
 
 NAMES = ("a", "A", "a ", "task/1", "ünïcode", "u\u0308n", "日本語", "🧵", "50%", "a_b", "'; --")
-"""Names that a store must tell apart."""
+"""Names that a store must distinguish."""
 
 
 def skip(reason: str) -> None:
@@ -50,7 +50,7 @@ class Suite:
         raise NotImplementedError
 
     def opener(self, store: Store) -> Opener | None:
-        """A picklable function that opens the same store once more, in any process; None if that cannot be."""
+        """A picklable function that opens the same store again, in any process; None if that cannot be."""
         del store
         return None
 

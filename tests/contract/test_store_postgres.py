@@ -202,7 +202,7 @@ def test_commits_are_never_asynchronous(url: str) -> None:
 
 
 def test_changed_blobs_and_missing_entries_are_integrity_errors(store: PostgresStore, url: str) -> None:
-    """What someone changed behind our back is not handed out."""
+    """What another program changed is not returned."""
     digest = store.put_blob(b"true")
     store.append("s", [entry(b"%d" % number) for number in range(10)], expect=EMPTY)
     _run(url, "UPDATE adjourn_blob SET data = 'x'")

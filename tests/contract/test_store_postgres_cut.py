@@ -106,7 +106,7 @@ def test_single_writes_that_are_cut_off_are_there_once(store: PostgresStore, url
 def test_a_rival_wins_while_the_connection_is_gone(
     store: PostgresStore, other: PostgresStore, url: str
 ) -> None:
-    """What the other machine wrote stays, and the one that was cut off is told of it."""
+    """What the other machine wrote stays, and the one that was cut off gets an error."""
     other.append("s", [entry(b"theirs")], expect=EMPTY)
     other.swap("r", "theirs", expect=None)
     (told,) = cut_off(url, "adjourn_event", lambda: store.append("s", [entry(b"ours")], expect=EMPTY))

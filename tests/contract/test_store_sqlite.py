@@ -116,7 +116,7 @@ def test_forgotten_bytes_are_in_no_file(store: SqliteStore, path: Path, size: in
 
 
 def test_changed_blobs_and_missing_entries_are_integrity_errors(store: SqliteStore) -> None:
-    """What someone changed behind our back is not handed out."""
+    """What another program changed is not returned."""
     digest = store.put_blob(b"true")
     store.append("s", [entry(b"%d" % number) for number in range(10)], expect=EMPTY)
     other = sqlite3.connect(store.path)

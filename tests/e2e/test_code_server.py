@@ -364,7 +364,7 @@ class TestRecoveryPrompt:
         assert [path.stem for path in repo.checkpoints()] == [old]
 
     def test_discard_deletes_old_checkpoint(self, shared: Server, repo: Repo) -> None:
-        """Going on with the new session deletes the checkpoint of the old one."""
+        """Continuing with the new session deletes the checkpoint of the old one."""
         leave_checkpoint(repo)
         new = begin(shared, repo)
         assert len(repo.checkpoints()) == 2

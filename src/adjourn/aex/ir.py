@@ -32,7 +32,7 @@ class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag_field="op", tag="call", forbid_unknown_fields=True):
-    """`args` are texts. In version 1 they are as written, so that a quoted literal can be told from a name."""
+    """`args` are texts. In version 1 they are as written, so that a quoted literal differs from a name."""
 
     tool: str
     args: dict[str, str]

@@ -233,7 +233,7 @@ def _keep_out_of_git(path: str) -> None:
 class _Place:
     """Where the page of a task goes, and the pages that it supersedes. The folder is locked.
 
-    `lives` tells whether a live session works on another task, which then keeps the plain name.
+    `lives` returns whether a live session works on another task, which then keeps the plain name.
     """
 
     def __init__(self, root: str, path: str, task: str, lives: Callable[[str], bool]) -> None:

@@ -85,7 +85,7 @@ def _archived(task: Task, root: str, saved: SavedCheckpoint) -> SavedCheckpoint:
 
 
 def taken_over(name: str, before: str) -> str:
-    """What to tell when a checkpoint's name passes from the task `before` to another one."""
+    """The note when a checkpoint's name passes from the task `before` to another one."""
     return f'the name "{name}" belonged to a checkpoint of task {before}; that one is now {before}/{name}'
 
 

@@ -99,7 +99,7 @@ class GuardedSession(Session):
 
     @cached_property
     def notice(self) -> BudgetNotice:
-        """What the agent was told of its budget."""
+        """The budget notices that the agent received."""
         return BudgetNotice()
 
     def change(self, policy: Policy, policy_text: bytes, contract_text: bytes) -> None:

@@ -42,7 +42,7 @@ MAX_MOVES = 5
 LOOK_SECONDS = 0.01
 """How long an edited policy may not count yet."""
 MAX_CHANGES = 1000
-"""Changed tools that one proxy writes down as it is told of them; beyond it, a tool is when it is used."""
+"""Changed tools that one proxy records when the server lists them; any other is recorded when it is used."""
 RESERVED = ("mcp", "aex", "adjourn")
 """Names that no server can give itself: rules have methods of the protocol and adjourn's own tools under them."""
 MAX_SHOWN = 500
@@ -353,7 +353,7 @@ class ClientContext:
                 session.open(take_over=self.options.take_over, also=also)
                 self._sessions[task] = session
             elif to := session.task.ledger.moved.get(self.group):
-                to = self.options.task or to  # who is bound sits down again
+                to = self.options.task or to  # a bound client opens its session again
                 session.close("moved", "" if to == task else to)
                 del self._sessions[task]
                 if task == self._task:
@@ -500,7 +500,7 @@ class ClientContext:
                     self._compare(session)
 
     def _compare(self, session: GuardedSession) -> None:
-        """Tell a task how the server lists its tools now. Raises what writing that down raises; no call may pass then."""
+        """Record how the server lists its tools now. Raises what recording raises; no call may pass then."""
         with self._lock:
             if self.definitions and self._changes < MAX_CHANGES:
                 room = MAX_CHANGES - self._changes

@@ -116,7 +116,7 @@ class HookClient:
         if own and not group:
             held_by = {holder.group for holder in task.ledger.sessions.values()}
             group = next((one for one in self._groups if one in held_by), "") or self._named
-        # A process of no machine is one of which only its lease tells how long it lives.
+        # A process without a machine is known by its lease only.
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
         identity = SessionIdentity(
             client, group or workspace, self._client, "hook", self._options.root, self._options.tree

@@ -13,7 +13,7 @@ What is written of an allowed call depends on whether the client says afterwards
 - If it does not, its intent, and in the same step that no answer was seen. So it is counted, it is never open, and it never
   becomes a doubt: adjourn was not there when it ran.
 
-A call about which the client asks a person is counted when it is asked, since the client tells nobody what the person said;
+A call about which the client asks a person is counted when it is asked, since the client does not report what the person said;
 repeated with an approval that was given elsewhere, it is not counted again. Of a client that cannot ask (`ClientCapabilities.asks`) the
 call is refused until it was approved elsewhere, and is not counted before.
 
@@ -133,8 +133,8 @@ class HookSession(GuardedSession):
         return True
 
     def budget_notice(self, has_tools: Callable[[], bool]) -> str:
-        """The line for the agent on shares of its budget that this session was not told of; "" for none. The ref `noticed/TASK`
-        has what it was told, since each hook is another process. `has_tools` tells whether the agent has the meta-tools.
+        """The line for the agent on shares of its budget that this session has not received; "" for none. The ref `noticed/TASK`
+        has what it received, since each hook is another process. `has_tools`: whether the agent has the meta-tools.
         """
         store, name = self.task.store, f"noticed/{self.task.id}"
         before = store.ref(name)
@@ -146,7 +146,7 @@ class HookSession(GuardedSession):
         try:
             value = " ".join((self.id, *told, *(one.mark for one in shares)))
             store.swap(name, value, expect=before, durable=False)
-        except ConflictError:  # another hook tells it
+        except ConflictError:  # another hook reports it
             return ""
         permitted = self.policy.judge_open("aex.checkpoint").effect == "allow"
         return notice_text(shares, "aex.checkpoint" if permitted and has_tools() else "")
@@ -229,7 +229,7 @@ class HookSession(GuardedSession):
         return Admitted(decision, call_id)
 
     def _ask(self, batch: Batch, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
-        """Add the question; where the client asks it, the call counts as made, since nobody tells what the person said."""
+        """Add the question; where the client asks it, the call counts as made, since nobody reports what the person said."""
         admitted = super()._ask(batch, call, decision, claim)
         if self._capabilities.asks:
             self._allow(batch, call, Forward(), claim, uncounted=False)

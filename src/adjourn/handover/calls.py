@@ -27,7 +27,7 @@ TELLING = (
     "statement", "pattern", "destination", "source", "to", "recipient", "branch", "name", "title", "subject", "key", "id",
     "message", "text",
 )  # fmt: skip
-"""Names of arguments that tell what a call was for, the most telling first."""
+"""Names of arguments that say what a call was for, the most informative first."""
 _PAIR = re.compile(
     r'"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))', re.DOTALL
 )
@@ -92,7 +92,7 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
 
 
 def telling_argument(arguments: str) -> str:
-    """The argument that tells what a call was for, of arguments as JSON, which may be cut; "" for none."""
+    """The argument that says what a call was for, of arguments as JSON, which may be cut; "" for none."""
     found: dict[str, str] = {}
     for key, text, closed, bare in _PAIR.findall(arguments):
         value = bare or _unescaped(text) + ("" if closed else "…")

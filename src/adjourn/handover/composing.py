@@ -37,7 +37,7 @@ _MISSING = (
 
 
 class Reader(NamedTuple):
-    """Who is told: the work tree that has the pages, the policy and budget (in calls) that they work under, and the group of their client."""
+    """The recipient: the work tree that has the pages, the policy and budget (in calls) that they work under, and the group of their client."""
 
     tree: str
     policy: Policy | None = None
@@ -46,7 +46,7 @@ class Reader(NamedTuple):
 
 
 def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handover:
-    """What a session that resumes `checkpoint` is told of its task as the loaded ledger has it. Raises `IntegrityError`."""
+    """Compose what a session that resumes `checkpoint` receives about its task, as the loaded ledger has it. Raises `IntegrityError`."""
     ledger, now = task.ledger, task.clock()
     summary = plan_summary(task, reader.tree, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
@@ -119,7 +119,7 @@ def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
     except AdjournError as error:
         mind = None
         given.append(f"the recorded facts, questions and goals cannot be read: {error.message}")
-    due = expire_due(record, now)  # the next resume or decision writes it; it is told already
+    due = expire_due(record, now)  # the next resume or decision writes it; it is shown already
     return recorded(
         due.record if due else record,
         mind,

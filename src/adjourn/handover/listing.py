@@ -1,6 +1,6 @@
 """List the contracts and checkpoints of a workspace (`aex.list_tasks`, `aex.review_task`).
 
-Owns: finding them, inside the workspace only. Must never: tell whether a file outside exists.
+Owns: finding them, inside the workspace only. Must never: reveal whether a file outside exists.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each section gets its share of the room (`share_room`), and says how many of its items were left out. Texts of others are fenced in what
 an agent reads as text; in JSON they are values.
 
-Owns: these forms, and what is left out. Must never: choose what is told, or exceed the room.
+Owns: these forms, and what is left out. Must never: choose the contents, or exceed the room.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ROOM = 8 * 1024
 """Bytes of a hand-over where nothing else is said."""
 MIN_ROOM, MAX_ROOM = 1024, 64 * 1024
 SMALL = 4 * 1024
-"""Bytes of a hand-over below which sections are first told in their shortest wordings, and what frames them is brief."""
+"""Bytes of a hand-over below which sections first use their shortest wordings, and what frames them is brief."""
 DESCRIPTION, GOAL, TOOLS = 10, 8, 7
 """Percentages of the room that the description, the goal and the list of tools take at most."""
 FEW_TOOLS = 3

@@ -56,7 +56,7 @@ class Resumed(NamedTuple):
     session: Session | None = None
 
     def handover(self) -> Handover:
-        """What the session is told."""
+        """What the session receives."""
         return hand_over(self.task, self.checkpoint, self.reader)
 
     def to_json(self, more: str = "", room: int = ROOM) -> dict[str, Any]:

@@ -24,10 +24,10 @@ MAX_RULES = 12
 MAX_LISTED = 6
 """Arguments of repeated calls that are listed; of more, the first and the last."""
 IN_FULL = (100, 50, 25, 12, 6, 0)
-"""How many of the newest calls are told one by one, in the wordings of what was done."""
+"""How many of the newest calls are shown one by one, in the wordings of what was done."""
 NOTHING_SAID = "nothing is recorded about the next step: find out from what was done"
 BINDING = ("constraint: ", "warning: ", "must remain true, ")
-"""How the lines of the record's constraints begin: they are told before its decisions."""
+"""How the lines of the record's constraints begin: they come before its decisions."""
 OK = "ok"
 TIMES = "\N{MULTIPLICATION SIGN}"
 RECORD = "adjourn.record, section {}"
@@ -49,7 +49,7 @@ class Sources(NamedTuple):
 
 
 def sections(sources: Sources) -> tuple[Section, ...]:
-    """The sections that have something to tell, in the order in which they are told."""
+    """The sections that are not empty, in their order."""
     progress = _progress(sources)
     steps = _next_step(sources, progress)
     told = {item.text for item in steps}
@@ -246,7 +246,7 @@ class _Group(NamedTuple):
 
 
 def _done(sources: Sources) -> Section:
-    """Calls with an outcome, the newest first. Calls in doubt are told elsewhere."""
+    """Calls with an outcome, the newest first. Calls in doubt have a section of their own."""
     doubts = sources.ledger.doubts
     made = [call for call in sources.recent.made.values() if call.call not in doubts]
     in_full = [*_grouped(made, each=True)]

@@ -51,7 +51,7 @@ def brief_new_session(context: ClientContext, session: NewSession) -> str:
 
 
 def instructions(context: ClientContext, found: PendingWork, tool: str) -> str:
-    """What an agent is told whose server speaks first: the notice, and what fits of the hand-over, at most `NOTICE_BYTES`.
+    """What an agent receives whose server speaks first: the notice, and what fits of the hand-over, at most `NOTICE_BYTES`.
 
     `tool` is how the client spells `aex.resume`. Of an untrusted signer, it is the notice alone.
     """

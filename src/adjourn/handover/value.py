@@ -1,4 +1,4 @@
-"""What the next session is told about a task: one value, whatever reads it.
+"""What the next session receives about a task: one value, whatever reads it.
 
 Owns: its type. Must never: do I/O, or know how it is shown (`rendering` does).
 """
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Item(NamedTuple):
-    """One thing that is told, on one line. `data` is the same for machines, None where the text is all there is."""
+    """One item, on one line. `data` is the same for machines, None where the text is all there is."""
 
     text: str
     data: Mapping[str, Any] | None = None
@@ -23,7 +23,7 @@ class Section(NamedTuple):
 
     `name` is the member of a JSON answer, `title` the heading of a text. `wordings` say the same, each shorter than the one before:
     the first that fits is used, or as much of the last as fits. `floor` is the percentage of the room that it gets in any case. `beyond`
-    counts what is told in no wording. `rest` says where to read what was left out. `is_reversed`: shown with the most important last.
+    counts what no wording contains. `rest` says where to read what was left out. `is_reversed`: shown with the most important last.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Section(NamedTuple):
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session that resumes a checkpoint is told: of the task as it is now, whichever of its checkpoints that is.
+    """What a session that resumes a checkpoint receives: about the task as it is now, whichever of its checkpoints that is.
 
     `made` is the checkpoint's time, `state` says who must act next, `mission` what the agent said of the task where the contract
     says something else. `calls_left` is None without a budget. `notes` are remarks on what was read, `doubts` counts the calls in
@@ -68,5 +68,5 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     imported: Mapping[str, Any] | None = None
 
     def section(self, name: str) -> Section | None:
-        """The section of a name; None if there is nothing to tell in it."""
+        """The section of a name; None if it would be empty."""
         return next((section for section in self.sections if section.name == name), None)

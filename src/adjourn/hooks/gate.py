@@ -77,7 +77,7 @@ def _process_of_client(client: str) -> int:
 def is_left_to_proxy(hook_client: HookClient, options: dict[str, str], server: str, tool: str) -> bool:
     """Whether a living proxy of the client decides on an MCP server's tool.
 
-    The server must be said to stand behind one. That proves nothing, since anybody can choose a server's name: the proxy
+    The server must be configured as proxied. That proves nothing, since anybody can choose a server's name: the proxy
     must have listed the very tool, too.
     """
     return bool(server) and server in (proxied_in(options) or UNLESS_SAID) and hook_client.is_listed(tool)

@@ -5,7 +5,7 @@ folder for one in it. A linked git work tree without a workspace of its own belo
 and checkpoints are there (`root`), while what a call's paths mean, what is kept and rolled back, and the pages are of the work tree that
 the agent works in (`tree`).
 
-A hook is told its folder by an agent, which can make a policy or a `.git` in any folder that it writes to. For such a folder the outermost
+A hook gets its folder from an agent, which can make a policy or a `.git` in any folder that it writes to. For such a folder the outermost
 workspace counts, wherever the repository begins (`outermost`).
 
 Owns: that search, and whose folder does not count. Must never: read a policy, or start a program.

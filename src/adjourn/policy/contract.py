@@ -136,7 +136,7 @@ def _read(root: str, path: str, wanted: str) -> _Part:
 
 
 def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> list[Finding]:
-    """The reasons that the contract in the file `path` does not count as signed by those whom the policy names."""
+    """The reasons that the contract in the file `path` does not count as signed by the signers that the policy names."""
     if not policy.signers:
         return []
     from adjourn.policy import signatures  # noqa: PLC0415  # few policies require it

@@ -86,7 +86,7 @@ class Admission:
             self._answers.append(out)
 
     def say(self, line: bytes) -> None:
-        """Tell the client something, after the answers before it."""
+        """Send the client a message, after the answers before it."""
         self._answers.append(line)
 
     def refuse(self, request: Request, block: Block) -> None:
@@ -216,7 +216,7 @@ class Admission:
                 self.refuse(request, Block("held", error.message, error.remedy))
 
     def _withhold(self, request: Request, error: AdjournError) -> None:
-        """Refuse a call that was forwarded before it turned out that the session may not make it. Its answer goes nowhere."""
+        """Refuse a call that was forwarded before it turned out that the session may not make it. Its answer is dropped."""
         line = self._connection.refusal(request, Block("held", error.message, error.remedy))
         request.kind, request.session, request.cancelled = (
             "withheld",

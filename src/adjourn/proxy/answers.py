@@ -242,7 +242,7 @@ class Answers:
         return ()
 
     def _unread(self, line: bytes, error: FrameError) -> Iterable[bytes]:
-        """A line that cannot be read in one way, and so reaches nobody. Whoever waits for it is told."""
+        """Drop a line that can be read in more than one way. Whoever waits for it gets an error."""
         if line.isspace():
             return ()
         shown = beginning(line[:MAX_SAMPLED].decode(errors="replace"), MAX_LINE)
@@ -327,7 +327,7 @@ class Answers:
         return edit.line or line
 
     def _watch_lister(self) -> None:
-        """While another proxy of this client lists the meta-tools: tell the client to ask again once that one is gone."""
+        """While another proxy of this client lists the meta-tools: have the client list tools again once that one has exited."""
         if self._meta.lister is not None:
             if process.lives(self._meta.lister) is not True:
                 self._meta.lister = None

@@ -109,7 +109,7 @@ class Confirmations:
     ) -> None:
         """Put the question. The call is answered (modern) or held (otherwise) when this returns.
 
-        It is held as long as the rule says (`within`, milliseconds), else as long as this proxy was told.
+        It is held as long as the rule says (`within`, milliseconds), else as long as --confirm-timeout says.
         """
         self._connection.report.event(
             "confirm.required",
@@ -250,7 +250,7 @@ class Confirmations:
         return asked is None or first is not held
 
     def ask_again(self, answered: Answered, approval: Approval) -> bool:
-        """Take the newer question about a call that was let go: another call like it has used the approval. Returns whether a spare
+        """Take the newer question about a call that was released: another call like it has used the approval. Returns whether a spare
         yes answers it: one that is about the same, and came before the first question expired.
         """
         held, before = answered.held, answered.held.approval
@@ -290,7 +290,7 @@ class Confirmations:
             self._connection.report.event("store.error", str(error))
 
     def _let_go(self, held: HeldCall, refused: str) -> Answered:
-        """It waits no more, and what is still said to its question goes nowhere."""
+        """Stop holding it; later answers to its question are dropped."""
         del self._held[held.request.id]
         self._questions.pop(held.question, None)
         return Answered(held, refused)

@@ -1,6 +1,6 @@
 """Asking the client's model for a run: questions that are left in the store go to the client, and its answers back.
 
-Made only for a client of the handshake era that declares `sampling`: the client shows the question to its person as it does with
+Made only for a client that uses protocol 2025-11-25 or earlier and declares `sampling`: the client shows the question to its person as it does with
 any server's, and may refuse. In the era after it a server may only ask within an open call, and so there is nothing here.
 
 Owns: these requests and their answers. Must never: let a client's answer through to the upstream, or ask what nobody waits for.

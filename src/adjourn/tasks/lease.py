@@ -29,7 +29,7 @@ Reason = Literal["dead", "expired", "taken-over"]
 
 
 class SessionIdentity(NamedTuple):
-    """Who sits down: the client and this process. `group` is one for all processes that one client started, `root` the
+    """Who opens a session: the client and this process. `group` is one for all processes that one client started, `root` the
     workspace they work in, `tree` the work tree of it that has their files and pages ("" without a workspace).
     """
 

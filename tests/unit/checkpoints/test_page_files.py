@@ -1,4 +1,4 @@
-"""Pages in a workspace: one active page of each task, every earlier one kept, and what the next session is told of them."""
+"""Pages in a workspace: one active page of each task, every earlier one kept, and what the next session receives of them."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_a_move_that_is_refused_leaves_all_as_it_was(workspace: Workspace) -> No
 
 
 def test_sisters_follow(workspace: Workspace) -> None:
-    """A sister that sat at the old task continues at the new one with its next call, which is counted there."""
+    """Another process that worked on the old task continues at the new one with its next call, which is counted there."""
     old, _ = two_tasks(workspace)
     first, sister = workspace.context(), workspace.context()
     workspace.work(first, "file.read")

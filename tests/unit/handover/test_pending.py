@@ -1,4 +1,4 @@
-"""Which work a new session is told of: not what is finished, and not what nobody has touched for long."""
+"""Which work a new session is offered: not what is finished, and not what nobody has touched for long."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_finished_work_is_not_pending_until_it_is_reopened(workspace: Workspace)
 
 
 def test_work_that_nobody_touched_for_long_is_mentioned_and_not_announced(workspace: Workspace) -> None:
-    """After 30 days a task is no pending work; one line says that there is some, unless newer work waits."""
+    """After 30 days a task is no pending work; one line says that there is some, unless newer work is pending."""
     _saved(workspace)
     workspace.clock.move(seconds=29 * DAY)
     assert find_pending_work(workspace.context("g2")) is not None

@@ -51,7 +51,7 @@ def test_a_program_is_found_in_absolute_entries_outside_of_the_workspace(
 
 
 def test_a_workspace_that_is_everything_has_nothing_outside() -> None:
-    """In / there would be no program at all: only relative entries are left out then."""
+    """In /, no program would remain: only relative entries are left out then."""
     assert not lies_in("/usr/bin/git", "/")
     assert not lies_in("/usr/bin/git", "")
     assert lies_in("/usr/bin/git", "/usr")

@@ -1,4 +1,4 @@
-"""Notes and questions of an agent: what they make of the record and the state of mind, who may write, what is told of it, and its bounds."""
+"""Notes and questions of an agent: what they make of the record and the state of mind, who may write, what is shown of it, and its bounds."""
 
 from __future__ import annotations
 

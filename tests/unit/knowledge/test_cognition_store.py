@@ -74,7 +74,7 @@ def test_checkpoints_are_kept_as_differences(store: Store) -> None:
 
 
 def test_a_restore_leaves_the_newer_line_alone(store: Store) -> None:
-    """Going on from an older checkpoint is a branch of its own, whose next checkpoint has the older one as its parent."""
+    """Continuing from an older checkpoint is a branch of its own, whose next checkpoint has the older one as its parent."""
     memory = opened(store, triggers=("branch_created",))
     memory.update_from_response("FACT: a")
     first = memory.create_checkpoint("first")
@@ -161,7 +161,7 @@ def test_what_was_confident_or_failed_is_known_after_a_restart(store: Store) -> 
 
 
 def test_a_subscriber_that_checkpoints_does_not_trigger_itself(store: Store) -> None:
-    """It is told of each change of others once; its own checkpoint is made and tells nobody; its failure breaks nothing."""
+    """It receives each change of others once; its own checkpoint causes no event; its failure breaks nothing."""
     memory = opened(store)
     told: list[tuple[int, int]] = []
 

@@ -1,4 +1,4 @@
-"""The middleware goes round any callable: it resumes where it is asked to, takes answers in, and checkpoints every so many."""
+"""The middleware wraps any callable: it resumes when asked, records answers, and saves a checkpoint every N answers."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_claim_is_written_before_the_tool_runs(store: CRStore, record: Tree) -
 
 
 def test_what_is_completed_is_not_run_again(store: CRStore, record: Tree) -> None:
-    """The recorded outputs are handed out instead, also where it is replayable."""
+    """The recorded outputs are returned instead, also where it is replayable."""
     for call in (PAY, READ):
         store.effects.complete(claim(store, call), {"ok": 1}, AGENT, took_ms=5)
         again = claim(store, call)

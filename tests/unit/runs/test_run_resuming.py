@@ -1,4 +1,4 @@
-"""Going on with a run after a stop, a refusal or a kill: no effect is repeated, and none is lost."""
+"""Continuing a run after a stop, a refusal or a kill: no effect is repeated, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an agent is told of its budget."""
+"""When an agent gets a notice of its budget."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def test_a_closed_session_has_no_heart(shared_task: SharedTask) -> None:
 
 
 def test_a_session_that_was_given_up_goes_on_when_nobody_else_came(shared_task: SharedTask) -> None:
-    """A sister that overlooked a sleeping session does not stop it: it sits down again with the next call."""
+    """A sister that overlooked a sleeping session does not stop it: it opens a session again with the next call."""
     first = shared_task.opened("g1", at=REMOTE_PROCESS)
     shared_task.clock.move(seconds=2 * LEASE_MILLISECONDS / 1000)
     shared_task.opened("g1")

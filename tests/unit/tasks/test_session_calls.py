@@ -147,7 +147,7 @@ def test_calls_have_ids_of_their_own(shared_task: SharedTask) -> None:
 
 
 def test_ids_stay_unique_when_a_commit_is_repeated(shared_task: SharedTask) -> None:
-    """A conflict on the way repeats the decision, and the ids that are handed out are those that were written."""
+    """A conflict on the way repeats the decision, and the ids that are returned are those that were written."""
     first, second = shared_task.opened(), shared_task.opened()
     second.task.refresh()
     first.admit([READ])

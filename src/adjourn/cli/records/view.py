@@ -31,7 +31,7 @@ _TITLES = {
     "metadata": "Planning",
     "conflicts": "Unresolved",
 }
-"""The parts of a record in the order in which they are told."""
+"""The parts of a record in the order in which they are shown."""
 _TEXT = {
     "decisions": "description", "learnings": "content", "questionsForUser": "question", "resumePoints": "label",
     "blockers": "description", "invariants": "description", "toolEffects": "toolName",
@@ -60,7 +60,7 @@ def say_diff(found: CRDiff) -> None:
     by_part.pop(THROUGH, None)  # which events were read for it
     for part in _ordered(by_part):
         say(f"\n{_TITLES.get(part, part)}", "bold")
-        # When something was done is told by the history; it is in the way here, unless it is all there is.
+        # The history says when something was done; that is left out here, unless it is all there is.
         plain = [change for change in by_part[part] if not change.path.endswith("At")]
         for change in plain or by_part[part]:
             mark, colour = _MARKS[change.kind]

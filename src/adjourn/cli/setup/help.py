@@ -50,7 +50,7 @@ def _of_command(context: click.Context, words: tuple[str, ...]) -> str:
             remedy = (
                 f"did you mean: adjourn help {' '.join([*words[:number], near])}"
                 if near
-                else "adjourn help lists all"
+                else "list them: adjourn help"
             )
             raise NotFoundError(f"no topic or command is named {' '.join(words)!r}", remedy)
         context = click.Context(found, info_name=word, parent=context)

@@ -1,6 +1,6 @@
-"""Cognitive sessions of programs, as `adjourn checkpoints`, `show` and `verify` tell them.
+"""Cognitive sessions of programs, as `adjourn checkpoints`, `show` and `verify` show them.
 
-Owns: what is told of a session. Must never: load the code of sessions where a store has none, or tell a task's state of mind as one.
+Owns: what is shown of a session. Must never: load the code of sessions where a store has none, or show a task's state of mind as one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def session_ids(store: Store) -> list[str]:
 
 
 def session_facts(store: Store, session_id: str) -> dict[str, Any]:
-    """What `--json` tells of a session. Raises `IntegrityError` where a page or a checkpoint of it was changed in the store."""
+    """What `--json` prints of a session. Raises `IntegrityError` where a page or a checkpoint of it was changed in the store."""
     from adjourn.knowledge.cognition import SessionRepository, head_of  # noqa: PLC0415  # most stores have no session
 
     sessions = SessionRepository(store)

@@ -89,7 +89,7 @@ _COMMANDS: Final = {
     }.items()
 }
 """Words of other tools for a command, and the commands of the same meaning."""
-_INSTEAD: Final = {"help": "--help", "version": "--version"}
+_INSTEAD: Final = {"version": "--version"}
 """Words of other tools for an option of the program."""
 _LISTS: Final = ("list", "ls", "lst", "all")
 """Words for what a group does without a command."""

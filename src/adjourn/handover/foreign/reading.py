@@ -1,4 +1,4 @@
-"""Read a file or folder of another tool, in the format that was named or that can be told without doubt.
+"""Read a file or folder of another tool, in the format that was named or that is unambiguous.
 
 Owns: telling the formats apart. Must never: guess between two formats, or read anything but the given path.
 """

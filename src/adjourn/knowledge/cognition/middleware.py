@@ -91,7 +91,7 @@ def map_response(response: Response, function: Callable[[Any], Any]) -> Any:
 class Middleware:
     """Call it with a request and the callable for it, or `wrap` the callable.
 
-    `auto_checkpoint_interval`: replies between automatic checkpoints; 0 disables them. With `always`, each request tells the current state,
+    `auto_checkpoint_interval`: replies between automatic checkpoints; 0 disables them. With `always`, each request includes the current state,
     with what other processes added to it; without it, only a request with `RESUME_FROM` does. `max_tokens` bounds the state.
     """
 

@@ -311,7 +311,7 @@ def _update_effects(store: Store, record: Tree, at: int) -> Transition:
 
 def moot_questions(record: Tree, doubts: Container[str]) -> set[str]:
     """The ids of the questions about effects that nobody needs to answer: the effect is settled, or among the `doubts`, the calls of
-    its task in doubt, each of which is told by itself.
+    its task in doubt, each of which is shown by itself.
     """
     return {
         _question_id(effect)

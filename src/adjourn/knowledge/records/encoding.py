@@ -119,7 +119,7 @@ class EncodedDocument:
             return value
         pieces = self._pieces(name)
         try:
-            # An item that we handed out has its members in order still: encoding it unsorted is faster.
+            # An item that the store returned still has its members in order: encoding it unsorted is faster.
             count = _count_true(map(eq, map(_encode, value), pieces))
             known = dict(zip(pieces[count:], old[count:], strict=True))
             return old[:count] + [known.get(_encode_sorted(item), item) for item in value[count:]]

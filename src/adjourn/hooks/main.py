@@ -41,9 +41,11 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
             code = FAILED
             on_event()
         request = claude_code.decode(data)
-        from adjourn.hooks.workspace import find  # noqa: PLC0415  # a failure to load is a refusal
+        from adjourn.hooks.workspace import find, is_outside  # noqa: PLC0415  # a failure to load is a refusal
 
-        (_decide if waits else _record)(parse(arguments), request, find(request.cwd))
+        options, found = parse(arguments), find(request.cwd)
+        if options["--outside"] != "pass" or not is_outside(found, options):
+            (_decide if waits else _record)(options, request, found)
     except BaseException as error:
         tell(error)
         return code

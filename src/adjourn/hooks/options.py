@@ -20,6 +20,13 @@ OPTIONS = (
     Option("--contract", "narrow the policy by this task contract", "FILE"),
     Option("--allow-no-policy", "allow every call if there is no policy"),
     Option(
+        "--outside",
+        "outside any workspace, refuse every call, or leave every call to the client (default: refuse)",
+        "HOW",
+        default="refuse",
+        choices=("refuse", "pass"),
+    ),
+    Option(
         "--format",
         "print the answer in this shape (default: claude)",
         "SHAPE",

@@ -13,6 +13,10 @@ import os
 from adjourn.errors import RefusedError, UsageError
 from adjourn.host import Workspace, workspace_of
 
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 def find(working_directory: str) -> Workspace:
     """The workspace. `working_directory` is that of the client's shell; "" means that of the hook.
@@ -29,3 +33,13 @@ def find(working_directory: str) -> Workspace:
             found.skipped[0], "remove its policy or store, or name the project in CLAUDE_PROJECT_DIR"
         )
     return found
+
+
+def is_outside(found: Workspace, options: Mapping[str, str]) -> bool:
+    """Whether neither the client nor this hook works in a workspace, and no policy was named."""
+    return not (
+        found.is_found
+        or options["--policy"]
+        or options["--contract"]
+        or workspace_of(outermost=True).is_found
+    )

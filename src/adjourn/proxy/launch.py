@@ -11,13 +11,14 @@ import sys
 
 from adjourn import text
 from adjourn.errors import AdjournError
-from adjourn.host import for_others, workspace_of
-from adjourn.proxy.options import parse
-from adjourn.proxy.upstream import Upstream, UpstreamStartError
+from adjourn.host import Workspace, find, for_others, workspace_of
+from adjourn.proxy.options import ProxyOptions, parse
+from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
 
 def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
@@ -25,6 +26,8 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
     try:
         options = parse(arguments)
         workspace = workspace_of()
+        if options["--outside"] == "pass" and is_outside(workspace, options):
+            become(options)
         load()
         from adjourn.policy import BrokenContractError, read_contract  # noqa: PLC0415  # after `load`
 
@@ -43,6 +46,27 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
     except AdjournError as error:
         _print(error)
         return error.exit_code
+
+
+def is_outside(workspace: Workspace, options: ProxyOptions) -> bool:
+    """Whether no workspace is here, and no policy was named. A workspace that does not count, as another user's, is one."""
+    return not (workspace.is_found or workspace.skipped or options["--policy"] or options["--contract"])
+
+
+def become(options: ProxyOptions) -> NoReturn:
+    """Replace this process by the server: its client speaks to it as if there were no proxy. Raises `UpstreamStartError`."""
+    command = options.upstream
+    program = find(command[0])
+    if program is None:
+        raise UpstreamStartError(f"cannot start the server {command[0]!r}: it is not on PATH", REMEDY)
+    sys.stderr.write("adjourn: no workspace here: the server runs without a policy (--outside pass)\n")
+    sys.stderr.flush()
+    try:
+        os.execve(program, command, for_others(os.environ, options["--store"]))  # noqa: S606  # as a client starts it: without a shell
+    except OSError as error:
+        raise UpstreamStartError(
+            f"cannot start the server {command[0]!r}: {error.strerror}", REMEDY
+        ) from error
 
 
 def _print(error: AdjournError) -> None:

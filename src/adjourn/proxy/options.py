@@ -31,6 +31,13 @@ OPTIONS = (
         metavar="URL",
         environment="ADJOURN_STORE",
     ),
+    Option(
+        "--outside",
+        "outside any workspace, refuse to start, or pass everything through without a policy (default: refuse)",
+        metavar="HOW",
+        default="refuse",
+        choices=("refuse", "pass"),
+    ),
     Option("--take-over", "fence off another live session that holds the task"),
     Option("--auto-confirm", "forward calls that need confirmation, without asking"),
     Option(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GRACE_SECONDS = 2.0
-_REMEDY = "check the command after --"
+REMEDY = "check the command after --"
 SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM = 1, 2, 9, 13, 15
 """POSIX's numbers. The signal module costs milliseconds, and this runs before the upstream is started."""
 
@@ -31,7 +31,7 @@ class Upstream:
     def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
         program = find(command[0])  # in no relative entry of PATH: that is a folder of the workspace
         if program is None:
-            raise UpstreamStartError(f"cannot start the upstream {command[0]!r}: it is not on PATH", _REMEDY)
+            raise UpstreamStartError(f"cannot start the upstream {command[0]!r}: it is not on PATH", REMEDY)
         their_in, self.stdin = os.pipe()
         self.stdout, their_out = os.pipe()
         self.stderr, their_errors = os.pipe()
@@ -51,7 +51,7 @@ class Upstream:
             for end in (self.stdin, self.stdout, self.stderr):
                 os.close(end)
             raise UpstreamStartError(
-                f"cannot start the upstream {command[0]!r}: {error.strerror}", _REMEDY
+                f"cannot start the upstream {command[0]!r}: {error.strerror}", REMEDY
             ) from error
         finally:
             for end in (their_in, their_out, their_errors):

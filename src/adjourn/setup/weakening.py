@@ -18,6 +18,7 @@ OPTIONS = {
     "--confirm-timeout": "says how long a person is waited for",
     "--errors": "changes what a refused call looks like to the agent",
     "--format": "changes what a refused call looks like to the client",
+    "--outside": "says what happens outside any workspace",
     "--policy": "puts another policy in the place of the workspace's",
     "--store": "counts and writes down somewhere else",
     "--take-over": "fences off other sessions that hold the task",

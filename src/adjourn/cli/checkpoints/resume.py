@@ -74,7 +74,7 @@ def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, a
 def _print(told: handover.Handover, now: int, room: int) -> None:
     rest = "" if told.calls_left is None else f", {told.calls_left} left"
     unsure = f"; {told.doubts} in doubt" if told.doubts else ""
-    say(f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}")
+    say(f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}", "bold")
     key = told.untrusted_signer
     rows = (
         ("state", told.state),

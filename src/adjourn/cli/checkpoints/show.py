@@ -100,7 +100,7 @@ def _print(context: CommandContext, told: dict[str, Any]) -> None:
         if told["signer"]
         else f"signed by {told['key']}, which is not trusted here"
     )
-    say(f"{told['name']}: checkpoint of task {safe(told['task'])}, {signed}")
+    say(f"{told['name']}: checkpoint of task {safe(told['task'])}, {signed}", "bold")
     used = str(told["callsUsed"]) if told["budget"] is None else f"{told['callsUsed']} of {told['budget']}"
     tools = ", ".join(f"{tool} {count}" for tool, count in (told["tools"] or {}).items())
     doubts = ", ".join(f"{call['call']} {call['tool']}" for call in told["inDoubt"] or [])

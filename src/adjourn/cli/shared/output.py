@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from adjourn.cli.shared.terminal import cells, fancy, paint, print_table, width
+from adjourn.cli.shared.terminal import cells, fancy, paint, print_spans, print_table, width
 from adjourn.text import fit_text, visible_line, visible_lines, without_secrets
 
 if TYPE_CHECKING:
@@ -119,7 +119,13 @@ def say(text: str, colour: str = "") -> None:
 
 def say_facts(*rows: tuple[str, str]) -> None:
     """Names with their values, one below the other."""
-    say(facts(rows))
+    text = facts(rows)
+    if not fancy():
+        say(text)
+        return
+    size = max((cells(name) for name, value in rows if value), default=0)
+    for line in text.split("\n") if text else ():
+        print_spans([(line[:size], "dim"), (line[size:], "")])
 
 
 def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

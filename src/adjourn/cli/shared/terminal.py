@@ -211,11 +211,16 @@ def panel(
     )
 
 
+def shown_amount(amount: float) -> str:
+    """`1,200`, `0.1`, `4.25`: rounded as far as a person wants to know."""
+    return f"{round(amount, 2 if amount < 10 else 1):,.10g}"
+
+
 def _bar(bar: Bar) -> Text:
     share = min(1.0, max(0.0, bar.used / bar.limit if bar.limit else 1.0))
     colour = "red" if share >= 0.9 else "yellow" if share >= 0.75 else "green"
     full = round(share * _BAR)
-    said = f"  {bar.used:,.10g} of {bar.limit:,.10g}"
+    said = f"  {shown_amount(bar.used)} of {shown_amount(bar.limit)}"
     return _text(
         [("━" * full, colour), ("━" * (_BAR - full), "bright_black"), (said, ""), (f"  {bar.rest}", "dim")]
     )

@@ -9,14 +9,17 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from adjourn.cli.shared.output import cut
-from adjourn.cli.shared.terminal import Spans, cells, print_spans
+from adjourn.cli.shared.terminal import WIDTH, Spans, cells, print_spans
 from adjourn.cli.shared.timeline import LABEL, STYLES, Entry
 from adjourn.cli.shared.times import day, moment
 
 NARROW = 72
 """Below so many columns times and subjects are given less room."""
 _MIN_SUBJECT = 8
+_SUBJECTS = ((NARROW, 16), (100, 20), (10_000, 28))
+"""Below how many columns the subject has how many, at the most."""
 _NOTE_SHARE = 0.6
+_COMMAND = "adjourn "
 
 
 class Layout(NamedTuple):
@@ -31,7 +34,8 @@ def layout(entries: Collection[Entry], columns: int) -> Layout:
     """The layout that suits these entries."""
     narrow = 0 < columns < NARROW
     longest = max((cells(entry.what) for entry in entries), default=0)
-    subject = min(max(longest, _MIN_SUBJECT), 18 if narrow else 26)
+    most = next(room for below, room in _SUBJECTS if (columns or WIDTH) < below)
+    subject = min(max(longest, _MIN_SUBJECT), most)
     return Layout(columns, 6 if narrow else 10, subject)
 
 
@@ -63,6 +67,8 @@ def _fit(about: str, note: str, room: int) -> tuple[str, str]:
     if not gap:
         return cut(about, room), cut(note, room)
     kept = max(room - gap - cells(about), int(room * _NOTE_SHARE))
+    if note.startswith(_COMMAND):  # what a person has to type is of no use in part
+        kept = max(kept, min(cells(note), room - gap - 1))
     note = cut(note, kept)
     return cut(about, room - gap - cells(note)), note
 

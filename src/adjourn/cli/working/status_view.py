@@ -15,7 +15,7 @@ from adjourn.cli.shared import task_view
 from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
-from adjourn.cli.shared.terminal import Bar, fancy, panel, print_drawn
+from adjourn.cli.shared.terminal import Bar, fancy, panel, print_drawn, shown_amount
 from adjourn.cli.shared.times import ago, left, span
 from adjourn.errors import AdjournError
 from adjourn.handover import WaitingItem, waiting_in_record
@@ -227,4 +227,4 @@ def _plain(rows: Sequence[_Row]) -> list[tuple[str, str, str]]:
 
 
 def _left(amount: float) -> str:
-    return f"{max(0.0, amount):,.10g} left"
+    return f"{shown_amount(max(0.0, amount))} left"

@@ -133,7 +133,7 @@ def test_undo_asks_and_leaves_alone_what_was_changed_since(at: Home) -> None:
     undone = at.run("init", "--undo", "--yes")
     assert undone.code == 1
     assert (at.root / ".mcp.json").read_text() == MCP
-    assert ".claude/settings.json: these pieces were edited since, and stay: hooks.Stop" in undone.out
+    assert ".claude/settings.json: edited since, and not restored: hooks.Stop" in undone.out
     assert json.loads(settings.read_text()) == {"model": "x", "hooks": {"Stop": edited["hooks"]["Stop"]}}
     assert (at.root / ".aex" / "policy.aex").read_text() == "policy mine v0\n"
     settings.unlink()

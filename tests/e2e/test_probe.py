@@ -72,9 +72,9 @@ def test_of_a_tool_that_is_listed_twice_the_worse_counts(tmp_path: Path) -> None
         (["killed"], "was ended by SIGKILL", -9),
         (["floods"], "wrote more than 32 MiB to stdout", None),
         (["pages"], "lists its tools on more than 1,000 pages", None),
-        (["circles"], "lists the same page of tools again and again", None),
+        (["circles"], "repeats the same page of tools", None),
         (["many", "10001"], "lists more than 10,000 tools", None),
-        (["wrong"], "answered `tools/list` with something else: Expected `array`, got `str` - at `$.tools`", None),
+        (["wrong"], "sent an invalid answer to `tools/list`: Expected `array`, got `str` - at `$.tools`", None),
         (["refuses"], "refused `tools/list`: log in first", None),
     ],
 )  # fmt: skip

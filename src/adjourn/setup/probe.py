@@ -219,7 +219,7 @@ def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, 
         try:
             page = msgspec.convert(_value(reply), _Listed)
         except msgspec.ValidationError as error:
-            raise _ProbeError(f"answered `tools/list` with something else: {_shown(str(error))}") from None
+            raise _ProbeError(f"sent an invalid answer to `tools/list`: {_shown(str(error))}") from None
         name = name or _name_in(page.meta, _META_SERVER)
         for tool in map(_tool, page.tools):
             if tool is not None:
@@ -230,7 +230,7 @@ def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, 
         if not isinstance(cursor, str) or not cursor:
             return tuple(found.values()), name
         if cursor in seen:
-            raise _ProbeError("lists the same page of tools again and again")
+            raise _ProbeError("repeats the same page of tools")
         seen.add(cursor)
     raise _ProbeError(f"lists its tools on more than {MAX_PAGES:,} pages")
 

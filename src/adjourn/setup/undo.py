@@ -198,7 +198,7 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
     runs = _runs(root)
     if not runs:
         raise NotFoundError(
-            "nothing to undo: adjourn changed no client settings here", "set clients up: adjourn init"
+            "nothing to undo: adjourn has not changed client settings here", "set clients up: adjourn init"
         )
     known = _known(root, home)
     found: dict[str, RestoredFile] = {}
@@ -252,7 +252,8 @@ def _saved(root: str, name: str, told: str, path: str) -> bytes:
     held = read_file(place, MAX_BYTES, root)
     if digest(held) != told:
         raise InvalidError(
-            f"{place} is not what {path} held", "the saved copy was changed; restore the file by hand"
+            f"{place} does not match the earlier {path}",
+            "the saved copy was changed; restore the file by hand",
         )
     return held
 

@@ -169,10 +169,10 @@ def take_back(how: Asked) -> int:
 
 def _left(one: undo.NotRestored) -> SetupNote:
     """What stays of a change, since it was edited."""
-    remedy = f"as it was before: {one.copy}" if one.copy else "it was not there before"
+    remedy = f"as it was before: {one.copy}" if one.copy else "it did not exist before"
     if not one.pieces:
-        return SetupNote(one.path, "was edited since, and stays", remedy)
-    return SetupNote(one.path, f"these pieces were edited since, and stay: {'; '.join(one.pieces)}", remedy)
+        return SetupNote(one.path, "was edited since, and was not restored", remedy)
+    return SetupNote(one.path, f"edited since, and not restored: {'; '.join(one.pieces)}", remedy)
 
 
 def _agreed(head: str, shown: list[Shown], how: Asked) -> bool:

@@ -11,13 +11,13 @@ EXIT_CODES: Final = {
     "0": "done",
     "1": "a check failed, or the command could not do its work",
     "2": "wrong usage",
-    "3": "refused by a policy, by the holder of the task, or for want of trust",
+    "3": "refused by a policy, by the holder of the task, or because a signer is not trusted",
     "130": "interrupted by Ctrl-C",
     "141": "the output was closed before its end (`adjourn log | head -1`)",
 }
 ENVIRONMENT: Final = {
-    "ADJOURN_STORE": "the store, where `--store` does not name one",
-    "ADJOURN_TASK": "the task, where none is named (`proxy`, `status`, `log`)",
+    "ADJOURN_STORE": "the store, if `--store` is not given",
+    "ADJOURN_TASK": "the task, if none is given (`proxy`, `status`, `log`)",
     "ADJOURN_CONFIG": "the folder of configuration and keys",
     "ADJOURN_PAGER, PAGER": "the pager on a terminal (default: less; `cat`: none)",
     "NO_COLOR": "plain text without colour and boxes, also on a terminal",
@@ -53,7 +53,7 @@ A policy is the file .aex/policy.aex. What no line allows is refused.
   limit shell.exec 10 per minute
   budget calls=100
 
-A tool is named SERVER.TOOL, or TOOL where only one server has it. An edited
+A tool is named SERVER.TOOL, or TOOL if only one server has it. An edited
 policy takes effect at the next call. A contract (a task's own file) can only
 narrow the policy.
 
@@ -73,7 +73,7 @@ usd
 legs     how often one call may ask the client for input (default 8)
 
 The first budget that is spent refuses every further call. At 75 % and 90 %
-the agent is told, and a checkpoint is saved. A person can raise a budget in
+the agent gets a notice, and a checkpoint is saved. A person can raise a budget in
 the policy; that takes effect at the next call.
 
 What is spent: adjourn status"""),
@@ -89,27 +89,27 @@ An approval counts once, for exactly this request, until the time shown (15
 minutes after the question). Silence is a refusal, unless the policy says
 `else allow`.
 
-A call that was sent and got no answer is in doubt. It is not repeated before
-a person says what happened:
+A call that was sent and got no answer is in doubt. It is not repeated until
+a person records what happened:
 
   adjourn settle CALL --done | --not-done"""),
     "checkpoints": Topic("How work continues in another session", """\
 A checkpoint is a named, signed position in the history of a task, with a page
-that says where the work stands. Agents save one with aex.checkpoint; adjourn
+that describes the state of the work. Agents save one with aex.checkpoint; adjourn
 saves one at the end of a session, before destructive calls, and when budgets
 run low.
 
   adjourn checkpoints     list them
   adjourn show NAME       one in full
-  adjourn resume NAME     what the next session will be told
+  adjourn resume NAME     what the next session will receive
   adjourn rollback NAME   page and files as they were (preview first)
   adjourn export NAME     a folder that can be verified anywhere
 
 To continue, start any MCP client behind the proxy and let it call aex.resume
 with the name. The spent budget stays spent."""),
     "stores": Topic("Where the history is kept", """\
-The store holds the history of all tasks of a workspace. Where no store is
-named it is .aex/adjourn.db (SQLite).
+The store holds the history of all tasks of a workspace. The default
+is .aex/adjourn.db (SQLite).
 
   --store URL             of a command, or $ADJOURN_STORE
   sqlite:PATH             a file

@@ -198,7 +198,7 @@ def _verify_proof(path: str, *, as_json: bool) -> int:
         )
     else:
         valid = proof.holds()
-        said = f"{type(proof).__name__} {'is valid' if valid else 'is invalid'}"
+        said = f"{type(proof).__name__} {'verified' if valid else 'not verified'}"
     if as_json:
         say_json(valid=valid, proof=type(proof).__name__, record=proof.id, signer=signer)
     else:

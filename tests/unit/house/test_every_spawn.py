@@ -38,6 +38,10 @@ REVIEWED = {
     ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
     ("hooks/standby_process.py", "os.fork"): "this program itself",
     (
+        "proxy/launch.py",
+        "os.execve",
+    ): "the server that the user names, outside any workspace, never by a relative entry of PATH",
+    (
         "proxy/upstream.py",
         "os.posix_spawn",
     ): "the server that the user names, never by a relative entry of PATH",

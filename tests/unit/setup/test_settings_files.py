@@ -1,0 +1,116 @@
+"""Settings files of nine clients: set up, what each client would start then, and taken back byte for byte."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.setup import home as home_of
+from adjourn.setup import plan, undo
+from adjourn.setup.places import CLIENTS, Home
+from support.home import BIN
+from support.settings import FILES, PLACES, entries, place_of, started
+
+IN_PROJECT = [file for file in FILES if not file.name.startswith("home-")]
+COMMENT = re.compile(r"/\*.*?\*/|(?<![:\"\w])(?://|# ).*")
+
+
+def named(file: Path) -> str:
+    return f"{file.parent.name}/{file.name}"
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("home", "work", "bin"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "home" / ".claude").mkdir()
+    (tmp_path / "bin" / "adjourn").symlink_to(f"{BIN}/adjourn")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    return (tmp_path / "work").resolve()
+
+
+@pytest.fixture
+def home(root: Path) -> Home:
+    return home_of({"HOME": str(root.parent / "home")})
+
+
+def put(file: Path, root: Path) -> Path:
+    place = place_of(file, root, root.parent / "home")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(file.read_bytes())
+    return place
+
+
+def behind(client: str, before: dict[str, Any], after: dict[str, Any], *, options: list[str]) -> None:
+    """Every command is behind the proxy under its own name, and nothing else of an entry changed."""
+    assert list(after) == list(before)
+    for name, server in before.items():
+        then, now = started(client, server), started(client, after[name])
+        if then is None or "proxy" in then.words:
+            assert after[name] == server
+            continue
+        assert now is not None
+        at = now.words.index("proxy")
+        own = [*(["--name", canonical(name)] if canonical(name).strip("_") else []), *options]
+        assert now.words[at:] == ["proxy", *own, "--", *then.words]
+        assert now.env == then.env
+        spelled = {"command", "args", "env", "environment", "env_vars"}
+        for member in (server.keys() | after[name].keys()) - spelled:
+            assert after[name].get(member) == server.get(member)
+
+
+def test_there_are_files_of_nine_clients() -> None:
+    """At least forty, in the layouts that people have: comments, CRLF, a mark of the byte order, tabs, one line, no end of line."""
+    assert {file.parent.name for file in FILES} == PLACES.keys()
+    assert len(FILES) >= 40
+    contents = [file.read_bytes() for file in FILES]
+    for part in (
+        b"\r\n",
+        b"\xef\xbb\xbf",
+        b"\t",
+        b"//",
+        b"/*",
+        b"# ",
+        b"\xc3",
+        b'"disabled": true',
+        b'"url"',
+    ):
+        assert sum(part in content for content in contents) >= 2, part
+    assert sum(not content.endswith(b"\n") for content in contents) >= 5
+
+
+def test_the_table_names_its_sources() -> None:
+    """Each client's row says which documentation it was taken from, and has a file somewhere."""
+    assert {client.name.lower().replace(" ", "-") for client in CLIENTS} >= PLACES.keys()
+    for client in CLIENTS:
+        assert client.source.startswith("https://")
+        assert client.workspace or client.home
+
+
+@pytest.mark.parametrize("file", IN_PROJECT, ids=named)
+def test_a_project_s_file_is_set_up_and_taken_back_byte_for_byte(file: Path, root: Path, home: Home) -> None:
+    """After the set-up, the client starts the proxy with the server's name, and comments are still there."""
+    place, client = put(file, root), file.parent.name
+    was = place.read_bytes()
+    made = plan(str(root), home)
+    assert not made.broken
+    undo.make(made.pending, str(root))
+    now = place.read_bytes()
+    behind(client, entries(client, was), entries(client, now), options=[])
+    kept = [line.strip() for line in COMMENT.findall(was.decode())]
+    assert all(comment in now.decode() for comment in kept)
+    assert (b"\r\n" in was) == (b"\r\n" in now)
+    assert now.count(b"\n") == now.count(b"\r\n") or b"\r\n" not in was
+    assert not [change for change in plan(str(root), home).pending if change.path == str(place)]
+    files, left = undo.undoable(str(root), home)
+    assert not left
+    undo.take_back(files, str(root), keep=False)
+    assert place.read_bytes() == was

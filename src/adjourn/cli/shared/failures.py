@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable
 
@@ -18,8 +17,8 @@ from adjourn.errors import AdjournError, NotFoundError
 _LOOK = "check the path and its permissions"
 
 
-NOBODY_READS = 128 + signal.SIGPIPE
-"""Exit code where the output was closed before all of it was written: as of a program that the signal ends. Never 0, for what was not
+NOBODY_READS = 141
+"""Exit code where the output was closed before all of it was written: as of a program that SIGPIPE ends. Never 0, for what was not
 written may be that a check failed.
 """
 

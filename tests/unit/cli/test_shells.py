@@ -61,6 +61,11 @@ def test_scripts_are_of_their_shell(shell: str, capsys: pytest.CaptureFixture[st
         subprocess.run([program, "-n"], input=script, text=True, check=True)
 
 
+def test_zsh_keeps_its_search_path() -> None:
+    """The script of zsh sets no `path`, which is the shell's own: without it no names are found."""
+    assert "path=" not in completion._zsh()
+
+
 def test_names_are_those_of_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,15 +134,15 @@ def _bash() -> str:
 _ZSH = """#compdef adjourn
 # Completes adjourn in zsh.  adjourn completion zsh > a folder of $fpath/_adjourn
 _adjourn() {{
-    local path="" word
+    local line="" word
     local -a commands options names
     for word in "${{(@)words[2,CURRENT-1]}}"; do
         [[ $word == -- ]] && {{ _normal; return }}
-        case "${{path:+$path }}$word" in
-            {paths}) path="${{path:+$path }}$word" ;;
+        case "${{line:+$line }}$word" in
+            {paths}) line="${{line:+$line }}$word" ;;
         esac
     done
-    case "$path" in
+    case "$line" in
 {cases}
     esac
     [[ $words[CURRENT-1] == --task ]] && names=(tasks) commands=() options=()
@@ -203,4 +203,4 @@ def _fish() -> str:
 
 def _quoted(text: str) -> str:
     """Help between single quotes, in any of the shells."""
-    return text.replace("\\", "").replace("'", "").replace(":", " -")
+    return text.replace("\\", "").replace("'", "'\\''").replace(":", " -")

@@ -5,7 +5,10 @@ Owns: those texts; the exit codes and variables are also those of the reference 
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Final, NamedTuple
+
+from adjourn.cli.shared.terminal import WIDTH
 
 EXIT_CODES: Final = {
     "0": "done",
@@ -32,8 +35,11 @@ class Topic(NamedTuple):
 
 
 def _rows(rows: dict[str, str]) -> str:
-    size = max(map(len, rows))
-    return "\n".join(f"  {name:<{size}}  {meaning}" for name, meaning in rows.items())
+    size = max(map(len, rows)) + 4
+    return "\n".join(
+        fill(meaning, WIDTH, initial_indent=f"  {name:<{size - 2}}", subsequent_indent=" " * size)
+        for name, meaning in rows.items()
+    )
 
 
 TOPICS: Final = {
@@ -73,8 +79,8 @@ usd
 legs     how often one call may ask the client for input (default 8)
 
 The first budget that is spent refuses every further call. At 75 % and 90 %
-the agent gets a notice, and a checkpoint is saved. A person can raise a budget in
-the policy; that takes effect at the next call.
+the agent gets a notice, and a checkpoint is saved. A person can raise a budget
+in the policy; that takes effect at the next call.
 
 What is spent: adjourn status"""),
     "approvals": Topic("Calls that wait for a person", """\
@@ -95,9 +101,9 @@ a person records what happened:
   adjourn settle CALL --done | --not-done"""),
     "checkpoints": Topic("How work continues in another session", """\
 A checkpoint is a named, signed position in the history of a task, with a page
-that describes the state of the work. Agents save one with aex.checkpoint; adjourn
-saves one at the end of a session, before destructive calls, and when budgets
-run low.
+that describes the state of the work. Agents save one with aex.checkpoint;
+adjourn saves one at the end of a session, before destructive calls, and when
+budgets run low.
 
   adjourn checkpoints     list them
   adjourn show NAME       one in full

@@ -41,7 +41,7 @@ def test_exactly_the_budget_is_forwarded_and_refused_calls_cost_nothing(tmp_path
         assert work.executed() == ["echo"] * 3
         ledger = work.ledger()
         assert (ledger.calls_used, ledger.calls_refused) == (3, 6)
-        assert ledger.tools == {"echo": 3}
+        assert ledger.tools == {"echo.echo": 3}
 
 
 def test_a_burst_in_one_write_is_admitted_up_to_the_budget_in_order(tmp_path: Path) -> None:

@@ -111,3 +111,23 @@ def test_a_rule_that_names_no_tool_is_said_once_the_server_has_listed_its_tools(
             done = adjourn(workspace, *words)
             assert (done.out + done.err).count("AEX170") == 2, words
             assert "did you mean inv.file.write?" in done.out + done.err
+
+
+def test_the_explanation_knows_the_state_of_the_task(tmp_path: Path) -> None:
+    """`effective --explain` answers as the proxy would: no once the budget is spent, and a question for a call in doubt."""
+    with ProxyWorkspace(tmp_path, "use inv.*", "budget calls=2") as workspace:
+        client = workspace.client("--name", "inv")
+        assert "echo" in client.tools()
+        explain = ("effective", "--explain", "inv.slow", "--args", '{"seconds": 60}')
+        assert adjourn(workspace, *explain).first == "yes: inv.slow may be called"
+        client.begin("slow", {"seconds": 60})
+        wait_for(lambda: workspace.executed() == ["slow"])
+        client.kill()
+        client = workspace.client("--name", "inv")
+        assert refused(client.call("echo")) == ""
+        spent = adjourn(workspace, *explain)
+        assert (spent.code, "would be refused: Call budget exhausted: 2 of 2" in spent.first) == (3, True)
+        workspace.write_policy("use inv.*", "budget calls=3")
+        assert adjourn(workspace, *explain).first.startswith(
+            "ask: inv.slow may be called once a person approves it: it repeats call"
+        )

@@ -14,6 +14,7 @@ from adjourn.aex.match import glob_path, matches, matches_folded, split_scope, t
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule, RuleVerdict
 from adjourn.aex.where import PathMatcher
+from adjourn.log import full_name
 
 _ANYTHING = Rule("allow", "*", "", 0)
 
@@ -73,74 +74,87 @@ def _answer(verdict: RuleVerdict, call: CallQuery) -> tuple[Literal["yes", "no",
 
 def _denies(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[RuleAnswer]:
     for rule in policy.deny:
-        if _named(rule, call):
+        if _named(rule, policy, call):
             decides = verdict.rule is rule
             denies = "denies it" if decides else "denies it, too"
             if split_scope(rule.pattern)[1] and not call.paths:
                 denies += ": the call names no path to check"
-            yield RuleAnswer(rule, decides, _misses(rule, call) or denies)
+            yield RuleAnswer(rule, decides, _misses(rule, policy, call) or denies)
 
 
 def _confirms(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[RuleAnswer]:
     for rule in policy.confirm:
-        if not _named(rule, call):
+        if not _named(rule, policy, call):
             continue
         if rule in verdict.confirms:
             yield RuleAnswer(rule, decides=True, why="asks a person")
         elif verdict.effect != "allow":
             yield RuleAnswer(rule, decides=False, why="is not evaluated")
         else:
-            missed = _misses(rule, call)
+            missed = _misses(rule, policy, call)
             yield RuleAnswer(
                 rule, decides=False, why=missed or "does not ask: its pattern has to begin with mcp or aex"
             )
 
 
 def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[RuleAnswer]:
+    unclear = policy.unclear_for(call.tool)
     for rule in policy.allow:
-        if not _named(rule, call):
+        if not _named(rule, policy, call):
             continue
         decides = verdict.rule is rule
-        if not matches(split_scope(rule.pattern)[0], call.tool):
+        if rule in unclear:
+            named = full_name(policy.server, call.tool)
+            why = f"does not count, since it may mean the tool of another server; write {named}"
+            yield RuleAnswer(rule, decides=False, why=why)
+        elif not any(matches(split_scope(rule.pattern)[0], name) for name in _names(policy, call)):
             yield RuleAnswer(
                 rule,
                 decides=False,
                 why="spells the name differently, and an allow matches only the exact name",
             )
-        elif missed := _misses(rule, call):
+        elif missed := _misses(rule, policy, call):
             yield RuleAnswer(rule, decides, missed)
         else:
             reached = "is not evaluated" if verdict.effect == "deny" else "allows it, too"
             yield RuleAnswer(rule, decides, "allows it" if decides else reached)
 
 
-def _named(rule: Rule, call: CallQuery) -> bool:
+def _names(policy: Policy, call: CallQuery) -> list[str]:
+    """The names that rules may have for the tool."""
+    servers = () if call.named_only else policy.servers
+    return [call.tool, *(full_name(server, call.tool) for server in servers)]
+
+
+def _named(rule: Rule, policy: Policy, call: CallQuery) -> bool:
     """Whether the rule names the tool, in any spelling."""
-    return matches_folded(split_scope(rule.pattern)[0], call.tool)
+    pattern = split_scope(rule.pattern)[0]
+    return any(matches_folded(pattern, name) for name in _names(policy, call))
 
 
-def _misses(rule: Rule, call: CallQuery) -> str:
+def _misses(rule: Rule, policy: Policy, call: CallQuery) -> str:
     """Why a rule that names the tool does not apply to the call; empty where it does, and would without other rules."""
-    if _applies(rule, call, call.paths):
+    servers = policy.servers
+    if _applies(rule, servers, call, call.paths):
         return ""
-    if (bare := _unconditional(rule)) != rule and _applies(bare, call, call.paths):
+    if (bare := _unconditional(rule)) != rule and _applies(bare, servers, call, call.paths):
         held = "certainly met" if rule.kind == "allow" else "met"
         return f"does not apply: its condition is not {held}"
     if not call.paths:
         return "does not apply: it has a scope, and the call names no path"
     if rule.kind != "allow":
         return "does not apply: no path of the call is in its scope"
-    outside = [path for path in call.paths if not _applies(bare, call, [path])]
+    outside = [path for path in call.paths if not _applies(bare, servers, call, [path])]
     begin = "allows a part of the call" if len(outside) < len(call.paths) else "does not apply"
     named = next((path for path in outside if path.isprintable()), "a file in the folder")
     return f"{begin}: {named} is not in its scope"
 
 
-def _applies(rule: Rule, call: CallQuery, paths: Sequence[str]) -> bool:
+def _applies(rule: Rule, servers: Sequence[str], call: CallQuery, paths: Sequence[str]) -> bool:
     """Whether the rule alone has its effect on the call."""
     allow = (rule,) if rule.kind == "allow" else (_ANYTHING,)
     deny, confirm = (tuple(each for each in (rule,) if each.kind == kind) for kind in ("deny", "confirm"))
-    alone = Policy(allow=allow, deny=deny, confirm=confirm)
+    alone = Policy(allow=allow, deny=deny, confirm=confirm, servers=servers)
     verdict = alone.judge_call(call.tool, call.arguments, paths, call.matcher)
     return (verdict.confirm or verdict.rule) is rule
 

@@ -48,7 +48,15 @@ if TYPE_CHECKING:
         rate_of,
         rate_used,
     )
-    from adjourn.tasks.methods import OF_CLIENT, OF_SERVER, is_vendors, judge, method_refusal, rule_name
+    from adjourn.tasks.methods import (
+        OF_CLIENT,
+        OF_SERVER,
+        always_passes,
+        is_vendors,
+        judge,
+        method_refusal,
+        rule_name,
+    )
     from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_for_turn
     from adjourn.tasks.session import (
         MAX_SHOWN_TOOL,
@@ -115,6 +123,7 @@ __all__ = [
     "ToolRequest",
     "WhatIf",
     "about",
+    "always_passes",
     "answer",
     "append_with_retry",
     "budgets_used",
@@ -191,7 +200,15 @@ if not TYPE_CHECKING:
                 "rate_of",
                 "rate_used",
             ),
-            "methods": ("OF_CLIENT", "OF_SERVER", "is_vendors", "judge", "method_refusal", "rule_name"),
+            "methods": (
+                "OF_CLIENT",
+                "OF_SERVER",
+                "always_passes",
+                "is_vendors",
+                "judge",
+                "method_refusal",
+                "rule_name",
+            ),
             "retry": ("PermanentConflictError", "append_with_retry", "wait_for_turn"),
             "session": (
                 "Admitted",

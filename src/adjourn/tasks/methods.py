@@ -35,12 +35,18 @@ def rule_name(method: str) -> str:
     return "mcp." + method.replace("/", ".")
 
 
+_UNGATED_NAMES = frozenset(map(rule_name, UNGATED))
 _NAMES = frozenset(map(rule_name, OF_CLIENT | OF_SERVER))
 
 
 def is_vendors(name: str) -> bool:
     """Whether what rules name so is a method that the protocol does not have."""
     return name.startswith("mcp.") and name not in _NAMES
+
+
+def always_passes(name: str) -> bool:
+    """Whether what rules name so passes whatever they say."""
+    return name in _UNGATED_NAMES
 
 
 def judge(policy: Policy, method: str, known: frozenset[str]) -> RuleVerdict:

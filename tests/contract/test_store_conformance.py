@@ -14,6 +14,7 @@ from adjourn.store import Store
 from adjourn.store.conformance import StoreConformance
 from adjourn.store.conformance.suite import Opener
 from adjourn.store.memory import MemoryStore
+from adjourn.store.overlay import OverlayStore
 from adjourn.store.postgres import PostgresStore
 from adjourn.store.sqlite import SqliteStore
 
@@ -25,6 +26,13 @@ class TestMemory(StoreConformance):
 
     def make_store(self) -> Store:
         return MemoryStore()
+
+
+class TestOverlay(StoreConformance):
+    examples = 500 if CAMPAIGN else 20
+
+    def make_store(self) -> Store:
+        return OverlayStore(MemoryStore())
 
 
 class TestSqlite(StoreConformance):

@@ -7,7 +7,7 @@ budget, apply a history that was not verified, or guess about a call in doubt.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -15,21 +15,20 @@ from adjourn.checkpoints import (
     TaskCheckpoint,
     document,
     folder,
-    folder_verification,
     trusted_signer,
 )
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.composing import Reader, hand_over
 from adjourn.handover.history import page_before
-from adjourn.handover.importing import check_trusted, import_newer_folders, locate, vouched_for
+from adjourn.handover.importing import check_trusted, import_newer_folders, locate
 from adjourn.handover.pending import mark_cut_off_calls
 from adjourn.handover.rendering import ROOM, history_answer, to_json
 from adjourn.handover.value import Handover
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
 from adjourn.policy import Contract, for_task, read_contract
-from adjourn.store import MemoryStore, Store
+from adjourn.store import MemoryStore, OverlayStore, Store
 from adjourn.tasks import Session, Task, is_alive
 
 
@@ -88,10 +87,7 @@ def resume(reader: ClientContext | Preview, name: str) -> Resumed:
 
 def _join(client: ClientContext, name: str) -> Resumed:
     store, root = client.store, client.options.root
-    checkpoint, source = locate(store, root, name)
-    check_trusted(store, checkpoint)
-    document(store, checkpoint)
-    import_newer_folders(store, root, checkpoint)
+    checkpoint, source = _take_in(store, root, name)
     facts: list[kinds.Data] = [kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)]
     if not trusted_signer(checkpoint):
         key = checkpoint.data.key
@@ -104,42 +100,31 @@ def _join(client: ClientContext, name: str) -> Resumed:
 
 
 def _preview(reader: Preview, name: str) -> Resumed:
-    kept, store = _stores_to_read(reader, name)
-    checkpoint, _ = locate(store, reader.root, name)
-    check_trusted(store, checkpoint)
-    document(store, checkpoint)
-    if store is not kept:
-        import_newer_folders(store, reader.root, checkpoint)
+    """Do what a join does before its session opens, on an overlay of the workspace's store."""
+    store = _overlay(reader, name)
+    checkpoint, _ = _take_in(store, reader.root, name)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
     mark_cut_off_calls(task)
     return Resumed(task, checkpoint, reader_of(reader.root, task, tree=reader.tree))
 
 
-def _stores_to_read(reader: Preview, name: str) -> tuple[Store | None, Store]:
-    """The workspace's store, None where there is none, and the one to read: the same, or one in memory into which the folders can be
-    imported that a resume would import.
-    """
-    kept: Store | None
-    if "/" in name:
-        kept = reader.open_store()
-        return kept, kept
+def _overlay(reader: Preview, name: str) -> Store:
+    """The workspace's store, with what is imported kept in memory. Raises `NotFoundError` where there is neither store nor folder."""
     try:
-        kept = reader.open_store()
+        return OverlayStore(reader.open_store())
     except NotFoundError:
-        if folder.is_as_written(MemoryStore(), reader.root, name) is not False:
+        if "/" in name or folder.is_as_written(MemoryStore(), reader.root, name) is None:
             raise
-        kept = None
-    if kept is not None and folder.is_as_written(kept, reader.root, name) is not False:
-        return kept, kept
-    scratch = MemoryStore()
-    brought = folder_verification.verify_named(reader.root, name).checkpoint
-    task = brought.event.task
-    if kept is not None:
-        if entries := list(kept.read(task)):
-            scratch.append(task, entries, expect=scratch.head(task))
-        if (upto := vouched_for(kept, brought)) is not None:
-            scratch.swap(f"vouched/{task}", str(upto), expect=None)
-    return kept, scratch
+        return MemoryStore()
+
+
+def _take_in(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal["store", "folder"]]:
+    """The trusted checkpoint of a name, and where it was found. Its folder and the newer ones of its task are imported."""
+    checkpoint, source = locate(store, root, name)
+    check_trusted(store, checkpoint)
+    document(store, checkpoint)
+    import_newer_folders(store, root, checkpoint)
+    return checkpoint, source
 
 
 def reader_of(

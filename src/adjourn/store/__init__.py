@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head, Store
     from adjourn.store.memory import MemoryStore
     from adjourn.store.migrate import LATEST
+    from adjourn.store.overlay import OverlayStore
     from adjourn.store.postgres import PostgresStore
     from adjourn.store.sqlite import SqliteStore
     from adjourn.store.url import open_store
 
 __all__ = [
-    "EMPTY", "LATEST", "NO_REFS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "PostgresStore", "SqliteStore", "Store",
-    "open_store",
+    "EMPTY", "LATEST", "NO_REFS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore", "SqliteStore",
+    "Store", "open_store",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -26,6 +27,7 @@ if not TYPE_CHECKING:
         "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
         "memory": ("MemoryStore",),
         "migrate": ("LATEST",),
+        "overlay": ("OverlayStore",),
         "postgres": ("PostgresStore",),
         "sqlite": ("SqliteStore",),
         "url": ("open_store",),

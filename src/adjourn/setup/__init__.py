@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from adjourn.setup.entries import ServerEntry
     from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
     from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home
-    from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan, plan
+    from adjourn.setup.planning import IGNORED_FILES, SettingsChange, SetupNote, SetupPlan, plan
     from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
+    from adjourn.setup.repairs import moved_programs
+    from adjourn.setup.starting import is_beside_python
+    from adjourn.setup.trying import RegisteredServer, hooks_to_try, registered_servers
 
 __all__ = [
-    "CODEX", "IGNORED", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RuledTool",
-    "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home", "listed_servers", "plan", "probe_all", "ruled",
+    "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RegisteredServer", "RuledTool",
+    "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home", "hooks_to_try", "is_beside_python",
+    "listed_servers", "moved_programs", "plan", "probe_all", "registered_servers", "ruled",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -25,6 +29,9 @@ if not TYPE_CHECKING:
         "entries": ("ServerEntry",),
         "first_policy": ("ListedServer", "RuledTool", "ruled"),
         "places": ("CODEX", "IGNORED", "POLICY", "SERVER_FILES", "home"),
-        "planning": ("SettingsChange", "SetupNote", "SetupPlan", "plan"),
+        "planning": ("IGNORED_FILES", "SettingsChange", "SetupNote", "SetupPlan", "plan"),
         "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),
+        "repairs": ("moved_programs",),
+        "starting": ("is_beside_python",),
+        "trying": ("RegisteredServer", "hooks_to_try", "registered_servers"),
     })  # fmt: skip

@@ -31,6 +31,7 @@ from adjourn.setup.places import (
     in_home,
 )
 from adjourn.setup.planning import SetupPlan, plan
+from adjourn.setup.spelling import ListedEntry
 
 _INIT = "`adjourn init` shows what it would change, and asks"
 _WANTED = "look whether a person wanted it: an agent can write in a workspace"
@@ -110,7 +111,7 @@ def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Ite
 
 def listed_servers(root: str, at: Home) -> set[str]:
     """The canonical names of all servers that settings of the workspace and of the home folder list."""
-    here = [entry for file in SERVER_FILES for entry in file.entries(_document(root, file.path), file.path)]
+    here = list(listed_entries(root))
     for file in HOME_FILES:
         folder, name = os.path.split(in_home(file, at))
         here += file.entries(_document(folder, name), file.path)
@@ -154,13 +155,24 @@ def _missing(made: SetupPlan, root: str) -> Iterator[Finding]:
 
 def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
     """Every command of adjourn in the files of the workspace, with its place."""
+    for relative, command in hook_commands(root):
+        yield relative, servers.hook_words(command)
+    for entry in listed_entries(root):
+        if servers.names_proxy(entry.server):
+            yield entry.path, [entry.server["command"], *entry.server.get("args", [])]
+
+
+def listed_entries(root: str) -> Iterator[ListedEntry]:
+    """Every server that a file of the workspace lists."""
+    for file in SERVER_FILES:
+        yield from file.entries(_document(root, file.path), file.path)
+
+
+def hook_commands(root: str) -> Iterator[tuple[str, str]]:
+    """Every hook of adjourn in a file of the workspace: the file and the command."""
     for relative in (CLAUDE_HOOKS, CODEX_HOOKS):
         for command in _hook_commands(_document(root, relative)):
-            yield relative, servers.hook_words(command)
-    for entry in SERVER_FILES:
-        for server in _servers(root, entry):
-            if servers.names_proxy(server):
-                yield entry.path, [server["command"], *server.get("args", [])]
+            yield relative, command
 
 
 def _servers(root: str, file: ServerFile) -> list[Any]:

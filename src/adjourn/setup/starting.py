@@ -59,6 +59,11 @@ def _entry_points(root: str) -> set[str]:
     return {os.path.realpath(place) for place in places if place}
 
 
+def is_beside_python(path: str) -> bool:
+    """Whether a program was installed with the adjourn that runs here."""
+    return os.path.dirname(os.path.realpath(path)) == os.path.dirname(sys.executable)
+
+
 def problem(words: Sequence[str], root: str) -> str:
     """The reason that a command of adjourn may start a program of the workspace; "" if it cannot."""
     name = os.path.expanduser(words[0])

@@ -24,6 +24,10 @@ REVIEWED = {
     ("cli/shared/pager.py", "subprocess.Popen"): "the user's pager, found outside of the workspace",
     ("cli/setup/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
     (
+        "cli/setup/doctor_tries.py",
+        "subprocess.run",
+    ): "hooks of the adjourn that runs here; the adjourn on PATH outside of the workspace",
+    (
         "code/index/ctags.py",
         "subprocess.run",
     ): "ctags, found outside of the workspace, reading no options of it",

@@ -63,7 +63,7 @@ def hook(root: Path, command: str, name: str = ".claude/settings.json", **more: 
 
 def test_every_option_of_hook_and_proxy_is_thought_of() -> None:
     """One that is new is either named here or makes nothing weaker."""
-    assert {option.flag for option in (*HOOK, *PROXY)} == weakening.OPTIONS.keys() | PLAIN
+    assert {"-C", *(option.flag for option in (*HOOK, *PROXY))} == weakening.OPTIONS.keys() | PLAIN
 
 
 @pytest.mark.parametrize("option", ["--auto-confirm", "--policy=lax.aex", "--errors=jsonrpc", "--take-over"])

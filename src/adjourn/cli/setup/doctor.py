@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Literal
 
 import click
 
 from adjourn import code
+from adjourn.cli.setup import doctor_fixes, doctor_tries
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import finding_json, safe, say, say_json
@@ -31,16 +33,25 @@ _OLDEST_PYTHON = (3, 11)
 
 
 @click.command(epilog=example("adjourn doctor"))
+@click.option("--yes", "-y", is_flag=True, help="Start the registered servers without asking.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended without a decision, and say so.")
 @at_store
 @for_machines
-def doctor(context: CommandContext, *, as_json: bool) -> int:
-    """Diagnose this workspace, its store and your keys; report each problem with its remedy.
+def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> int:
+    """Diagnose this workspace: its servers, hooks, rules, store and your keys; report each problem with its remedy.
 
-    Writes nothing. Exit code 1 when there is an error; warnings change no exit code.
+    Starts each registered server as its client would, behind the proxy or directly, and lists its tools; calls none. It asks before,
+    unless --yes is given, and starts none where there is no terminal to ask on. --fix adds the lines that git has to ignore, closes
+    your keys to others, marks sessions that have ended as lost, and corrects the path of an adjourn that was moved.
+
+    Exit code 1 when there is an error: something that stops work. Warnings change no exit code.
     """
     findings: list[Finding] = []
     checks = []
-    for name, look in CHECKS.items():
+    fixed = list(doctor_fixes.fix(context)) if fix else []
+    servers = partial(doctor_tries.servers, yes=yes, as_json=as_json)
+    looks: dict[str, Callable[[CommandContext], Iterator[Finding]]] = {**CHECKS, "servers": servers}
+    for name, look in looks.items():
         found = list(look(context))
         findings += found
         checks.append(
@@ -48,11 +59,14 @@ def doctor(context: CommandContext, *, as_json: bool) -> int:
         )
     errors = sum(one.severity == "error" for one in findings)
     if as_json:
-        say_json(healthy=not errors, checks=checks, findings=[finding_json(one) for one in findings])
+        told = [finding_json(one) for one in findings]
+        say_json(healthy=not errors, checks=checks, findings=told, **({"fixed": fixed} if fix else {}))
         return 1 if errors else 0
+    for line in fixed:
+        say(f"fixed: {safe(line)}", "green")
     warnings = len(findings) - errors
     if not findings:
-        say(f"no problems found: {', '.join(CHECKS)}", "green")
+        say(f"no problems found: {', '.join(looks)}", "green")
     else:
         say(
             f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}",
@@ -71,6 +85,11 @@ def _found(
     code: str, message: str, remedy: str, severity: Literal["error", "warning"] = "error", source: str = ""
 ) -> Finding:
     return Finding(code=code, message=message, severity=severity, source=source, help=remedy)
+
+
+def _workspace(context: CommandContext) -> Iterator[Finding]:
+    for reason in context.workspace.skipped:
+        yield _found("workspace-skipped", reason, "make it yours, or remove it", "warning")
 
 
 def _python(context: CommandContext) -> Iterator[Finding]:
@@ -155,12 +174,18 @@ def _policy(context: CommandContext) -> Iterator[Finding]:
         if [found.code for found in error.findings] == ["AEX135"]:
             yield _found(
                 "no-policy",
-                "there is no policy; a proxy does not start without one",
+                f"there is no policy {context.workspace.searched()}; a proxy does not start without one",
                 "write one: adjourn init --policy",
                 "warning",
             )
         else:
             yield from error.findings
+
+
+def _untried(context: CommandContext) -> Iterator[Finding]:
+    """The place of the servers among the checks: before the rules, which are compared with the tools that they list."""
+    del context
+    yield from ()
 
 
 def _rules(context: CommandContext) -> Iterator[Finding]:
@@ -315,13 +340,18 @@ def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
 
 
 CHECKS: dict[str, Callable[[CommandContext], Iterator[Finding]]] = {
+    "workspace": _workspace,
     "python": _python,
+    "program": doctor_tries.program,
     "store": _store,
     "keys": _keys,
     "policy": _policy,
+    "servers": _untried,
     "rules": _rules,
     "git": _git,
     "clients": _clients,
+    "hooks": doctor_tries.hooks,
     "code": _code,
     "tasks": _tasks,
+    "refusals": doctor_tries.refusals,
 }

@@ -1,0 +1,39 @@
+"""Settings that start an adjourn which is not there any more: it was installed elsewhere since.
+
+Owns: the change that names the one that runs here. Must never: change a command that starts anything, or write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+from adjourn.errors import AdjournError
+from adjourn.host import find
+from adjourn.setup.checks import hook_commands, listed_entries
+from adjourn.setup.files import read_plain
+from adjourn.setup.planning import SettingsChange
+from adjourn.setup.servers import hook_words, names_proxy
+
+
+def moved_programs(root: str) -> Iterator[SettingsChange]:
+    """A change for each file of the workspace that names a path of adjourn at which nothing is; none if it is not on PATH."""
+    found = find("adjourn", root)
+    programs = [(path, (hook_words(command) or [""])[0]) for path, command in hook_commands(root)]
+    programs += [(one.path, one.server["command"]) for one in listed_entries(root) if names_proxy(one.server)]
+    gone: dict[str, set[str]] = {}
+    for path, program in programs:
+        if os.path.isabs(program) and os.path.basename(program) == "adjourn" and not os.path.exists(program):
+            gone.setdefault(path, set()).add(program)
+    for path, names in gone.items() if found else ():
+        whole = os.path.join(root, path)
+        try:
+            before = after = read_plain(whole, root)
+        except AdjournError:
+            continue
+        for name in sorted(names):
+            after = after.replace(json.dumps(name)[1:-1], json.dumps(found)[1:-1])
+        yield SettingsChange(
+            whole, before, after, [f"start {found} in the place of {', '.join(sorted(names))}"]
+        )

@@ -1,0 +1,70 @@
+"""What a workspace's settings register, as a client would start it: servers behind the proxy or not, and hooks.
+
+Owns: how each is started. Must never: start a server, or a hook of another program than the adjourn that runs here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from adjourn.log import digest
+from adjourn.setup import servers
+from adjourn.setup.checks import hook_commands, listed_entries
+from adjourn.setup.entries import ServerEntry, entry_of, start_of
+from adjourn.setup.probe import Probed, ServerStart
+
+
+class RegisteredServer(NamedTuple):
+    """A server of the settings, and how its client starts it: behind the proxy, or directly. `reason` says why it cannot be tried."""
+
+    entry: ServerEntry
+    start: ServerStart | None
+    is_proxied: bool
+    reason: str = ""
+
+    @property
+    def command_digest(self) -> str:
+        """What stands for its own command in the store, as its proxy says it."""
+        return digest(os.fsencode("\0".join(self.entry.words)))[:16]
+
+    def failure(self, found: Probed) -> str:
+        """Why it lists no tools, as a sentence; "" if it does."""
+        if not found.failure:
+            return ""
+        _, ours, said = found.failure.partition("the MCP server ")
+        told = f"the MCP server {said if ours and self.is_proxied else found.failure}"
+        shown = "; ".join(line for line in found.errors[-3:] if not line.startswith("adjourn: "))
+        return told if "(stderr: " in told or not shown else f"{told} (stderr: {shown})"
+
+
+def registered_servers(root: str, environment: Mapping[str, str]) -> list[RegisteredServer]:
+    """The servers that settings of the workspace list, each command once; none that is switched off."""
+    found: dict[tuple[str, ...], RegisteredServer] = {}
+    for listed in listed_entries(root):
+        server = listed.server
+        entry, words = entry_of(listed.path, listed.name, server), servers.words_of(server)
+        if entry is None or words is None or entry.is_off:
+            continue
+        is_proxied = servers.is_behind(server, root)
+        whole = entry._replace(words=words) if is_proxied else entry
+        start = start_of(whole, root, environment)
+        if isinstance(start, str):
+            one = RegisteredServer(entry, None, is_proxied, f"needs {start}, which only its client knows")
+        else:
+            own = {key: value for key, value in {**environment, **entry.env}.items() if is_proxied}
+            one = RegisteredServer(
+                entry, start._replace(environment={**own, **start.environment}), is_proxied
+            )
+        found.setdefault((entry.name, *words), one)
+    return list(found.values())
+
+
+def hooks_to_try(root: str) -> Iterator[tuple[str, ServerStart]]:
+    """Each hook of the adjourn that runs here with the file that has it, started as its client would, but without standing by."""
+    for path, command in dict.fromkeys(hook_commands(root)):
+        if servers.is_own_hook(command, root):
+            words = [word for word in servers.hook_words(command) if word != "--stay"]
+            environment = {**os.environ, "CLAUDE_PROJECT_DIR": root}
+            yield path, ServerStart([os.path.expanduser(words[0]), *words[1:]], environment, root)

@@ -1,0 +1,137 @@
+"""`adjourn doctor` starts what clients are set up with: servers behind the proxy, hooks, the adjourn on PATH."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.proxy import ECHO, Done, ProxyWorkspace, adjourn, refused
+
+OURS = [sys.executable, "-P", "-m", "adjourn"]
+
+
+class Place(ProxyWorkspace):
+    """A workspace whose settings list servers."""
+
+    def list_servers(self, **commands: list[str]) -> None:
+        listed = {name: {"command": words[0], "args": words[1:]} for name, words in commands.items()}
+        (self.root / ".mcp.json").write_text(json.dumps({"mcpServers": listed}))
+
+    def hook(self, *options: str) -> None:
+        (self.root / ".claude").mkdir(exist_ok=True)
+        handler = {"type": "command", "command": " ".join([*OURS, "hook", *options])}
+        entry = [{"matcher": "*", "hooks": [handler]}]
+        (self.root / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": entry}}))
+
+    def behind(self, *words: str) -> list[str]:
+        return [*OURS, "proxy", "--name", "inv", "--", *words]
+
+    def echo(self) -> list[str]:
+        return [sys.executable, "-I", "-S", str(ECHO), str(self.upstream)]
+
+    def doctor(self, *words: str) -> dict[str, Any]:
+        done = adjourn(self, "doctor", "--json", *words)
+        told: dict[str, Any] = done.json
+        assert done.code == (0 if told["healthy"] else 1)
+        return {one["code"]: one for one in told["findings"]} | {"fixed": told.get("fixed")}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, "allow echo", "budget calls=5") as place:
+        yield place
+
+
+def test_a_server_that_works_is_no_finding_and_nothing_is_called(place: Place) -> None:
+    """Through the proxy that is registered; its tools are known afterwards, and no session began."""
+    place.list_servers(inv=place.behind(*place.echo()))
+    found = place.doctor("--yes")
+    assert not {"server-failed", "server-empty", "server-refused", "servers-not-started"} & set(found)
+    assert place.executed() == []
+    assert place.tasks() == []
+    with place.store() as store:
+        assert '"echo"' in (store.ref("tools/inv") or "")
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_a_server_that_fails_is_an_error_with_its_last_words(place: Place, behind: bool) -> None:
+    """Exit code and stderr, behind the proxy and without it."""
+    words = [sys.executable, "-c", "import sys; sys.exit('no config')"]
+    place.list_servers(inv=place.behind(*words) if behind else words)
+    found = place.doctor("--yes")["server-failed"]
+    assert found["severity"] == "error"
+    assert found["message"] == "server inv: the MCP server exited with code 1 (stderr: no config)"
+    assert found["source"] == ".mcp.json"
+
+
+def test_nothing_is_started_that_nobody_agreed_to(place: Place) -> None:
+    """A repository may name any command: without a terminal and without --yes, doctor says that it started none."""
+    place.list_servers(inv=[sys.executable, "-c", f"open({str(place.root / 'started')!r}, 'w')"])
+    found = place.doctor()
+    assert "adjourn doctor --yes" in found["servers-not-started"]["help"]
+    assert not (place.root / "started").exists()
+
+
+def test_a_policy_that_refuses_all_tools_of_a_server_is_told(place: Place) -> None:
+    """The server works, and its list is empty for the agent."""
+    place.write_policy("allow nothing.here")
+    place.list_servers(inv=place.behind(*place.echo()))
+    assert "the policy refuses all of its" in place.doctor("--yes")["server-refused"]["message"]
+
+
+def test_a_hook_that_cannot_run_is_an_error(place: Place) -> None:
+    """A registered hook is fed a request that does nothing; an option that it does not have stops it."""
+    place.hook("--settle", "--stay")
+    assert "hook-failed" not in place.doctor()
+    place.hook("--no-such-option")
+    found = place.doctor()["hook-failed"]
+    assert "--no-such-option" in found["message"]
+    assert found["severity"] == "error"
+    assert not place.tasks_exist()
+
+
+def test_a_session_full_of_refusals_is_told(place: Place) -> None:
+    """By the names of the tools, until the policy permits them."""
+    client = place.client()
+    for tool in ("drop", "drop", "remove", "drop", "wipe", "drop"):
+        assert refused(client.call(tool, {}))
+    client.kill()
+    message = place.doctor()["many-refused"]["message"]
+    assert message.endswith(
+        ": 6 calls refused because no rule allows them: echo.drop, echo.remove, echo.wipe"
+    )
+    place.write_policy("allow *")
+    assert "many-refused" not in place.doctor()
+
+
+def test_fix_mends_what_is_safe_and_says_so(place: Place) -> None:
+    """The line for git, open keys, sessions that ended, the path of an adjourn that was moved; a second run has nothing to mend."""
+    subprocess.run(["git", "init", "-q"], cwd=place.root, check=True)
+    client = place.client()
+    assert not refused(client.call("echo", {"a": 1}))
+    client.process.kill()
+    client.process.wait()
+    (place.config / "keys" / "secret").chmod(0o644)
+    place.list_servers(inv=["/gone/bin/adjourn", "proxy", "--name", "inv", "--", *place.echo()])
+    before = place.doctor()
+    assert {"stale-session", "store-not-ignored", "keys-open", "client-program"} <= set(before)
+    after = place.doctor("--fix")
+    assert not {"stale-session", "store-not-ignored", "keys-open"} & set(after)
+    told = "\n".join(after["fixed"])
+    for word in (".aex/.gitignore was written", "secret is closed", "marked as lost"):
+        assert word in told
+    assert place.doctor("--fix")["fixed"] == []
+
+
+def test_what_is_wrong_is_printed_with_the_remedy(place: Place) -> None:
+    """For people, in one list."""
+    place.list_servers(inv=[sys.executable, "-c", "raise SystemExit(3)"])
+    done: Done = adjourn(place, "doctor", "--yes")
+    assert done.code == 1
+    assert "error server-failed · .mcp.json · server inv: the MCP server exited with code 3\n" in done.out

@@ -1,7 +1,8 @@
 """Print what adjourn says to people: `python tests/messages.py [PACKAGE ...]`, to be read from top to bottom.
 
-Each package lists its errors, with their remedies, the texts of its commands and options, and what it prints itself; then
-come the diagnostics of the contract language. Values are shown as {placeholders}.
+Each package lists its errors, with their remedies, the texts of its commands and options, what it prints itself, and its other texts
+(findings, reasons of refusals, hand-overs, prompts); then come the diagnostics of the contract language. Values are shown as
+{placeholders}.
 
 Owns: finding the texts in the source. Must never: judge them.
 """
@@ -9,6 +10,7 @@ Owns: finding the texts in the source. Must never: judge them.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +25,9 @@ HELP = {"epilog", "help", "metavar", "short_help", "summary"}
 COMMANDS = {"command", "group"}
 ENTRIES = {"CommandEntry", "Option"}
 """Rows of the tables of commands and options."""
+WORD = re.compile(r"(?<![\w{.])[a-z]{2,}(?![\w}(])")
+NO_PROSE = re.compile(r"\(\?|\\[bs]|^ *(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|CAST)\b")
+"""Regular expressions and SQL."""
 
 
 def text_of(node: ast.expr) -> str:
@@ -82,6 +87,29 @@ def messages(module: Module) -> Iterator[tuple[int, str, list[str]]]:
             yield node.lineno, f"help of {node.name}", [ast.get_docstring(node) or ""]
 
 
+def others(module: Module, listed: str) -> Iterator[tuple[int, str, list[str]]]:
+    """The same of the texts of three words or more that are not `listed`: what is put together elsewhere, such as findings."""
+    statements = [node.value for node in ast.walk(module.tree) if isinstance(node, ast.Expr)]  # docstrings
+    parts = [
+        part
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in ast.walk(node)
+        if part is not node
+    ]
+    skipped = {id(node) for node in (*statements, *parts)}
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in skipped:
+            text = text_of(node)
+            if (
+                text.count(" ") > 1
+                and len(WORD.findall(text)) > 1
+                and text not in listed
+                and not NO_PROSE.search(text)
+            ):
+                yield node.lineno, "text", [text]
+
+
 def summaries(table: ast.expr | None) -> Iterator[tuple[int, str, list[str]]]:
     """The same of a table of commands: title → name → (target, summary)."""
     for part in table.values if isinstance(table, ast.Dict) else []:
@@ -95,7 +123,8 @@ def main() -> None:
     source, packages = Source(REPOSITORY / "src"), sys.argv[1:]
     package = ""
     for module in source.modules.values():
-        found = sorted(messages(module))
+        found = list(messages(module))
+        found = sorted([*found, *others(module, "\n".join(text for _, _, texts in found for text in texts))])
         owner = ".".join(module.name.split(".")[1:2]) or "adjourn"
         if not found or (packages and owner not in packages):
             continue

@@ -190,7 +190,7 @@ def test_without_a_time_silence_is_a_yes_only_when_the_question_is_over(tmp_path
         answer = client.call("deploy", ARGUMENTS)
         assert refused(answer)
         (question,) = work.facts("confirm.required")
-        assert f"it passes when it is repeated after {question.expires}" in text_of(answer)
+        assert f"repeat the call after {question.expires}: it is then allowed" in text_of(answer)
         assert milliseconds(question.expires) - milliseconds(work.events()[-1].timestamp) > 14 * 60_000
         assert work.facts("confirm.denied") == []  # nobody said no
 

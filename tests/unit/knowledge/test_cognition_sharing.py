@@ -162,7 +162,7 @@ def test_triggers_are_added_and_removed(store: Store) -> None:
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan"), 90])
 def test_a_threshold_is_a_confidence(store: Store, threshold: float) -> None:
     """A threshold that no confidence can reach, or that every one does, is wrong usage."""
-    with pytest.raises(UsageError, match="is no confidence"):
+    with pytest.raises(UsageError, match="is not a confidence"):
         opened(store, options=SessionOptions(threshold=threshold))
 
 

@@ -164,7 +164,7 @@ def test_settings_that_cannot_be_parsed_are_an_error(at: Home) -> None:
     before = at.files()
     done = at.run("init", "--yes")
     assert (done.code, done.out) == (1, "")
-    assert ".cursor/mcp.json: line 2: no JSON value\n  fix its JSON" in done.err
+    assert ".cursor/mcp.json: line 2: a JSON value is missing\n  fix its JSON" in done.err
     assert ".codex/config.toml: Invalid value (at line 2, column 10)\n  fix its TOML" in done.err
     assert at.files() == before
     found = at.run("doctor", "--json").json["findings"]

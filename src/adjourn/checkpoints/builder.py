@@ -316,12 +316,12 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     ledger = happened.ledger
     if happened.failed:
         again = f" Then: {stated}" if stated else ""
-        return f"Find out what of the failed step took effect outside, and undo or repeat it.{again}"
+        return f"Check which effects of the failed step happened, and undo or repeat it.{again}"
     todo = next((one.text for one in progress if one.status != "done"), "")
     first = next(iter(ledger.doubts.values()), None)
     if first is not None:
         then = f", then continue with: {todo}" if todo else ""
-        return f"Find out whether {tool_name(first)} ({first.call}) had its effect{then}"
+        return f"Check whether {tool_name(first)} ({first.call}) took effect{then}"
     return f"Continue with: {todo}" if todo else "Review what was done, and finish"
 
 

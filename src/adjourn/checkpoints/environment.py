@@ -194,7 +194,7 @@ def commit_change(root: str, commit: object) -> list[str]:
     if not now or now == commit:
         return []
     return [
-        f"git is at {now[:_HASH_DIGITS]} now, and was at {commit[:_HASH_DIGITS]}: look at what came in since"
+        f"git is at {now[:_HASH_DIGITS]} now, and was at {commit[:_HASH_DIGITS]}: review the commits since"
     ]
 
 

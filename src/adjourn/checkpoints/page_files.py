@@ -170,7 +170,7 @@ def page_summary(root: str, task: str, now: int) -> PageSummary | None:
     if notes:
         notes.append(f"the newest readable page is {newest.path}")
     if newest.reading.edited:
-        notes.append(f"{newest.path} was edited since it was written; the edited text counts")
+        notes.append(f"{newest.path} was edited since it was written; the edited text is used")
     if is_stale(newest, now):
         notes.append("the page is older than 24 hours: check files and services before you continue")
     notes += file_changes(root, newest.machine.get("artifacts"))

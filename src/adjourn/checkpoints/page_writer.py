@@ -179,7 +179,7 @@ def _continued(place: _Place, task: Task, root: str, made: TaskCheckpoint, work:
         edited = newest if newest is not None and newest.reading.edited else None
     if edited is None:
         return Continued(newest, NO_REPORT, notes)
-    notes.append(f"{edited.path} was edited since it was written; the edited text was taken over")
+    notes.append(f"{edited.path} was edited since it was written; the edited text was kept")
     return Continued(newest, edits_of(edited.page, edited=edited.reading.edited), notes)
 
 
@@ -277,7 +277,7 @@ class _Place:
             return ""
         except AdjournError as error:
             aside = self._dated(name, None)
-            self.notes.append(f"{error.message}; it was put aside as {FOLDER}/{aside}")
+            self.notes.append(f"{error.message}; it was moved to {FOLDER}/{aside}")
             self.broken = "cannot be read"
             self._old[name] = None
             return ""

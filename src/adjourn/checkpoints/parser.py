@@ -47,13 +47,13 @@ _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 HELP = {
     "AEX300": "write `# Checkpoint: YYYY-MM-DD HH:MM UTC` as the first line",
     "AEX301": "add the section, or take the page from `adjourn checkpoint write`",
-    "AEX302": "join the two into one",
+    "AEX302": "merge the two sections",
     "AEX303": "write something below the heading",
     "AEX304": "write `- text`, one a line",
     "AEX305": "write `- [x] text (note)` or `- [ ] text (note)`",
     "AEX306": "write `- Iterations used: N`, `- Budget remaining: N`, `- Session duration: N minutes`",
     "AEX307": "leave the comment as it was, or remove it whole",
-    "AEX308": "nothing to do: the text counts",
+    "AEX308": "nothing to do: the edited text is used",
     "AEX309": "save the page as UTF-8 text of at most 1 MiB",
 }
 """Findings about a page, and the remedy of each."""

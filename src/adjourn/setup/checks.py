@@ -34,7 +34,7 @@ from adjourn.setup.planning import SetupPlan, plan
 from adjourn.setup.spelling import ListedEntry
 
 _INIT = "`adjourn init` shows what it would change, and asks"
-_WANTED = "look whether a person wanted it: an agent can write in a workspace"
+_WANTED = "check whether a person wanted it: an agent can write in a workspace"
 _SAFE_START = "write the command again with `adjourn init`; PATH must name no folder of the workspace"
 
 
@@ -104,7 +104,7 @@ def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Ite
             yield _found(
                 "client-proxied",
                 f"{name}: --proxied names {', '.join(unknown)}, which no settings put behind the proxy",
-                "take out what no person wrote",
+                "remove what no person wrote",
                 name,
             )
 
@@ -141,7 +141,7 @@ def _search_refused(root: str) -> Iterator[Finding]:
         if not policy.observe and policy.judge("tools.search").effect != "allow":
             yield _found(
                 "client-search",
-                "the policy refuses tools.search, so Claude Code finds no tool of a server, aex.resume neither",
+                "the policy refuses tools.search, so Claude Code finds no tool of a server, not even aex.resume",
                 "permit it: use tools.search",
             )
 

@@ -29,7 +29,7 @@ policy workspace v1
 {mode}
 # Written by `adjourn init`; yours to edit. What no line allows is refused.
 # See what it permits: adjourn effective. A rule for what was really called: adjourn tighten.
-# No goal stands here: the first thing that you ask the agent for becomes the task's.
+# There is no goal: your first request to the agent becomes the goal of the task.
 
 # --- The clients' own tools ---
 
@@ -66,11 +66,11 @@ budget calls=1000
 _ABOUT: dict[tuple[Effect, Ruling], str] = {
     ("reads", "allow"): "Reads: allowed.",
     ("writes", "confirm"): "Writes: a person is asked each time.",
-    ("destroys", "confirm"): "Destroys, says the server: a person is asked each time.",
+    ("destroys", "confirm"): "Destructive, according to the server: a person is asked each time.",
     (
         "destroys",
         "deny",
-    ): "Destroys, says its name: refused. To be asked instead, make it `allow` with a `confirm before`.",
+    ): "Destructive, by its name: refused. To be asked instead, make it `allow` with a `confirm before`.",
 }
 _KINDS: tuple[Effect, ...] = ("reads", "writes", "destroys")
 _LINES: dict[Ruling, tuple[str, ...]] = {

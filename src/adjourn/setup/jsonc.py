@@ -73,7 +73,7 @@ class _JsoncReader:
             return JsonNode(at, end, value, {}, {})
         found = _SCALAR.match(self.text, at)
         if found is None:
-            raise self.wrong("no JSON value", at)
+            raise self.wrong("a JSON value is missing", at)
         return JsonNode(at, found.end(), json.loads(found[0]), {}, {})
 
     def string(self, at: int) -> tuple[str, int]:
@@ -83,7 +83,7 @@ class _JsoncReader:
         except ValueError:
             value = None
         if found is None or not isinstance(value, str):
-            raise self.wrong("a string that does not end, or holds what it may not", at)
+            raise self.wrong("a string is not terminated, or contains an invalid character", at)
         return value, found.end()
 
     def object(self, at: int, depth: int) -> JsonNode:

@@ -364,7 +364,7 @@ class _Planner:
             other = next((one for one in self._other_settings(client) if self._has_own_hook(one, event)), "")
             if other:
                 self._note(
-                    other, f"has a hook for {event} already", f"take it out there to have it in {relative}"
+                    other, f"has a hook for {event} already", f"remove it there to register it in {relative}"
                 )
                 continue
             try:
@@ -373,7 +373,7 @@ class _Planner:
                 self._note(path, f"left alone: {error.message}", error.remedy)
                 return
         if disabled:
-            self._note(path, "disableAllHooks is on: no hook is run", "take it out")
+            self._note(path, "disableAllHooks is on: no hook is run", "remove it")
 
     def _has_own_hook(self, path: str, event: str) -> bool:
         found = ours(self._understood(path, _json), event)

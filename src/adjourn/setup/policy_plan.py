@@ -20,7 +20,7 @@ from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan
 from adjourn.setup.probe import Probed, ServerStart
 
 NOT_STARTED = Probed(failure="was not started")
-_OFF = Probed(failure="is switched off in its settings")
+_OFF = Probed(failure="is disabled in its settings")
 _OBSERVE = "write the line `mode observe` into it"
 
 

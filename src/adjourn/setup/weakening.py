@@ -13,24 +13,24 @@ from typing import Any
 
 OPTIONS = {
     "-C": "works in another folder, and under its policy",
-    "--allow-no-policy": "lets every call pass where there is no policy",
-    "--auto-confirm": "passes what the policy wants confirmed, without asking",
-    "--confirm-timeout": "says how long a person is waited for",
+    "--allow-no-policy": "allows every call if there is no policy",
+    "--auto-confirm": "forwards calls that need confirmation, without asking",
+    "--confirm-timeout": "sets how long a call waits for a person",
     "--errors": "changes what a refused call looks like to the agent",
     "--format": "changes what a refused call looks like to the client",
     "--outside": "says what happens outside any workspace",
-    "--policy": "puts another policy in the place of the workspace's",
-    "--store": "counts and writes down somewhere else",
+    "--policy": "replaces the workspace's policy",
+    "--store": "records in another store",
     "--take-over": "fences off other sessions that hold the task",
     "--task": "counts calls in a separate task",
 }
 VARIABLES = {
-    "CLAUDE_PID": "says which process a hook counts for",
-    "CLAUDE_PROJECT_DIR": "says which folder is the workspace",
-    "HOME": "leads to other keys",
-    "XDG_CONFIG_HOME": "leads to other keys",
-    "ADJOURN_CONFIG": "leads to other keys",
-    "ADJOURN_STORE": "counts and writes down somewhere else",
+    "CLAUDE_PID": "sets the process that a hook works for",
+    "CLAUDE_PROJECT_DIR": "sets the workspace",
+    "HOME": "selects other keys",
+    "XDG_CONFIG_HOME": "selects other keys",
+    "ADJOURN_CONFIG": "selects other keys",
+    "ADJOURN_STORE": "records in another store",
     "ADJOURN_TASK": "counts calls in a separate task",
 }
 _PREFIX = "ADJOURN_"

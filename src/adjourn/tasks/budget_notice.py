@@ -49,7 +49,7 @@ def notice_text(shares: Collection[SpentShare], tool: str) -> str:
         f"{round(one.used, 2):.15g} of {one.limit:.15g} {one.budget} ({one.used * 100 / one.limit:.0f} %)"
         for one in shares
     )
-    how = f"call {tool} with your progress and a resumptionPoint" if tool else "write down what comes next"
+    how = f"call {tool} with your progress and a resumptionPoint" if tool else "state what comes next"
     return f"adjourn: {spent} of this task's budget are spent. Save the work now: {how}, then continue."
 
 

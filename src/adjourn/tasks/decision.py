@@ -277,7 +277,7 @@ def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Blo
     if call.vendor:
         return Block(
             "not_allowed",
-            f"{call.tool} is not of the protocol, and no rule allows it",
+            f"{call.tool} is not a method of the protocol, and no rule allows it",
             f"a person can write: use {call.tool}",
         )
     if unclear := policy.unclear_for(call.tool):

@@ -67,7 +67,7 @@ def method_refusal(policy: Policy, method: str, known: frozenset[str], *, auto_c
     if verdict.effect != "allow":
         return Block(
             "not_allowed",
-            f"{name} is not of the protocol, and no rule allows it",
+            f"{name} is not a method of the protocol, and no rule allows it",
             f"a person can write: use {name}",
         )
     if confirm is None or (auto_confirm and not confirm.by):
@@ -75,6 +75,6 @@ def method_refusal(policy: Policy, method: str, known: frozenset[str], *, auto_c
     return Block(
         "confirm_required",
         f"{name} requires confirmation ({confirm}), and the proxy cannot ask about it",
-        "a person can deny it, or take the rule away: a client asks its user about requests of a server itself",
+        "a person can deny it, or remove the rule: a client asks its user about requests of a server itself",
         str(confirm),
     )

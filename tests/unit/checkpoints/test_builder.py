@@ -65,9 +65,7 @@ def test_without_a_word_a_page_says_what_the_history_tells() -> None:
     assert page.current_state == (
         "Last tool call: deploy {}", "Checkpoint made: agent", "In doubt: deploy {} (s.1)",
     )  # fmt: skip
-    assert (
-        page.resumption_point == "Find out whether deploy (s.1) had its effect, then continue with: the goal"
-    )
+    assert page.resumption_point == "Check whether deploy (s.1) took effect, then continue with: the goal"
 
 
 def test_a_task_without_a_goal_has_a_mission() -> None:
@@ -204,7 +202,7 @@ def test_a_failure_comes_first_and_what_was_next_after_it() -> None:
     before = compose(happened(), AgentReport(resumption_point="continue at #4"))
     failed = compose(happened(failed="deploy: it answered with an error"), before=before)
     assert failed.current_state[0] == "Failed: deploy: it answered with an error"
-    assert failed.resumption_point.startswith("Find out what of the failed step")
+    assert failed.resumption_point.startswith("Check which effects of the failed step")
     assert failed.resumption_point.endswith("Then: continue at #4")
     again = compose(happened(failed="deploy: again"), before=failed)
     assert again.resumption_point == failed.resumption_point

@@ -203,7 +203,7 @@ def test_an_unreadable_page_is_put_aside_and_the_newest_readable_one_continued(w
     (workspace.root / "tmp" / ACTIVE).write_text("# half a page")
     session = workspace.context().session()
     close_session(session, "client-eof", root, tell=notes.append)
-    assert notes[0].endswith("it was put aside as tmp/checkpoint-unreadable.md")
+    assert notes[0].endswith("it was moved to tmp/checkpoint-unreadable.md")
     assert notes[1] == f"the active page cannot be read; tmp/checkpoint-{AT}.md of event 4 was continued"
     told = plan_summary(session.task, root, session.task.clock())
     assert told is not None

@@ -140,7 +140,7 @@ def test_a_torn_page_is_put_aside_and_the_next_older_one_offered(workspace: Work
     assert "cannot be read" in telling.notes[0]
     assert "the newest readable page is" in telling.notes[1]
     made = mark(workspace)
-    assert "put aside" in made.notes[0]
+    assert "it was moved to" in made.notes[0]
     assert "checkpoint-unreadable.md" in names(workspace)
 
 
@@ -200,7 +200,7 @@ def test_what_is_no_page_does_no_harm(workspace: Workspace, kind: str, tmp_path:
     assert made.checkpoint.data.name == "m"
     assert victim.read_text() == "secret"
     assert made.notes
-    assert "put aside" in made.notes[0]
+    assert "it was moved to" in made.notes[0]
     assert not path.is_symlink()
     assert find_active(str(workspace.root)) is not None
     assert "checkpoint-unreadable.md" in names(workspace)

@@ -64,4 +64,4 @@ def test_the_line_says_what_to_do() -> None:
         "adjourn: 15 of 20 calls (75 %) of this task's budget are spent. Save the work now: call aex_checkpoint with your "
         "progress and a resumptionPoint, then continue."
     )
-    assert "write down what comes next" in notice_text(shares, "")
+    assert "state what comes next" in notice_text(shares, "")

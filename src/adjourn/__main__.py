@@ -55,7 +55,7 @@ def _go(named: list[str]) -> None:
 
 
 def _open_closed_streams() -> None:
-    """What a caller closed leads nowhere: no file of ours may take its number, and nothing that is printed may fail for it."""
+    """Point closed standard streams at /dev/null: no file of ours may take its number, and nothing that is printed may fail for it."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

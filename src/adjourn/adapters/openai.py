@@ -117,7 +117,7 @@ class _ChatDialect:
 
 
 _KEPT_BY_PROVIDER = ("previous_response_id", "conversation", "prompt")
-"""Options by which the provider keeps the input of a call. The state goes into the instructions then, which it does not keep: else each
+"""Options by which the provider keeps the input of a call. The state goes into the instructions then, which it does not keep: otherwise each
 state that was ever sent would be sent again."""
 
 

@@ -72,7 +72,7 @@ def from_text(text: str, source: str) -> tuple[Policy, list[Finding]]:
 def merge(policy: Policy | None, contract: Policy | None) -> Policy:
     """The effective permissions. Never wider than the policy; the contract alone where there is no policy.
 
-    A contract's pattern stays when a policy's allow names all that it names, and goes otherwise; where that allow
+    A contract's pattern is kept if a policy's allow names all that it names, and dropped otherwise; where that allow
     has a scope or a condition, both sides' have to be met. Refusals, questions, limits, `once` and checkpoints are
     united, policy first. Of each budget the smaller counts. Mode and signers are the policy's, name and goal the
     contract's.

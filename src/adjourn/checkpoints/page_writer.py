@@ -49,7 +49,7 @@ from adjourn.tasks import Ledger, Task
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
 MAX_AUTOMATIC = 100
-"""Superseded pages of one task that nobody asked for and nobody edited; older ones are deleted."""
+"""Superseded pages of one task that no one requested or edited; older ones are deleted."""
 LOOK_EVERY = 16
 """Pages between two searches for such pages: each reads all of them."""
 

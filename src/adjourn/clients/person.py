@@ -166,7 +166,7 @@ def read_waivers() -> Waivers:
     except (ValueError, RecursionError) as error:  # msgspec's and TOML's are ValueErrors
         raise InvalidError(
             f"{path}: {error}",
-            "it may hold allow-unattended and allow-inside-client: true, or a list of folders",
+            "set only allow-unattended and allow-inside-client, each to true or to a list of folders",
         ) from error
 
 

@@ -200,7 +200,7 @@ class CallsFold:
         self._refuse(event, asked, *_of_answer(data.via, data.approval, by))
 
     def expire(self, stamp: str) -> None:
-        """Refuse what nobody has answered in its time, though nobody wrote that down."""
+        """Refuse questions that expired without an answer, although no event says so."""
         for event, asked in self.asked.values():
             if asked.expires <= stamp and asked.otherwise == "deny" and asked.approval not in self.approved:
                 why = f"timed out: nobody answered until {asked.expires}"

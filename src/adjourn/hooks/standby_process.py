@@ -29,7 +29,7 @@ def serve(path: str) -> None:
     os.ftruncate(lock, 0)
     os.pwrite(lock, life(os.getpid()), 0)
     if os.path.lexists(path):
-        os.unlink(path)  # INVARIANT: its maker held the lock, and is gone
+        os.unlink(path)  # INVARIANT: the process that made it held the lock, and has exited
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(64)

@@ -95,7 +95,7 @@ def _split(data: bytes) -> list[bytes]:
 
 
 def write_all(descriptor: int, data: bytes, seconds: float | None = None) -> None:
-    """Write every byte. Raises `OSError` when the reader is gone, or takes nothing for `seconds` from a non-blocking pipe."""
+    """Write every byte. Raises `OSError` when the reader has exited, or reads nothing for `seconds` from a non-blocking pipe."""
     view = None
     while True:
         try:

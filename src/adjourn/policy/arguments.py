@@ -2,7 +2,7 @@
 
 A rule with a scope (`file.write:src/**`, `shell.exec:git *`) is held against real places: links are followed, `..` is
 walked in both ways that there are (`protect.readings`), `~` and `file:` URLs are taken for what they mean. Whatever
-cannot be told counts as unknown, and under unknown places a scoped deny applies and a scoped allow does not. What that
+cannot be determined counts as unknown, and under unknown places a scoped deny applies and a scoped allow does not. What that
 means for a call:
 
 - A place outside the workspace is in no scope of an allow, whatever its glob; a deny is held against its absolute path.

@@ -389,7 +389,7 @@ def _asks_for_input(reply: Reply) -> ResultHead | None:
 
 
 def _lost(request: Request, line: bytes) -> kinds.ToolSettled:
-    """The outcome of a call whose answer is not delivered: an effect is in doubt, and a claim is only given up by an error
+    """The outcome of a call whose answer is not delivered: an effect is in doubt, and only an error releases a claim
     that the upstream means.
     """
     lost = request.effectful or request.kept

@@ -81,11 +81,11 @@ class Connection:
         self.requests: dict[Any, Request] = {}
         """Requests of the client without an answer, by id."""
         self.subscriptions: set[Any] = set()
-        """Open requests of a client in the stateless era that asks to be told when the tools change."""
+        """Open requests of a client in the stateless era that subscribe to changes of the tools."""
         self._given_up: list[Any] = []
         self._errors = errors
         self.why_unread: Callable[[], str] = lambda: UNREAD
-        """Says why the server takes nothing any more."""
+        """Returns why the server no longer reads its input."""
 
     # --- answers
 
@@ -121,7 +121,7 @@ class Connection:
                 del self.requests[forgotten]
 
     def compare_tools(self) -> None:
-        """Tell the client that tools/list has another answer now, if other tools are permitted than it was told of."""
+        """Tell the client that tools/list has another answer now, if other tools are permitted than it knows."""
         if self.permitted.changed():
             self.tools_changed()
 
@@ -184,5 +184,5 @@ class Connection:
 
 
 def _nobody_reads(unread: list[Unread]) -> None:
-    """The client is gone, which the reading side notices. What it was told is in the history."""
+    """The client has exited, which the reading side notices. What it received is in the history."""
     del unread

@@ -276,7 +276,7 @@ class Gate:
         )
 
     def _refused(self, reason: str, line: bytes, sample: str = "") -> None:
-        """Write down that a message went nowhere. A flood of them must not fill the store."""
+        """Record that a message was dropped. A flood of them must not fill the store."""
         self._refusals += 1
         if not is_noted(self._refusals):
             return

@@ -112,7 +112,7 @@ def _about(raw: Raw) -> tuple[str, Annotations]:
 
 
 def greeting(line: bytes, notice: str = "") -> bytes | None:
-    """An answer to initialize or server/discover that offers tools whose list may change, and tells the notice; None when it may pass
+    """An answer to initialize or server/discover that offers tools whose list may change, and contains the notice; None when it may pass
     as it is. The list changes with the task and the policy, whatever the server says.
     """
     body: RawObject = _decode(line, type=RawObject)

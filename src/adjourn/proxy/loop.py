@@ -167,7 +167,7 @@ def _nothing() -> None:
 
 
 class Unread(NamedTuple):
-    """What its reader has not taken whole: `about` is what the writer was told of it, `begun` that a part of it was taken."""
+    """What its reader has not taken whole: `about` is what the caller gave with it, `begun` that a part of it was taken."""
 
     about: Any
     begun: bool
@@ -176,7 +176,7 @@ class Unread(NamedTuple):
 class PipeWriter:
     """Writes to a non-blocking pipe. What it has no room for waits here, in order; see `size`.
 
-    `on_lost` is called with what was not read once the reader is gone, and with all that comes after it.
+    `on_lost` is called with what was not read once the reader has exited, and with all that comes after it.
     """
 
     def __init__(self, loop: Loop, descriptor: int, on_lost: Callable[[list[Unread]], None]) -> None:
@@ -233,7 +233,7 @@ class PipeWriter:
         self._loop.unwatch(self._descriptor)
 
     def lose(self) -> None:
-        """Write nothing any more: the reader is gone, or takes nothing."""
+        """Stop writing: the reader has exited, or does not read."""
         self._is_lost = True
         self._loop.unwatch(self._descriptor)
         unread = [one for _, one in self._waiting]

@@ -253,7 +253,7 @@ class Proxy:
                 self.connection.fail(request, f"{why}; {NOT_KNOWN}", "no-answer")
 
     def _why_unread(self) -> str:
-        """Why the server takes nothing any more."""
+        """Why the server no longer reads its input."""
         return UNREAD if self.upstream.wait(SERVER_SECONDS) is None else self._why_ended()
 
     def _why_ended(self) -> str:
@@ -312,7 +312,7 @@ class Proxy:
     def _insist(self) -> None:
         """See to it that the process ends, though a store or a disk that hangs can block the other threads.
 
-        What the client was told is in the store by then, and the next session finds this one dead.
+        What the client received is in the store by then, and the next session finds this one dead.
         """
         time.sleep(SHUT_DOWN_SECONDS / 3)
         with suppress(ProcessLookupError):
@@ -424,7 +424,7 @@ def run(options: ProxyOptions, workspace: Workspace, contract: Contract, upstrea
 
 
 def refuse(options: ProxyOptions, error: BrokenContractError | UpstreamStartError) -> int:
-    """Tell people and the client why no server was started; returns the exit code."""
+    """Report why no server was started, to people and to the client; returns the exit code."""
     report = StderrLog(as_json=bool(options["--log-json"]))
     message = error.message
     if isinstance(error, BrokenContractError):

@@ -1,6 +1,6 @@
-"""Which tools a client was told of, and whether others are permitted now: after a resume, a switch of task, an edited policy.
+"""Which tools a client knows, and whether others are permitted now: after a resume, a switch of task, an edited policy.
 
-Owns: that comparison. Must never: decide on a call, or tell the client itself.
+Owns: that comparison. Must never: decide on a call, or notify the client itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PermittedTools:
         self._told = self._permitted(self._under)
 
     def changed(self) -> bool:
-        """Whether other tools are permitted than the client was told of; once for each change."""
+        """Whether other tools are permitted than the client knows; once for each change."""
         policy = self._context.policy
         if self._told is None or policy is self._under:
             return False

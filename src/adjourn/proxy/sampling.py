@@ -99,7 +99,7 @@ class ClientSampling:
             self._report.event("store.error", str(error))
 
     def close(self) -> None:
-        """The client goes: it can no longer be asked."""
+        """The client exits: it can no longer be asked."""
         if self._offered:
             try:
                 client_model.withdraw(self._context.store, self._context.options.root, self._context.process)

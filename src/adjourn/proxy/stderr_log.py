@@ -1,6 +1,6 @@
 """What the proxy says on stderr: lines for people, or one JSON object a line with --log-json.
 
-What it tells of agents and servers is without secrets and without anything that a terminal would obey.
+What it prints of agents and servers is without secrets and without anything that a terminal would obey.
 
 Owns: both forms. Must never: write to stdout, or fail.
 """

@@ -37,7 +37,7 @@ class Names:
         return any(name in names for name in (path, first) for names in (self.variables, self._inputs))
 
     def look_up(self, path: str) -> Any:
-        """What a path leads to, None where it leads nowhere. Variables hide inputs."""
+        """What a path leads to, None if there is no such value. Variables hide inputs."""
         first, _, rest = path.partition(".")
         for name, parts in ((path, []), (first, rest.split(".") if rest else [])):
             for names in (self.variables, self._inputs):

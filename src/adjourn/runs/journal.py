@@ -99,7 +99,7 @@ class Journal:
         return self.history.results.get(step)
 
     def value(self, result: str) -> Any:
-        """A kept document as JSON. Raises `IntegrityError` when it is gone."""
+        """A kept document as JSON. Raises `IntegrityError` if it is missing."""
         return value_of(self.task, result)
 
     def is_done(self, call: ToolRequest) -> str:
@@ -181,7 +181,7 @@ class Journal:
 
 
 def value_of(task: Task, document: str) -> Any:
-    """A document that the store keeps, as JSON. Raises `IntegrityError` when it is gone."""
+    """A document that the store keeps, as JSON. Raises `IntegrityError` if it is missing."""
     data = task.store.get_blob(document)
     if data is None:
         raise IntegrityError(

@@ -131,7 +131,7 @@ def probe(
 def probe_all(
     starts: Sequence[ServerStart], *, seconds: float = SECONDS, done: Callable[[int], object] = int
 ) -> list[Probed]:
-    """The same for several servers at a time, in their order. `done` is told how many have been probed, each time."""
+    """The same for several servers at a time, in their order. `done` is called with the number of servers probed so far."""
     stop, count, lock = Event(), iter(range(1, len(starts) + 1)), Lock()
 
     def one(start: ServerStart) -> Probed:
@@ -349,7 +349,7 @@ class _Server:
             raise _ProbeError("closed its input", ended=True) from None
 
     def _answer(self, request: Reply) -> None:
-        """Tell a server that asks something that nothing is known here."""
+        """Answer a server's request with an error: nothing is available while it is probed."""
         if request.id is msgspec.UNSET:
             return
         if request.method == "ping":

@@ -1,4 +1,4 @@
-"""Settings that start an adjourn which is not there any more: it was installed elsewhere since.
+"""Settings that start an adjourn that no longer exists at that path.
 
 Owns: the change that names the one that runs here. Must never: change a command that starts anything, or write.
 """

@@ -51,7 +51,7 @@ def listed(
 
 
 def at(value: Any, path: Sequence[str]) -> Any:
-    """What is at a path of members; None if it leads nowhere."""
+    """What is at a path of members; None if there is no such member."""
     for member in path:
         value = value.get(member) if isinstance(value, dict) else None
     return value

@@ -251,7 +251,7 @@ def _version(connection: sqlite3.Connection, path: str) -> int:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    # Processes that open a fresh file together all try this switch, and SQLite tells the losers "busy" at once
+    # Processes that open a fresh file together all try this switch, and SQLite answers the losers "busy" at once
     # (waiting could deadlock), whatever the time-out is.
     deadline = time.monotonic() + BUSY_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""When an agent is told how much of a budget is spent: once at each share, in each session.
+"""When an agent gets a notice of how much of a budget is spent: once at each share, in each session.
 
 Pure. An ordinary call costs one comparison: `BudgetNotice.at` is the number of calls below which nothing can be due.
 
@@ -29,7 +29,7 @@ class SpentShare(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """What names it among those that were told. A raised budget is another one."""
+        """Its name among the notices that were sent. A raised budget is another one."""
         return f"{self.percent}%{self.budget}={self.limit:.15g}"
 
 
@@ -54,7 +54,7 @@ def notice_text(shares: Collection[SpentShare], tool: str) -> str:
 
 
 class BudgetNotice:
-    """What one session's agent was told. `at` is the number of calls from which `due` has to be asked."""
+    """The notices that one session's agent received. `at` is the number of calls from which `due` has to be asked."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -77,5 +77,5 @@ class BudgetNotice:
         return shares
 
     def tell(self, shares: Collection[SpentShare]) -> None:
-        """They were told."""
+        """Mark them as sent."""
         self._told.update(one.mark for one in shares)

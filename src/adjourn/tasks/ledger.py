@@ -308,7 +308,7 @@ def _session_lost(ledger: Ledger, event: Envelope, data: kinds.SessionLost) -> N
 
 
 def _doubt_calls_of(ledger: Ledger, session: str) -> None:
-    """What a session that is gone left unanswered: effects are in doubt; a cut-off read did no harm."""
+    """What an ended session left unanswered: effects are in doubt; a cut-off read did no harm."""
     for call in [call for call in ledger.open_calls.values() if call.session == session]:
         del ledger.open_calls[call.call]
         if call.effectful:

@@ -295,7 +295,7 @@ def contradicted(task: str, why: str) -> IntegrityError:
 
 @lru_cache(maxsize=64)
 def _author(by: Actor) -> Actor:
-    """Who caused an event, as it may be stored: a client tells its own name."""
+    """Who caused an event, as it may be stored: a client chooses its own name."""
     return Actor(without_secrets(by.id), by.type)
 
 
@@ -306,7 +306,7 @@ def tasks_of(store: Store) -> dict[str, Head]:
 
 def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> Task:
     """A task that is in the store, by its id or a unique beginning of it. Raises `NotFoundError`; `IntegrityError` for one that
-    was there, and is gone.
+    existed and is missing.
     """
     if not task or store.head(task) == EMPTY:
         names = dict.fromkeys((*tasks_of(store), *(kept.task for kept in KeptHeads(store, secret).known())))

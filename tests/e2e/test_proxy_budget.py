@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.proxy import MODERN, NEW, Client, Message, ProxyWorkspace, refused, text_of
+from support.proxy import MODERN, NEW, Client, Message, ProxyWorkspace, adjourn, refused, text_of
 
 
 def _notices(client: Client, calls: int, tool: str = "echo") -> list[str]:
@@ -64,3 +64,22 @@ def test_a_policy_that_denies_the_checkpoint_is_not_named(tmp_path: Path) -> Non
         client = work.client()
         assert "aex.checkpoint" not in _notices(client, 1)[0]
         assert "aex.checkpoint" not in text_of(client.call("echo"))
+
+
+def test_a_new_task_does_not_escape_the_budget_of_the_workspace(tmp_path: Path) -> None:
+    """Proxies of several tasks, one after another and at the same time, and a killed one, share the calls per day."""
+    with ProxyWorkspace(
+        tmp_path, "allow *", "budget calls=4 per day", "budget calls=3", version="v1"
+    ) as work:
+        first = work.client("--task", "one")
+        first.call("echo", {"n": 1})
+        first.call("write", {"n": 2})
+        first.kill()
+        second, third = work.client("--task", "two"), work.client("--task", "three")
+        assert not refused(second.call("echo"))
+        assert not refused(third.call("write", {"n": 3}))
+        for client in (second, third):
+            answer = client.call("echo")
+            assert refused(answer)
+            assert "its tasks made 4 of 4 calls per day (budget calls=4 per day (" in text_of(answer)
+        assert "4 of 4 calls of all tasks in the last 1 day" in adjourn(work, "status", "two").out

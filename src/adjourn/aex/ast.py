@@ -31,11 +31,16 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """`key=number`; `text` is the number as written."""
+    """`key=number`, or `key=number per UNIT`; `text` is the number as written. With a unit, of `per_seconds`, it is the budget of
+    all tasks of a workspace together.
+    """
 
+    word: Word
     key: Word
     value: float
     text: Word
+    unit: Word | None = None
+    per_seconds: int = 0
 
 
 class WhereTest(msgspec.Struct, frozen=True):

@@ -132,12 +132,19 @@ class _Declarations(Checker):
 
     def budget(self) -> None:
         document = self.document
-        self.repeated("budget key", (entry.key for entry in document.budget))
+        for seconds in {entry.per_seconds: None for entry in document.budget}:
+            keys = (entry.key for entry in document.budget if entry.per_seconds == seconds)
+            self.repeated("budget key", keys)
         for entry in document.budget:
             key = entry.key.text
             if key not in document.budget_keys:
                 severity, remedy = unknown_budget(key, document.budget_keys)
                 self.report("AEX046", f"budget {quoted(key)} is not counted", entry.key, severity, remedy)
+            elif entry.unit is not None and key != "calls":
+                message = f"budget {quoted(key)} cannot be counted per {quoted(entry.unit.text)}"
+                self.report(
+                    "AEX046", message, entry.unit, "error", "only `calls` can: budget calls=500 per day"
+                )
             elif MAX_BUDGET < entry.value < float("inf"):
                 message = f"budget {quoted(key)} is larger than any count: {quoted(entry.text.text)}"
                 self.report("AEX046", message, entry.text, "error", f"write a number of at most {MAX_BUDGET}")

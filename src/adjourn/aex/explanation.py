@@ -170,6 +170,7 @@ def _counted(policy: Policy, tool: str) -> Iterator[RuleAnswer]:
     rules = [
         *([policy.budget_rule] if policy.budget_rule else []),
         *policy.budgets.values(),
+        *policy.workspace_budgets,
         *policy.limits_of(tool),
         *policy.once_of(tool),
         *([before] if before else []),

@@ -105,6 +105,13 @@ class Limit(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     per_seconds: int
 
 
+class WorkspaceBudget(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The calls of all tasks of a workspace together."""
+
+    calls: int
+    per_seconds: int
+
+
 class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     patterns: list[str]
     by: str
@@ -131,6 +138,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     return_: str | UnsetType = msgspec.field(default=UNSET, name="return")
     mode: Literal["observe", "enforce"] | UnsetType = UNSET
     signed_by: list[str] | UnsetType = UNSET
+    workspace_budgets: list[WorkspaceBudget] | UnsetType = UNSET
     limits: list[Limit] | UnsetType = UNSET
     once: list[Once] | UnsetType = UNSET
     checkpoints: list[Checkpoint] | UnsetType = UNSET
@@ -152,6 +160,7 @@ def compiled(document: ast.Document) -> Program:
         return_=UNSET if isinstance(given, UnsetType) else given.expression,
         mode=_mode(document),
         signed_by=[name.text for line in document.requires for name in line.signers] or UNSET,
+        workspace_budgets=_workspace_budgets(document) or UNSET,
         limits=[Limit(_texts(line.patterns), line.calls, line.per_seconds) for line in document.limits]
         or UNSET,
         once=[Once(_texts(line.patterns), line.by.text) for line in document.once] or UNSET,
@@ -191,6 +200,12 @@ def _budget(published: DocumentModel) -> dict[str, int | float]:
     """JSON has no infinity: a budget without a limit has no key, and one below every number is 0."""
     values = {} if isinstance(published.budget, UnsetType) else published.budget
     return {key: 0 if value == -inf else value for key, value in values.items() if value != inf}
+
+
+def _workspace_budgets(document: ast.Document) -> list[WorkspaceBudget]:
+    """The last of each unit of time, unless it is no limit."""
+    last = {entry.per_seconds: entry.value for entry in document.budget if entry.unit is not None}
+    return [WorkspaceBudget(int(max(calls, 0)), seconds) for seconds, calls in last.items() if calls != inf]
 
 
 def _checkpoint(line: ast.CheckpointRule) -> Checkpoint:

@@ -40,6 +40,7 @@ def layer(document: Document) -> Policy:
         budget=None if calls is None else int(calls.amount),
         budget_rule=calls,
         budgets=budgets,
+        workspace_budgets=_workspace_budgets(document),
         limits=_distinct(
             rule
             for line in document.limits
@@ -93,6 +94,7 @@ def merge(policy: Policy | None, contract: Policy | None) -> Policy:
         budget=budget,
         budget_rule=budget_rule,
         budgets=budgets,
+        workspace_budgets=_distinct((*policy.workspace_budgets, *contract.workspace_budgets)),
         limits=_distinct((*policy.limits, *contract.limits)),
         once=_distinct((*policy.once, *contract.once)),
         checkpoints=_distinct((*policy.checkpoints, *contract.checkpoints)),
@@ -243,11 +245,11 @@ def _distinct(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _budgets(document: Document) -> dict[str, Rule]:
-    """The last budget of each key that is counted: never below 0, whole calls; infinity is no limit."""
+    """The task's last budget of each key that is counted: never below 0, whole calls; infinity is no limit."""
     found: dict[str, Rule] = {}
     for entry in document.budget:
         key = entry.key.text
-        if key not in document.budget_keys:
+        if key not in document.budget_keys or entry.unit is not None:
             continue
         if entry.value == float("inf"):
             found.pop(key, None)
@@ -262,3 +264,23 @@ def _budgets(document: Document) -> dict[str, Rule]:
             amount=amount // 1 if key == "calls" else amount,
         )
     return found
+
+
+def _workspace_budgets(document: Document) -> list[Rule]:
+    """The last number of calls per unit of time for each unit, as above."""
+    found: dict[int, Rule] = {}
+    for entry in document.budget:
+        if entry.unit is None or entry.key.text != "calls":
+            continue
+        found.pop(entry.per_seconds, None)
+        if entry.value < float("inf"):
+            found[entry.per_seconds] = Rule(
+                "budget",
+                f"calls={entry.text.text}",
+                document.source,
+                entry.key.line,
+                clauses=f"per {entry.unit.text}",
+                amount=max(entry.value, 0.0) // 1,
+                per_seconds=entry.per_seconds,
+            )
+    return list(found.values())

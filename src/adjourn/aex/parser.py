@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adjourn.aex.ast import (
-    Budget,
     CheckStep,
     Document,
     DoStep,
@@ -23,9 +22,9 @@ from adjourn.aex.ast import (
 )
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import arguments, parse_value
-from adjourn.aex.rule_lines import V1_READERS, read_confirm, read_permission
-from adjourn.aex.suggestions import FORMS, HEADERS, budget_help, keyword_meant, line_help
-from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, number, only, run
+from adjourn.aex.rule_lines import V1_READERS, read_budget, read_confirm, read_permission
+from adjourn.aex.suggestions import FORMS, HEADERS, keyword_meant, line_help
+from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, only, run
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Tree, TreeNode, build
 from adjourn.findings import Finding
 from adjourn.text import nearest
@@ -110,7 +109,7 @@ class _Parser:
         elif node.kind == "need":
             self.need(word)
         elif node.kind == "budget":
-            self.budget(word)
+            read_budget(self.document, word, self.report)
         elif node.kind in V1_RULES:
             V1_READERS[node.kind](self.document, word, self.report)
         else:
@@ -169,17 +168,6 @@ class _Parser:
             self.report("AEX100", f"invalid need: {quoted(text)}", word, "write `need NAME: TYPE`")
         else:
             self.document.needs.append(Need(word.part(start, end), type_word))
-
-    def budget(self, word: Word) -> None:
-        for part in comma_list(word, len("budget ")):
-            equals = part.text.find("=")
-            key, text = part.strip(0, max(equals, 0)), part.strip(equals + 1)
-            value = number(text.text) if equals >= 0 else None
-            if value is None:
-                message = f"not `key=number`: {quoted(part.text)}"
-                self.report("AEX100", message, part, budget_help(part.text))
-            else:
-                self.document.budget.append(Budget(key, value, text))
 
     def refuse(self, word: Word) -> None:
         keyword = word.text.partition(" ")[0]

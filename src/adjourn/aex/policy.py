@@ -28,7 +28,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The effective permissions of a workspace or a task. Immutable; safe to share between threads.
 
     An empty `allow` permits nothing. `budget` is the number of calls, None for no limit; `budgets` are those beside
-    it, by key (minutes, tokens, usd; legs of each call), each a rule with its `amount`. `checkpoints` name the tools
+    it, by key (minutes, tokens, usd; legs of each call), each a rule with its `amount`. `workspace_budgets` are the calls of
+    all tasks together, `amount` in `per_seconds`. `checkpoints` name the tools
     before which a checkpoint is made, `percents` the shares of a budget at which one is. `observe`: decide and record,
     block nothing.
     `require` names who may sign contracts: one of them must have, if any is named.
@@ -44,6 +45,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     budget: int | None = None
     budget_rule: Rule | None = None
     budgets: Mapping[str, Rule] = MappingProxyType({})
+    workspace_budgets: Sequence[Rule] = ()
     limits: Sequence[Rule] = ()
     once: Sequence[Rule] = ()
     checkpoints: Sequence[Rule] = ()
@@ -57,7 +59,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     tools: dict[str, ToolRules] = {}
 
     def __post_init__(self) -> None:
-        for name in (*_LOOKED_UP, "require", "servers"):
+        for name in (*_LOOKED_UP, "require", "servers", "workspace_budgets"):
             msgspec.structs.force_setattr(self, name, tuple(getattr(self, name)))
         msgspec.structs.force_setattr(self, "tools", {})
         msgspec.structs.force_setattr(self, "percents", tuple(sorted(set(self.percents))))
@@ -75,7 +77,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def counts(self) -> bool:
         """Whether calls may spend something, so that each has to be written down before the next is decided on."""
-        return self.budget is not None or bool(self.budgets or self.limits or self.once or self.checkpoints)
+        return self.budget is not None or bool(
+            self.budgets or self.workspace_budgets or self.limits or self.once or self.checkpoints
+        )
 
     @property
     def signers(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adjourn.aex.ast import (
+    Budget,
     CheckpointRule,
     ConfirmStep,
     Document,
@@ -32,7 +33,8 @@ from adjourn.aex.clauses import (
     take,
 )
 from adjourn.aex.diagnostics import quoted
-from adjourn.aex.text import BLANK, DIGITS, NAME, Word, comma_list, only
+from adjourn.aex.suggestions import budget_help
+from adjourn.aex.text import BLANK, DIGITS, NAME, Word, comma_list, number, only
 from adjourn.text import did_you_mean, fit_text, nearest
 
 _ANSWERS = {
@@ -97,6 +99,36 @@ def _needs_v1(document: Document, keyword: str, word: Word, report: Report) -> N
         report("AEX139", f"`{keyword}` needs v1 in the header", word, "")
 
 
+def read_budget(document: Document, word: Word, report: Report) -> None:
+    """Read `budget KEY=NUMBER, …`; each part may have `per UNIT`, which makes it the budget of all tasks together."""
+    for part in comma_list(word, len("budget ")):
+        amount, clauses = cut(part, 0, ("per",))
+        equals = amount.text.find("=")
+        key, text = amount.strip(0, max(equals, 0)), amount.strip(equals + 1)
+        value = number(text.text) if equals >= 0 else None
+        if value is None:
+            message = f"not `key=number`: {quoted(part.text)}"
+            report("AEX100", message, part, budget_help(part.text))
+            continue
+        per = take(clauses, report).get("per")
+        if per is None:
+            document.budget.append(Budget(part, key, value, text))
+            continue
+        _needs_v1(document, "per", per.word, report)
+        if seconds := _unit(per, report):
+            document.budget.append(Budget(part, key, value, text, per.rest, seconds))
+
+
+def _unit(per: Clause, report: Report) -> int:
+    """The seconds of a unit of time; 0, and a report, for anything else."""
+    seconds = UNITS.get(per.rest.text, 0)
+    if not seconds:
+        message = f"{quoted(per.rest.text)} is not a unit of time"
+        remedy = did_you_mean(per.rest.text, UNITS, _UNITS) or f"use one of: {', '.join(UNITS)}"
+        report("AEX143", message, per.rest if per.rest.text else per.word, remedy)
+    return seconds
+
+
 def read_name(clause: Clause, report: Report, allowed: tuple[str, ...] = ()) -> Word | None:
     """The one word of a clause: a name, or one of `allowed`."""
     name = clause.rest.text
@@ -126,15 +158,11 @@ def _limit(document: Document, word: Word, report: Report) -> None:
             _limit_meant(patterns.text, count.text) or "write `limit TOOL 10 per minute`",
         )
         return
-    calls, seconds = read_count(count), UNITS.get(per.rest.text, 0)
+    calls, seconds = read_count(count), _unit(per, report)
     if not calls:
         remedy = "write `deny TOOL`" if count.text.strip("0") == "" else "write `limit TOOL 10 per minute`"
         message = f"{quoted(count.text)} is not a number of calls from 1 to {MAX_CALLS:,}"
         report("AEX143", message, count, remedy)
-    if not seconds:
-        message = f"{quoted(per.rest.text)} is not a unit of time"
-        remedy = did_you_mean(per.rest.text, UNITS, _UNITS) or f"use one of: {', '.join(UNITS)}"
-        report("AEX143", message, per.rest if per.rest.text else per.word, remedy)
     if calls and seconds and _named(patterns, word, report):
         document.limits.append(LimitRule(word, comma_list(patterns, 0), count, per.rest, calls, seconds))
 

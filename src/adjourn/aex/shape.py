@@ -101,7 +101,7 @@ class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
 def model(document: Document) -> DocumentModel:
     """A document in the published shape. Where a name was given twice, the last one counts."""
     returns = [step for step in steps_of(document.steps) if isinstance(step, ReturnStep)]
-    budget = {entry.key.text: _plain(entry.value) for entry in document.budget}
+    budget = {entry.key.text: _plain(entry.value) for entry in document.budget if entry.unit is None}
     return DocumentModel(
         is_policy=document.is_policy,
         use=[word.text for word in document.use],
@@ -122,6 +122,7 @@ def _rules(document: Document) -> list[Word]:
     words += [
         step.word for step in steps_of(document.steps) if isinstance(step, ConfirmStep) and not step.is_plain
     ]
+    words += [entry.word for entry in document.budget if entry.unit is not None]
     words += [line.word for line in document.limits]
     words += [line.word for line in document.once]
     words += [line.word for line in document.checkpoints]

@@ -46,9 +46,14 @@ def spelled(parts: Sequence[Any], indent: str, *, policy: bool) -> list[str]:
         case Permission():
             return [_permission(parts, part, policy=policy)]
         case Budget():
-            return ["budget " + ", ".join(f"{each.key.text}={each.text.text}" for each in parts)]
+            return ["budget " + ", ".join(map(_amount, parts))]
         case _:
             return [indent + _LINES[type(part)](part)]
+
+
+def _amount(budget: Budget) -> str:
+    unit = f" per {budget.unit.text}" if budget.unit else ""
+    return f"{budget.key.text}={budget.text.text}{unit}"
 
 
 def _permission(parts: Sequence[Permission], first: Permission, *, policy: bool) -> str:

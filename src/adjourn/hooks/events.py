@@ -23,6 +23,7 @@ from adjourn.text import clean, first_line, fit_text, without_secrets
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
+UNFINISHED = "this workspace has unfinished work (show it: adjourn resume); this session begins a new task unless it is resumed"
 PROMPT_BYTES = 2048
 """What is kept of the person's first prompt."""
 
@@ -59,7 +60,8 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     except IntegrityError as error:
         return EventText(agent=str(error))
     new = handover.NewSession(session.task.id, servers, int(options["--brief-bytes"]))
-    return EventText(agent=handover.brief_new_session(client.context, new))
+    brief = handover.brief_new_session(client.context, new)
+    return EventText(person=UNFINISHED if brief else "", agent=brief)
 
 
 def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:

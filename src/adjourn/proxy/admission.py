@@ -387,6 +387,7 @@ def is_counted(policy: Policy, tool: str) -> bool:
     return bool(
         policy.budget is not None
         or policy.budgets
+        or policy.workspace_budgets
         or policy.limits_of(tool)
         or policy.once_of(tool)
         or policy.checkpoint_before(tool)

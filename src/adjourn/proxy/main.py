@@ -142,7 +142,9 @@ class Proxy:
         for title, rules in (("allow", policy.allow), ("deny", policy.deny), ("confirm", policy.confirm)):
             if rules:
                 self.report.event(title, ", ".join(rule.pattern for rule in rules))
-        self.report.event("budget", "no limit" if policy.budget is None else f"calls={policy.budget}")
+        budgets = [] if policy.budget is None else [f"calls={policy.budget}"]
+        budgets += [rule.text for rule in policy.workspace_budgets]
+        self.report.event("budget", ", ".join(budgets) or "no limit")
         if policy.observe:
             self.report.event(
                 "mode", "mode observe: nothing is blocked; what the policy would block is recorded"

@@ -68,6 +68,8 @@ class MetaTools:
             found = handover.find_pending_work(self._context)  # the upstream boots meanwhile
             if found is None:
                 return handover.older_work(self._context)
+            name, task = found.checkpoint.data.name, found.task.id
+            self._report.event("pending", f"{name}, of task {task}: unless it is resumed, a new task begins")
             return handover.instructions(self._context, found, self._spelled("aex.resume"))
         except AdjournError as error:  # reported again by the first call
             self._report.event("store.error", str(error))

@@ -9,7 +9,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.store.base import EMPTY, NO_REFS, ZERO_HASH, Entry, Head, Store
+    from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, ZERO_HASH, Entry, Head, Store, Swap
     from adjourn.store.memory import MemoryStore
     from adjourn.store.migrate import LATEST
     from adjourn.store.overlay import OverlayStore
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from adjourn.store.url import open_store
 
 __all__ = [
-    "EMPTY", "LATEST", "NO_REFS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore", "SqliteStore",
-    "Store", "open_store",
+    "EMPTY", "LATEST", "NO_REFS", "NO_SWAPS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore",
+    "SqliteStore", "Store", "Swap", "open_store",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
-        "base": ("EMPTY", "Entry", "Head", "NO_REFS", "Store", "ZERO_HASH"),
+        "base": ("EMPTY", "Entry", "Head", "NO_REFS", "NO_SWAPS", "Store", "Swap", "ZERO_HASH"),
         "memory": ("MemoryStore",),
         "migrate": ("LATEST",),
         "overlay": ("OverlayStore",),

@@ -33,6 +33,16 @@ class Head(NamedTuple):
 EMPTY = Head(-1, ZERO_HASH)
 
 
+class Swap(NamedTuple):
+    """A change of a ref that is made only while its value is `before`. None: the ref is absent."""
+
+    before: str | None
+    after: str | None
+
+
+NO_SWAPS: Mapping[str, Swap] = MappingProxyType({})
+
+
 class Store(Protocol):
     """Persistence of facts. Safe to use from several threads; several processes may open one store.
 
@@ -48,11 +58,12 @@ class Store(Protocol):
         refs: Mapping[str, str | None] = NO_REFS,
         blobs: Sequence[bytes] = (),
         durable: bool = True,
+        swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        """Append to a stream whose head is `expect`, set (or with None delete) refs and store blobs: all or nothing.
+        """Append to a stream whose head is `expect`, set (or with None delete) refs, swap refs and store blobs: all or nothing.
 
-        Returns the new head. Raises `ConflictError` and writes nothing when the head is another. When it returns,
-        the write survives a kill of the process; with `durable` also a loss of power.
+        Returns the new head. Raises `ConflictError` and writes nothing when the head is another, or a ref to be swapped has
+        another value. When it returns, the write survives a kill of the process; with `durable` also a loss of power.
         """
 
     def head(self, stream: str) -> Head:

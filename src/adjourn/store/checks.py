@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError
-from adjourn.store.base import Entry, Head
+from adjourn.store.base import NO_SWAPS, Entry, Head, Swap
 
 MAX_NAME: Final = 512
 """Bytes (UTF-8) of a stream's or a ref's name."""
@@ -103,7 +103,11 @@ def check_swap(name: str, value: str | None, expect: str | None) -> None:
 
 
 def check_append(
-    stream: str, entries: Sequence[Entry], refs: Mapping[str, str | None], blobs: Sequence[bytes]
+    stream: str,
+    entries: Sequence[Entry],
+    refs: Mapping[str, str | None],
+    blobs: Sequence[bytes],
+    swaps: Mapping[str, Swap] = NO_SWAPS,
 ) -> None:
     """Everything one append is made of, before any of it is written."""
     check_name(stream)
@@ -112,6 +116,8 @@ def check_append(
     for name, value in refs.items():
         check_name(name)
         check_value(value)
+    for name, (before, after) in swaps.items():
+        check_swap(name, after, before)
     for data in blobs:
         check_blob(data)
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adjourn.errors import StoreError
 from adjourn.store import checks
-from adjourn.store.base import EMPTY, NO_REFS, Entry, Head
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
 
 
 class MemoryStore:
@@ -35,14 +35,20 @@ class MemoryStore:
         refs: Mapping[str, str | None] = NO_REFS,
         blobs: Sequence[bytes] = (),
         durable: bool = True,  # noqa: ARG002  # the protocol's flag; memory has one durability: none
+        swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        checks.check_append(stream, entries, refs, blobs)
+        checks.check_append(stream, entries, refs, blobs, swaps)
         with self._changed:
             head = self._head(stream)
             if head != expect:
                 raise checks.head_moved(stream, expect, head)
+            for name, (before, _) in swaps.items():
+                if (found := self._refs.get(name)) != before:
+                    raise checks.ref_moved(name, before, found)
             if entries:
                 self._streams.setdefault(stream, []).extend(Entry(*entry) for entry in entries)
+            for name, (_, after) in swaps.items():
+                self._set(name, after)
             for name, value in refs.items():
                 self._set(name, value)
             for data in blobs:

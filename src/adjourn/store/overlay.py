@@ -13,7 +13,7 @@ from itertools import chain, islice
 
 from adjourn.errors import StoreError
 from adjourn.store import checks
-from adjourn.store.base import NO_REFS, Entry, Head, Store
+from adjourn.store.base import NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
 
 _POLL_SECONDS = 0.05
 
@@ -47,12 +47,17 @@ class OverlayStore:
         refs: Mapping[str, str | None] = NO_REFS,
         blobs: Sequence[bytes] = (),
         durable: bool = True,  # noqa: ARG002
+        swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        checks.check_append(stream, entries, refs, blobs)
+        checks.check_append(stream, entries, refs, blobs, swaps)
         with self._changed:
             head = self._head(stream)
             if head != expect:
                 raise checks.head_moved(stream, expect, head)
+            for name, swap in swaps.items():
+                if (found := self._ref(name)) != swap.before:
+                    raise checks.ref_moved(name, swap.before, found)
+            self._refs.update((name, swap.after) for name, swap in swaps.items())
             if entries:
                 self._bases.setdefault(stream, head)
                 self._appended.setdefault(stream, []).extend(Entry(*entry) for entry in entries)

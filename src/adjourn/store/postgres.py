@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 from adjourn.errors import IntegrityError, StoreError
 from adjourn.store import checks, postgres_link
-from adjourn.store.base import EMPTY, NO_REFS, Entry, Head
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
 
 if TYPE_CHECKING:
     from adjourn.store.postgres_link import Connection
@@ -123,14 +123,17 @@ class PostgresStore:
         refs: Mapping[str, str | None] = NO_REFS,
         blobs: Sequence[bytes] = (),
         durable: bool = True,  # noqa: ARG002  # every commit is durable here; the module says why
+        swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        checks.check_append(stream, entries, refs, blobs)
+        checks.check_append(stream, entries, refs, blobs, swaps)
         new = Head(expect[0] + len(entries), entries[-1].hash) if entries else Head(*expect)
 
         def write(connection: Connection) -> bool:
-            if len(entries) == 1 and not refs and not blobs:
+            if len(entries) == 1 and not (refs or blobs or swaps):
                 return _append_one(connection, stream, entries[0], expect)
-            return self._append_many(connection, stream, entries, expect=expect, refs=refs, blobs=blobs)
+            return self._append_many(
+                connection, stream, entries, expect=expect, refs=refs, blobs=blobs, swaps=swaps
+            )
 
         def is_there(connection: Connection) -> bool:
             # One transaction wrote them all, so our entries in their places stand for the refs and blobs too.
@@ -176,17 +179,10 @@ class PostgresStore:
         checks.check_swap(name, value, expect)
 
         def write(connection: Connection) -> bool:
-            if expect is None:
-                if value is None:
-                    return not connection.execute(_REF, (name,)).fetchone()
-                return connection.execute(_ADD_REF, (name, value)).rowcount == 1
-            if value is None:
-                return connection.execute(_DROP_REF, (name, expect)).rowcount == 1
-            return connection.execute(_CHANGE_REF, (value, name, expect)).rowcount == 1
+            return _swap_ref(connection, name, Swap(expect, value))
 
         def is_there(connection: Connection) -> bool:
-            row = connection.execute(_REF, (name,)).fetchone()
-            return (row[0] if row else None) == value
+            return _value(connection, name) == value
 
         if not self._write(write, is_there):
             raise checks.ref_moved(name, expect, self.ref(name))
@@ -291,6 +287,7 @@ class PostgresStore:
         expect: Head,
         refs: Mapping[str, str | None],
         blobs: Sequence[bytes],
+        swaps: Mapping[str, Swap],
     ) -> bool:
         try:
             with connection.transaction(), connection.cursor() as cursor:
@@ -303,6 +300,9 @@ class PostgresStore:
                 if rows:
                     cursor.executemany(_INSERT, rows)
                 # In one order everywhere, so that two appends that touch the same rows cannot deadlock.
+                for name, swap in sorted(swaps.items()):
+                    if not _swap_ref(connection, name, swap):
+                        raise checks.ref_moved(name, swap.before, _value(connection, name))
                 for name, value in sorted(refs.items()):
                     if value is None:
                         cursor.execute(_DELETE_REF, (name,))
@@ -387,6 +387,22 @@ class PostgresStore:
             if self._listeners:
                 return self._listeners.pop()
         return postgres_link.connect(self._url)
+
+
+def _value(connection: Connection, name: str) -> str | None:
+    row = connection.execute(_REF, (name,)).fetchone()
+    return row[0] if row else None
+
+
+def _swap_ref(connection: Connection, name: str, swap: Swap) -> bool:
+    """Whether the ref had the value `before`, and now has the other. A concurrent change of the row is waited for."""
+    if swap.before is None:
+        if swap.after is None:
+            return _value(connection, name) is None
+        return connection.execute(_ADD_REF, (name, swap.after)).rowcount == 1
+    if swap.after is None:
+        return connection.execute(_DROP_REF, (name, swap.before)).rowcount == 1
+    return connection.execute(_CHANGE_REF, (swap.after, name, swap.before)).rowcount == 1
 
 
 def _append_one(connection: Connection, stream: str, entry: Entry, expect: Head) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 from adjourn.errors import IntegrityError
 from adjourn.store import checks, sqlite_file
-from adjourn.store.base import EMPTY, NO_REFS, Entry, Head
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
 from adjourn.store.sqlite_wal import PAGES, LogCopier
 
 # An event's position is the number of its stream and, in the lower bits, its seq. One statement is one transaction: the
@@ -120,13 +120,16 @@ class SqliteStore:
         refs: Mapping[str, str | None] = NO_REFS,
         blobs: Sequence[bytes] = (),
         durable: bool = True,
+        swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
         # The hottest path of the product: one statement, and as little around it as can be. Calls are dear here, so
         # the checks are written out; whatever does not pass goes through the real ones, which say what is wrong.
         base = self._bases.get(stream)
-        if base is None or refs or blobs or not 0 < len(entries) <= _FEW:
-            checks.check_append(stream, entries, refs, blobs)
-            return self._append_many(stream, entries, refs, blobs, expect=expect, durable=durable)
+        if base is None or refs or blobs or swaps or not 0 < len(entries) <= _FEW:
+            checks.check_append(stream, entries, refs, blobs, swaps)
+            return self._append_many(
+                stream, entries, refs, blobs, expect=expect, durable=durable, swaps=swaps
+            )
         seq, after = expect
         position = base + seq
         rows: list[Any] = []
@@ -205,11 +208,7 @@ class SqliteStore:
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         checks.check_swap(name, value, expect)
         with self._transaction(durable=durable) as cursor:
-            row = cursor.execute(_REF, (name,)).fetchone()
-            found = row[0] if row else None
-            if found != expect:
-                raise checks.ref_moved(name, expect, found)
-            _set_ref(cursor, name, value)
+            _swap_ref(cursor, name, Swap(expect, value))
 
     def put_blob(self, data: bytes) -> str:
         checks.check_blob(data)
@@ -283,11 +282,14 @@ class SqliteStore:
         *,
         expect: Head,
         durable: bool,
+        swaps: Mapping[str, Swap],
     ) -> Head:
         with self._transaction(durable=durable) as cursor:
             base, head = _head(cursor, stream)
             if head != expect:
                 raise checks.head_moved(stream, expect, head)
+            for name, swap in swaps.items():
+                _swap_ref(cursor, name, swap)
             if entries and base is None:
                 base = _base_of(cursor.execute(_NEW_STREAM, (stream,)).lastrowid)
             if base is not None:
@@ -466,6 +468,14 @@ def _head(cursor: sqlite3.Cursor, stream: str) -> tuple[int | None, Head]:
     base = _base_of(row[0])
     row = cursor.execute(_HEAD, (base, base + _MAX_SEQ)).fetchone()
     return base, Head(row[0] & _MAX_SEQ, row[1]) if row else EMPTY
+
+
+def _swap_ref(cursor: sqlite3.Cursor, name: str, swap: Swap) -> None:
+    row = cursor.execute(_REF, (name,)).fetchone()
+    found = row[0] if row else None
+    if found != swap.before:
+        raise checks.ref_moved(name, swap.before, found)
+    _set_ref(cursor, name, swap.after)
 
 
 def _set_ref(cursor: sqlite3.Cursor, name: str, value: str | None) -> None:

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     )
     from adjourn.tasks.verified import checked, following
     from adjourn.tasks.what_if import Stopped, WhatIf
+    from adjourn.tasks.workspace_budget import workspace_spent
 
 __all__ = [
     "APPROVAL_MILLISECONDS",
@@ -154,6 +155,7 @@ __all__ = [
     "usable_approval",
     "wait_for_turn",
     "waiting_approvals",
+    "workspace_spent",
 ]
 
 if not TYPE_CHECKING:
@@ -233,5 +235,6 @@ if not TYPE_CHECKING:
             ),
             "verified": ("checked", "following"),
             "what_if": ("Stopped", "WhatIf"),
+            "workspace_budget": ("workspace_spent",),
         },
     )

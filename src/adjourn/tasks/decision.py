@@ -26,6 +26,7 @@ MAX_LEGS = 8
 """How often one call may continue with an answer to what it asked for, where no `budget legs=` says so."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
 NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
+NONE_SPENT: Mapping[int, int] = MappingProxyType({})
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,13 +154,15 @@ def decide(
     now: int,
     spent: int = 0,
     counted: Mapping[str, int] = NONE_COUNTED,
+    workspace: Mapping[int, int] = NONE_SPENT,
     auto_confirm: bool = False,
     claim: OnceClaim | None = None,
 ) -> Decision:
     """May `call` be forwarded? `now` is milliseconds.
 
     `spent` is what calls decided just before, not yet written, cost of the budget, and `counted` of each rate; a call
-    that was counted already has a `spent` of -1. `claim` is what is known of the effect, for a tool that a `once` rule
+    that was counted already has a `spent` of -1. `workspace` is what all tasks have spent in the periods of the workspace's
+    budgets, by their seconds. `claim` is what is known of the effect, for a tool that a `once` rule
     names.
     """
     if call.protected:
@@ -172,8 +175,10 @@ def decide(
     if verdict.effect != "allow" or call.state or claim is not None:
         refused = _refusal(policy, ledger, call, verdict, claim)
     if refused is None and policy.counts and not call.named_only:
-        refused = _budget_spent(policy, ledger, spent) or _rate_spent(
-            policy, ledger, call, now=now, spent=spent, counted=counted
+        refused = (
+            _budget_spent(policy, ledger, spent)
+            or _workspace_spent(policy, workspace, spent)
+            or _rate_spent(policy, ledger, call, now=now, spent=spent, counted=counted)
         )
     if isinstance(refused, Continue) or (refused is not None and not policy.observe):
         return refused
@@ -351,6 +356,23 @@ def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
             used=int(used * unit),
             limit=int(limit * unit),
         )
+    return None
+
+
+def _workspace_spent(policy: Policy, workspace: Mapping[int, int], spent: int) -> Block | None:
+    """The refusal when a budget that all tasks share leaves no room for the call."""
+    for rule in policy.workspace_budgets:
+        used = workspace.get(rule.per_seconds, 0) + spent
+        if used >= rule.amount:
+            return Block(
+                "budget_exhausted",
+                f"Call budget of the workspace exhausted: its tasks made {used} of {rule.amount:.0f} calls {rule.clauses} ({rule})",
+                f"{_last_step(policy)}; wait until calls are older than that, or a person can raise the budget in the policy",
+                str(rule),
+                budget=f"calls {rule.clauses}",
+                used=used,
+                limit=int(rule.amount),
+            )
     return None
 
 

@@ -14,9 +14,11 @@ from adjourn.aex import Policy
 from adjourn.errors import HeldError, RefusedError
 from adjourn.host import ids
 from adjourn.log import kinds, timestamp
-from adjourn.tasks import idempotency
+from adjourn.store import Swap
+from adjourn.tasks import idempotency, workspace_budget
 from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
+    NONE_SPENT,
     Ask,
     Block,
     Continue,
@@ -51,7 +53,7 @@ class Batch(msgspec.Struct):
     """Calls that are decided on together, at `ledger`: the facts and refs that are to be written of them.
 
     `decided` are the decisions so far, `is_sent` that the calls were forwarded before they are written. `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate,
-    `taken` the approvals and paused calls that they use up.
+    `taken` the approvals and paused calls that they use up. `workspace` is what all tasks had spent of shared budgets before.
     """
 
     ledger: Ledger
@@ -63,6 +65,7 @@ class Batch(msgspec.Struct):
     spent: int = 0
     counted: dict[str, int] = {}
     taken: set[str] = set()
+    workspace: Mapping[int, int] = NONE_SPENT
 
 
 class Session(TaskLease):
@@ -103,6 +106,7 @@ class Session(TaskLease):
         """
         task, first = self.task, self._calls
         refs: dict[str, str | None] = {}
+        swaps: dict[str, Swap] = {}
         batch = Batch(ledger=task.ledger, refs=refs)
         durable = False
         for call in calls:
@@ -111,7 +115,7 @@ class Session(TaskLease):
             task.check_history()
         is_early = forward is not None and not (durable or self.policy.counts)
 
-        def build(ledger: Ledger) -> list[NewEvent]:  # noqa: C901  # as above
+        def build(ledger: Ledger) -> list[NewEvent]:  # noqa: C901, PLR0912  # as above
             nonlocal batch
             if self.id not in ledger.sessions or ledger.moved:
                 self._check_held_after(ledger, is_sent=batch.is_sent)
@@ -119,10 +123,14 @@ class Session(TaskLease):
                 return batch.facts
             self._calls = first
             refs.clear()
+            swaps.clear()
             batch = Batch(ledger=ledger, refs=refs)
             if prepare is not None:
                 prepare(batch)
-            policy = self.policy
+            policy, shared = self.policy, workspace_budget.NO_COUNTS
+            if policy.workspace_budgets:
+                shared = workspace_budget.counts_of(task.store, policy.workspace_budgets)
+                batch.workspace = workspace_budget.spent(shared, task.now)
             for call in calls:
                 claim = None
                 if policy.once or ledger.beside:
@@ -134,6 +142,7 @@ class Session(TaskLease):
                     now=task.now,
                     spent=batch.spent,
                     counted=batch.counted,
+                    workspace=batch.workspace,
                     auto_confirm=self._auto_confirm,
                     claim=claim,
                 )
@@ -156,6 +165,8 @@ class Session(TaskLease):
                     admitted = Admitted(decision)
                     self._refuse(batch, call, decision)
                 batch.decided.append(admitted)
+            if batch.spent and shared:
+                swaps.update(workspace_budget.counted(shared, task.now, batch.spent))
             # each is to be forwarded, and nothing else is to be written
             if is_early and forward and len(batch.facts) == len(calls) == self._calls - first:
                 batch.is_sent = True
@@ -168,10 +179,10 @@ class Session(TaskLease):
             if not self.is_open:
                 raise RefusedError(f"session {self.id} is not open", "start a new session")
             try:
-                task.commit(build, durable=durable, refs=refs)
+                task.commit(build, durable=durable, refs=refs, swaps=swaps)
             except SessionExpiredError:
                 self.open()
-                task.commit(build, durable=durable, refs=refs)
+                task.commit(build, durable=durable, refs=refs, swaps=swaps)
         return batch.decided
 
     def _check_held_after(self, ledger: Ledger, *, is_sent: bool) -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, prose_of, timestamp
-from adjourn.store import EMPTY, NO_REFS, Entry, Head, Store
+from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.retry import wait_for_turn
@@ -136,13 +136,14 @@ class Task:
         refs: Refs = NO_REFS,
         blobs: Sequence[bytes] = (),
         alone: bool = False,
+        swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> list[AppendedEvent]:
-        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction, with `refs`, or what it makes
-        of the events.
+        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction, with `swaps` and with `refs`,
+        or what it makes of the events.
 
-        When another process appended first, the ledger is refreshed and `build` is called again: it must have no side
-        effects beyond its own result; `now` (milliseconds) and `stamp` are the time its facts will carry, `refs` and `blobs` may
-        be filled by it. `alone`: deferred facts wait for the next commit. Facts are in the ledger when this returns. Raises
+        When another process appended or swapped first, the ledger is refreshed and `build` is called again: it must have no side
+        effects beyond its own result; `now` (milliseconds) and `stamp` are the time its facts will carry, `refs`, `swaps` and
+        `blobs` may be filled by it. `alone`: deferred facts wait for the next commit. Facts are in the ledger when this returns. Raises
         `StoreError`.
         """
         with self.lock:
@@ -191,7 +192,13 @@ class Task:
                 head = _new_tuple(Head, (ledger.seq, ledger.hash))
                 try:
                     self.store.append(
-                        self.id, entries, expect=head, refs=changes, blobs=blobs, durable=durable
+                        self.id,
+                        entries,
+                        expect=head,
+                        refs=changes,
+                        blobs=blobs,
+                        durable=durable,
+                        swaps=swaps,
                     )
                 except ConflictError as error:
                     wait_for_turn(error, attempt, f"task {self.id}")

@@ -49,7 +49,7 @@ STEPS = st.one_of(
 VERSION_1 = [
     "policy p v1", 'goal "g"', "mode  observe", "require signed  by ann,bob", "limit  a,b 10  per minute",
     'allow a,b where cmd  matches "git *"  and depth<=3 and x.y in [1,"b, c"]', "deny c where n is true", "allow d,e",
-    "allow f", "once a  by  invoice.id", "checkpoint  at 75%,90%, before a,b", "checkpoint before c", "budget calls=1",
+    "allow f", "once a  by  invoice.id", "checkpoint  at 75%,90%, before a,b", "checkpoint before c", "budget calls=1", "budget calls=5  per\tday",
     'confirm before a else deny within 10m by human where n ~ "x+"', "budget minutes = 90", "deny g:src/**",
 ]  # fmt: skip
 
@@ -176,7 +176,7 @@ def test_the_layout_of_version_1() -> None:
         'policy p v1\n\ngoal "g"\n\nmode observe\nrequire signed by ann, bob\n\n'
         'allow a, b where cmd matches "git *" and depth <= 3 and x.y in [1, "b, c"]\nallow d, e, f\n'
         "deny c where n is true\ndeny g:src/**\n\n"
-        "budget calls=1, minutes=90\nlimit a, b 10 per minute\nonce a by invoice.id\n"
+        "budget calls=1, calls=5 per day, minutes=90\nlimit a, b 10 per minute\nonce a by invoice.id\n"
         "checkpoint before a, b, at 75%, 90%\ncheckpoint before c\n\n"
         'confirm before a where n ~ "x+" by human within 10m else deny\n'
     )

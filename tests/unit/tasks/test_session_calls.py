@@ -11,7 +11,7 @@ from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
-from adjourn.store.base import NO_REFS, Entry, Head
+from adjourn.store.base import NO_REFS, NO_SWAPS, Entry, Head, Swap
 from adjourn.tasks.decision import Continue, Forward, ToolRequest
 from adjourn.tasks.session import Admitted, Session
 from adjourn.tasks.task import NewEvent
@@ -94,10 +94,11 @@ def test_effects_are_written_durably(shared_task: SharedTask, monkeypatch: pytes
         refs: Mapping[str, str | None] = NO_REFS,
         blobs: Sequence[bytes] = (),
         durable: bool = True,
+        swaps: Mapping[str, Swap] = NO_SWAPS,
         seen: list[bool] = durable,
     ) -> Head:
         seen.append(durable)
-        return append(stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable)
+        return append(stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps)
 
     monkeypatch.setattr(shared_task.store, "append", spy)
     session.admit([READ])

@@ -14,7 +14,7 @@ from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFound
 from adjourn.log import digest, kinds
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode, timestamp
-from adjourn.store.base import NO_REFS, Entry, Head
+from adjourn.store.base import NO_REFS, NO_SWAPS, Entry, Head, Swap
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks import retry
 from adjourn.tasks import task as module
@@ -49,11 +49,14 @@ class Spy(MemoryStore):
         refs: Mapping[str, str | None] = NO_REFS,
         blobs: Sequence[bytes] = (),
         durable: bool = True,
+        swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
         if self.failures:
             raise self.failures.pop(0)
         self.durable.append(durable)
-        return super().append(stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable)
+        return super().append(
+            stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps
+        )
 
 
 @pytest.fixture

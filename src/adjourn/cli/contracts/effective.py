@@ -108,6 +108,11 @@ def _print_json(permissions: Policy, path: str, contract: str, findings: Sequenc
             told[name] = [rule_json(rule) for rule in rules]
     if permissions.budgets:
         told["budgets"] = {key: rule.amount for key, rule in permissions.budgets.items()}
+    if permissions.workspace_budgets:
+        told["workspaceBudgets"] = [
+            {"calls": int(rule.amount), "perSeconds": rule.per_seconds}
+            for rule in permissions.workspace_budgets
+        ]
     if permissions.observe:
         told["mode"] = "observe"
     say_json(
@@ -138,7 +143,10 @@ def _print_budget(permissions: Policy) -> None:
     if permissions.budget is not None:
         rule = permissions.budget_rule
         lines.append(f"calls={permissions.budget}" + (f"  {place(rule)}" if rule else ""))
-    lines += [f"{safe(rule.pattern)}  {place(rule)}" for rule in permissions.budgets.values()]
+    lines += [
+        f"{safe(rule.text)}  {place(rule)}"
+        for rule in (*permissions.budgets.values(), *permissions.workspace_budgets)
+    ]
     if lines:
         say("\nBudget:")
     for line in lines:

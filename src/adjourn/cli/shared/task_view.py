@@ -13,6 +13,7 @@ import msgspec
 
 from adjourn import aex, code, runs, tasks
 from adjourn.cli.shared.store_context import StoreContext
+from adjourn.cli.shared.times import span
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover import calls_in_doubt
 from adjourn.host import group_of, process, reading_secret
@@ -112,7 +113,7 @@ def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
         "workedMilliseconds": ledger.worked,
         "tokens": ledger.tokens,
         "microUsd": ledger.micro_usd,
-        "budgets": [msgspec.to_builtins(one) for one in budgets(context.store, ledger)],
+        "budgets": [msgspec.to_builtins(one) for one in budgets(context.store, ledger, context.now)],
         "rates": [msgspec.to_builtins(one) for one in rates(ledger, context.now)],
     }
     return told
@@ -126,20 +127,33 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: float
     seconds: int = 0
 
+    @property
+    def title(self) -> str:
+        """What is counted, in words."""
+        return f"{self.what} of all tasks in the last {span(self.seconds)}" if self.seconds else self.what
 
-def budgets(store: Store, ledger: Ledger) -> list[Spent]:
-    """The budgets beside calls that the last session worked under, as far as their texts are in the store."""
+
+def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
+    """The budgets that the last session worked under, but its task's calls, as far as their texts are in the store. Those with
+    `seconds` are of all tasks together.
+    """
     policy = None
     for text in (ledger.contract, ledger.policy):
         if text and (blob := store.get_blob(text)) is not None:
             policy = aex.merge(aex.from_text(blob.decode(errors="replace"), "")[0], policy)
     if policy is None:
         return []
-    return [
+    of_task = [
         Spent(key, round(used, 4), limit)
         for key, used, limit in tasks.budgets_used(policy, ledger)
         if key != "calls"
     ]
+    used = tasks.workspace_spent(store, policy.workspace_budgets, now)
+    of_workspace = (
+        Spent("calls", used[rule.per_seconds], rule.amount, rule.per_seconds)
+        for rule in policy.workspace_budgets
+    )
+    return [*of_task, *of_workspace]
 
 
 def rates(ledger: Ledger, now: int) -> list[Spent]:

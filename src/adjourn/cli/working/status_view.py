@@ -111,7 +111,7 @@ class StatusView:
             self._noted = waiting_in_record(context.store, ledger, context.now)
         except AdjournError as error:
             self._unreadable = error.message
-        self._spent = task_view.budgets(context.store, ledger)
+        self._spent = task_view.budgets(context.store, ledger, context.now)
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
@@ -129,7 +129,7 @@ class StatusView:
         rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
         state = ", ".join(self._state()) or "nothing in doubt"
         say(f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{rest}; {state}")
-        spent = [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.what}") for one in self._spent]
+        spent = [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.title}") for one in self._spent]
         say_facts(
             *self._goal(),
             *self._held(),
@@ -143,7 +143,7 @@ class StatusView:
     def panel(self) -> RenderableType:
         """The panel, for a terminal."""
         ledger = self._ledger
-        bars = [Bar(one.what, one.used, one.limit, _left(one.limit - one.used)) for one in self._spent]
+        bars = [Bar(one.title, one.used, one.limit, _left(one.limit - one.used)) for one in self._spent]
         counts = list(self._counts())
         if ledger.budget is None:
             counts.insert(0, ("calls", f"{ledger.calls_used} used, no limit"))

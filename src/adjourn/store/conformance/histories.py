@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adjourn.errors import AdjournError
-from adjourn.store.base import EMPTY, Head, Store
+from adjourn.store.base import EMPTY, Head, Store, Swap
 from adjourn.store.conformance.entries import entry
 from adjourn.store.conformance.suite import Opener, Suite, skip
 from adjourn.store.memory import MemoryStore
@@ -86,6 +86,7 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
             which=heads,
             refs=strategies.dictionaries(names, values, max_size=2),
             puts=strategies.lists(blobs, max_size=2),
+            swaps=strategies.dictionaries(names, strategies.builds(Swap, values, values), max_size=1),
             durable=strategies.booleans(),
         )
         def append(
@@ -96,12 +97,15 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
             which: str,
             refs: dict[str, str | None],
             puts: list[bytes],
+            swaps: dict[str, Swap],
             durable: bool,
         ) -> None:
             expect = self.expected(stream, which)
             entries = [entry(body) for body in bodies]
             self.both(
-                lambda s: s.append(stream, entries, expect=expect, refs=refs, blobs=puts, durable=durable)
+                lambda s: s.append(
+                    stream, entries, expect=expect, refs=refs, blobs=puts, durable=durable, swaps=swaps
+                )
             )
 
         @rule(stream=names, body=data, which=heads, durable=strategies.booleans())

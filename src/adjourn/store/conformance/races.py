@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
 
 from adjourn.errors import ConflictError
 from adjourn.store import checks
-from adjourn.store.base import EMPTY, Store
+from adjourn.store.base import EMPTY, Store, Swap
 from adjourn.store.conformance.entries import append_racing, check_chain, entry, linked
 from adjourn.store.conformance.suite import Opener, Suite, refused
 
@@ -56,6 +57,22 @@ class Races(Suite):
         store = self._new()
         store.swap("n", "0", expect=None)
         self._race([partial(self._count_up, store)] * self.racers)
+        assert store.ref("n") == str(self.racers * self.appends)
+
+    def test_racing_appends_to_several_streams_count_every_one(self) -> None:
+        store = self._new()
+
+        def run(stream: str) -> None:
+            head = EMPTY
+            while head.seq < self.appends - 1:
+                value = store.ref("n")
+                counted = Swap(value, str(int(value or "0") + 1))
+                with suppress(ConflictError):
+                    head = store.append(
+                        stream, [linked(head, stream)], expect=head, swaps={"n": counted}, durable=False
+                    )
+
+        self._race([partial(run, f"s{who}") for who in range(self.racers)])
         assert store.ref("n") == str(self.racers * self.appends)
 
     def test_of_racing_appends_of_refs_the_loser_writes_nothing(self) -> None:

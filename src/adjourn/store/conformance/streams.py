@@ -10,7 +10,7 @@ from itertools import islice
 
 from adjourn.errors import ConflictError
 from adjourn.store import checks
-from adjourn.store.base import EMPTY, ZERO_HASH, Entry, Head
+from adjourn.store.base import EMPTY, ZERO_HASH, Entry, Head, Swap
 from adjourn.store.conformance.entries import entry
 from adjourn.store.conformance.suite import NAMES, Suite, refused
 
@@ -96,6 +96,22 @@ class Streams(Suite):
         assert store.append("new", [], expect=EMPTY, refs={"d": "4"}) == EMPTY
         assert store.refs() == {"a": "2", "c": "3", "d": "4"}
         assert store.streams() == {"s": head}
+
+    def test_refs_are_swapped_with_the_entries_or_nothing_is_written(self) -> None:
+        store = self._new()
+        head = store.append("s", [entry(b"1")], expect=EMPTY, swaps={"n": Swap(None, "1")})
+        for wrong in (Swap(None, "2"), Swap("0", "2"), Swap("0", None)):
+            for entries in ([entry(b"x")], [entry(b"x"), entry(b"y")], []):
+                with refused(ConflictError):
+                    swaps = {"m": Swap(None, "new"), "n": wrong, "o": Swap(None, "new")}
+                    store.append("s", entries, expect=head, refs={"r": "new"}, blobs=[b"x"], swaps=swaps)
+        assert store.refs() == {"n": "1"}
+        assert store.streams() == {"s": head}
+        swaps = {"n": Swap("1", "2"), "o": Swap(None, None)}
+        head = store.append("s", [entry(b"2")], expect=head, swaps=swaps)
+        assert store.refs() == {"n": "2"}
+        store.append("s", [entry(b"3"), entry(b"4")], expect=head, swaps={"n": Swap("2", None)})
+        assert store.refs() == {}
 
     def test_streams_do_not_touch_each_other(self) -> None:
         store = self._new()

@@ -1,0 +1,83 @@
+"""The calls of all tasks of a store in a period: a ref for each period, swapped together with the events that it counts.
+
+A new task, another client or a restart finds them spent, since no task owns them. They are counted in sixtieths of the period, as rates are.
+
+Owns: these refs and their form. Must never: decide, or write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from adjourn.aex import Rule
+from adjourn.errors import IntegrityError
+from adjourn.store import Store, Swap
+from adjourn.tasks.ledger import SLICES
+
+PREFIX = "budget/calls/"
+Counts = Mapping[int, str | None]
+"""The values of the refs, by the seconds of the period."""
+NO_COUNTS: Counts = MappingProxyType({})
+_Slices = list[tuple[int, int]]
+
+
+def name_of(seconds: int) -> str:
+    """The ref that counts the calls of a period of so many seconds."""
+    return f"{PREFIX}{seconds}"
+
+
+def counts_of(store: Store, budgets: Sequence[Rule]) -> Counts:
+    """The refs of the periods of these budgets, by the seconds of each."""
+    return {rule.per_seconds: store.ref(name_of(rule.per_seconds)) for rule in budgets}
+
+
+def spent(counts: Counts, now: int) -> dict[int, int]:
+    """How many calls all tasks made in each period that ends `now` (milliseconds), by its seconds.
+
+    Raises `IntegrityError` where a count cannot be read: how much is left is not known then.
+    """
+    return {
+        seconds: sum(calls for _, calls in _recent(text, seconds, now)) for seconds, text in counts.items()
+    }
+
+
+def workspace_spent(store: Store, budgets: Sequence[Rule], now: int) -> dict[int, int]:
+    """`spent` of what the store says."""
+    return spent(counts_of(store, budgets), now)
+
+
+def counted(counts: Counts, now: int, calls: int) -> dict[str, Swap]:
+    """The swaps by which some calls are counted, if nobody else counts any meanwhile. Raises as `spent`."""
+    swaps = {}
+    for seconds, before in counts.items():
+        slices = _recent(before, seconds, now)
+        at = _slice(seconds, now)
+        if slices and slices[-1][0] >= at:  # the clock may have been set back
+            at, already = slices.pop()
+            slices.append((at, already + calls))
+        else:
+            slices.append((at, calls))
+        swaps[name_of(seconds)] = Swap(before, msgspec.json.encode(slices).decode())
+    return swaps
+
+
+def _recent(text: str | None, seconds: int, now: int) -> _Slices:
+    """The slices that are not older than the period."""
+    if text is None:
+        return []
+    try:
+        slices = msgspec.json.decode(text, type=_Slices)
+    except msgspec.DecodeError as error:
+        raise IntegrityError(
+            f"the count of calls per {seconds} s in the store is unreadable: {error}",
+            f"restore a backup, or take `budget calls=… per …` out of the policy and delete the ref {name_of(seconds)}",
+        ) from error
+    oldest = _slice(seconds, now) - SLICES
+    return [one for one in slices if one[0] >= oldest]
+
+
+def _slice(seconds: int, now: int) -> int:
+    return now * SLICES // (seconds * 1000)

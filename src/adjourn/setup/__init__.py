@@ -9,17 +9,25 @@ if TYPE_CHECKING:
     from adjourn.setup.effects import Effect
     from adjourn.setup.entries import ServerEntry
     from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
-    from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home
-    from adjourn.setup.planning import IGNORED_FILES, SettingsChange, SetupNote, SetupPlan, plan
+    from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
+    from adjourn.setup.planning import (
+        IGNORED_FILES,
+        SettingsChange,
+        SetupNote,
+        SetupPlan,
+        plan,
+        plan_for_user,
+    )
     from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
     from adjourn.setup.repairs import moved_programs
     from adjourn.setup.starting import is_beside_python
     from adjourn.setup.trying import RegisteredServer, hooks_to_try, registered_servers
 
 __all__ = [
-    "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RegisteredServer", "RuledTool",
-    "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home", "hooks_to_try", "is_beside_python",
-    "listed_servers", "moved_programs", "plan", "probe_all", "registered_servers", "ruled",
+    "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RegisteredServer",
+    "RuledTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "findings", "has_code_behind_proxy", "home",
+    "hooks_to_try", "is_beside_python", "listed_servers", "moved_programs", "plan", "plan_for_user", "probe_all", "registered_servers",
+    "ruled", "user_folder",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -28,8 +36,8 @@ if not TYPE_CHECKING:
         "effects": ("Effect",),
         "entries": ("ServerEntry",),
         "first_policy": ("ListedServer", "RuledTool", "ruled"),
-        "places": ("CODEX", "IGNORED", "POLICY", "SERVER_FILES", "home"),
-        "planning": ("IGNORED_FILES", "SettingsChange", "SetupNote", "SetupPlan", "plan"),
+        "places": ("CODEX", "IGNORED", "POLICY", "SERVER_FILES", "home", "user_folder"),
+        "planning": ("IGNORED_FILES", "SettingsChange", "SetupNote", "SetupPlan", "plan", "plan_for_user"),
         "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),
         "repairs": ("moved_programs",),
         "starting": ("is_beside_python",),

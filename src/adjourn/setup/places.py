@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from adjourn.host import folders
 from adjourn.setup import servers
 from adjourn.setup.spelling import NESTED, ONE_LIST, PLAIN, ListedEntry, Spelling, listed
 
@@ -19,7 +20,8 @@ CLAUDE, CODEX = "Claude Code", "Codex"
 class Client(NamedTuple):
     """A client: its files that list MCP servers, of a workspace and of the home folder, under which member, how an entry is spelled.
 
-    `source` is its own documentation, from which the row was taken.
+    `source` is its own documentation, from which the row was taken. `starts_in` is the folder in which it starts the servers of the home
+    folder: that of the project, or one that its documentation does not name; "" for a client that works in no project.
     """
 
     name: str
@@ -28,18 +30,26 @@ class Client(NamedTuple):
     source: str
     members: Sequence[Sequence[str]] = (("mcpServers",),)
     spellings: Sequence[Spelling] = (PLAIN,)
+    starts_in: Literal["project", "unknown", ""] = "unknown"
 
 
 _VS_CODE = (".config/Code/User", "Library/Application Support/Code/User")
 _CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
 CLIENTS = (
-    Client(CLAUDE, (".mcp.json",), (".claude.json",), "https://code.claude.com/docs/en/mcp"),
+    Client(
+        CLAUDE,
+        (".mcp.json",),
+        (".claude.json",),
+        "https://code.claude.com/docs/en/mcp",
+        starts_in="project",
+    ),
     Client(
         CODEX,
         (".codex/config.toml",),
         (".codex/config.toml",),
         "https://developers.openai.com/codex/mcp",
         (("mcp_servers",),),
+        starts_in="project",
     ),
     Client("Cursor", (".cursor/mcp.json",), (".cursor/mcp.json",), "https://cursor.com/docs/mcp"),
     Client(
@@ -68,6 +78,7 @@ CLIENTS = (
         (".gemini/settings.json",),
         (".gemini/settings.json",),
         "https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md",
+        starts_in="project",
     ),
     Client(
         "Cline",
@@ -85,6 +96,7 @@ CLIENTS = (
         "https://opencode.ai/docs/mcp-servers",  # from 2.0 on also under `mcp.servers`
         (("mcp",), ("mcp", "servers")),
         (ONE_LIST,),
+        "project",
     ),
     Client("Roo Code", (".roo/mcp.json",), (), "https://docs.roocode.com/features/mcp/using-mcp-in-roo"),
     Client("Kiro", (".kiro/settings/mcp.json",), (), "https://kiro.dev/docs/mcp/configuration"),
@@ -97,6 +109,7 @@ CLIENTS = (
             for folder in (".config", "Library/Application Support")
         ),
         "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
+        starts_in="",
     ),
 )
 
@@ -108,6 +121,7 @@ class ServerFile(NamedTuple):
     path: str
     members: Sequence[Sequence[str]]
     spellings: Sequence[Spelling]
+    starts_in: str
 
     def entries(self, document: Any, path: str) -> list[ListedEntry]:
         """The servers that the document lists, which was read from `path`."""
@@ -116,12 +130,12 @@ class ServerFile(NamedTuple):
 
 
 SERVER_FILES = tuple(
-    ServerFile(client.name, path, client.members, client.spellings)
+    ServerFile(client.name, path, client.members, client.spellings, client.starts_in)
     for client in CLIENTS
     for path in client.workspace
 )
 HOME_FILES = tuple(
-    ServerFile(client.name, path, client.members, client.spellings)
+    ServerFile(client.name, path, client.members, client.spellings, client.starts_in)
     for client in CLIENTS
     for path in client.home
 )
@@ -140,6 +154,11 @@ class Home(NamedTuple):
     claude_settings: str
     codex: str
 
+    @property
+    def codex_hooks(self) -> str:
+        """The hooks of the user in Codex."""
+        return os.path.join(os.path.dirname(self.codex), "hooks.json")
+
 
 def home(environment: Mapping[str, str]) -> Home:
     """The home folder of the user who runs this."""
@@ -151,6 +170,11 @@ def home(environment: Mapping[str, str]) -> Home:
         os.path.join(claude or os.path.join(folder, ".claude"), "settings.json"),
         os.path.join(environment.get("CODEX_HOME") or os.path.join(folder, ".codex"), "config.toml"),
     )
+
+
+def user_folder() -> str:
+    """The folder that a set-up of the user's own settings counts for: copies of them are below it, for `--undo`."""
+    return os.path.join(folders.config(), "user")
 
 
 def in_home(entry: ServerFile, at: Home) -> str:

@@ -37,6 +37,7 @@ from adjourn.setup.places import (
     has_claude,
     has_codex,
     in_home,
+    user_folder,
 )
 from adjourn.setup.registered import EVENTS, group, ours, table
 from adjourn.setup.spelling import ListedEntry, at, listed
@@ -95,11 +96,20 @@ def plan(root: str, home: Home) -> SetupPlan:
     return _Planner(root, home, starting.program(root)).made()
 
 
+def plan_for_user(home: Home) -> SetupPlan:
+    """What `adjourn init --user` would do in the home folder."""
+    root = user_folder()
+    return _Planner(root, home, starting.program(root), servers.PASS_OUTSIDE).made_for_user()
+
+
 class _Planner:
-    def __init__(self, root: str, home: Home, start: list[str]) -> None:
+    """`options` are those of each command that is written."""
+
+    def __init__(self, root: str, home: Home, start: list[str], options: Sequence[str] = ()) -> None:
         self._root = root
         self._home = home
         self._start = start
+        self._options = options
         self._has_claude = has_claude(root, home)
         self._plan = SetupPlan(root, home)
 
@@ -124,6 +134,23 @@ class _Planner:
         for entry in HOME_FILES:
             if entry.client not in (CLAUDE, CODEX):
                 self._elsewhere(entry)
+        return self._plan
+
+    def made_for_user(self) -> SetupPlan:
+        behind: dict[str, list[str]] = {file.client: [] for file in HOME_FILES}
+        for file in HOME_FILES:
+            if file.starts_in:
+                behind[file.client] += self._servers(file._replace(path=in_home(file, self._home)))
+            if file.starts_in == "unknown" and behind[file.client]:
+                self._note(
+                    in_home(file, self._home),
+                    f"{file.client} may start these servers in another folder than the project's, where no policy counts",
+                    "list them in the project's settings instead, if it has any, and run adjourn init there",
+                )
+        if self._has_claude:
+            self._hooks(CLAUDE, "claude-code", self._home.claude_settings, behind[CLAUDE])
+        if has_codex(self._root, self._home):
+            self._hooks(CODEX, "codex", self._home.codex_hooks, behind[CODEX])
         return self._plan
 
     # --- reading and changing a file
@@ -212,7 +239,7 @@ class _Planner:
                 "the policy does not reach it",
             )
             return False
-        before = servers.proxy_words(self._start, canonical_server(name))
+        before = servers.proxy_words(self._start, [*servers.named(canonical_server(name)), *self._options])
         target, place = into or (path, entry.at)
         try:
             text = self._text(target) or ""
@@ -263,7 +290,7 @@ class _Planner:
         if words is None:
             return False
         place = words.index("proxy") + 1
-        words[place:place] = servers.named(canonical_server(entry.name)) if servers.lacks_name(words) else []
+        words[place:place] = self._lacking(entry, words)
         with suppress(AdjournError):  # in another spelling: doctor names it
             text = spelling.with_command(self._text(entry.path) or "", entry, words)
             self._change(
@@ -274,13 +301,18 @@ class _Planner:
 
     def _name(self, entry: ListedEntry) -> None:
         """Have a proxy that was set up before know the name of its server."""
-        name, words = canonical_server(entry.name), servers.words_of(entry.server) or []
-        if not name or "proxy" not in words or not servers.lacks_name(words):
+        words = servers.words_of(entry.server) or []
+        new = self._lacking(entry, words) if "proxy" in words else []
+        if not new:
             return
         with suppress(AdjournError):  # in another spelling
-            place = words.index("proxy") + 1
-            after = spelling.with_words(self._text(entry.path) or "", entry, place, servers.named(name))
+            after = spelling.with_words(self._text(entry.path) or "", entry, words.index("proxy") + 1, new)
             self._change(entry.path, after, f"server {entry.name} has its name in policies")
+
+    def _lacking(self, entry: ListedEntry, words: Sequence[str]) -> list[str]:
+        """The options that a proxy's command is to have, and has not."""
+        name = servers.named(canonical_server(entry.name)) if servers.lacks(words, "--name") else []
+        return [*name, *(self._options if self._options and servers.lacks(words, self._options[0]) else ())]
 
     def _pass_on(self, entry: ListedEntry, passed: dict[str, list[str]]) -> None:
         with suppress(AdjournError):  # in another spelling; it may well be that none of it is set
@@ -360,34 +392,47 @@ class _Planner:
         self._plan.proxied.update(names)
         if any(note.path == path for note in self._plan.broken):
             return
+        there: dict[str, list[str]] = {}
         for event in EVENTS[client]:
-            other = next((one for one in self._other_settings(client) if self._has_own_hook(one, event)), "")
+            other = next((one for one in self._other_settings(client) if self._own_hook(one, event)), "")
             if other:
-                self._note(
-                    other, f"has a hook for {event} already", f"remove it there to register it in {relative}"
-                )
+                there.setdefault(other, []).append(event)
                 continue
             try:
                 self._hook(path, client, option, event, names)
             except AdjournError as error:
                 self._note(path, f"left alone: {error.message}", error.remedy)
                 return
+        for other, events in there.items():
+            self._have_there(other, events, relative, names)
         if disabled:
             self._note(path, "disableAllHooks is on: no hook is run", "remove it")
 
-    def _has_own_hook(self, path: str, event: str) -> bool:
+    def _have_there(self, path: str, events: Sequence[str], relative: str, names: Sequence[str]) -> None:
+        """Note the hooks of other settings, which stay."""
+        what = f"has a hook for {', '.join(events)} already"
+        known = servers.proxied_by(servers.hook_words(self._own_hook(path, events[0])))
+        if more := sorted({*names} - known):
+            what += f", which also decides on the tools of {', '.join(more)}, as their proxy does"
+        self._note(path, what, f"remove it there to register it in {relative}")
+
+    def _own_hook(self, path: str, event: str) -> str:
+        """The command of adjourn's hook for an event; "" for none."""
         found = ours(self._understood(path, _json), event)
-        return found is not None and servers.is_own_hook(found[1], self._root)
+        return found[1] if found and servers.is_own_hook(found[1], self._root) else ""
 
     def _other_settings(self, client: str) -> list[str]:
-        return [self._path(CLAUDE_LOCAL), self._home.claude_settings] if client == CLAUDE else []
+        if self._options:  # the user's own settings
+            return []
+        home = self._home.claude_settings if client == CLAUDE else self._home.codex_hooks
+        return [*([self._path(CLAUDE_LOCAL)] if client == CLAUDE else []), home]
 
     def _hook(self, path: str, client: str, option: str, event: str, names: list[str]) -> None:
         text = self._text(path) or ""
         document = _json(text) if text.strip() else {}
         found = ours(document, event)
         earlier = found[1] if found else ""
-        command = servers.hook_command(self._start, option, names, earlier=earlier)
+        command = servers.hook_command(self._start, option, names, options=self._options, earlier=earlier)
         if found and earlier == command:
             return
         if found:

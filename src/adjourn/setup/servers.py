@@ -43,9 +43,13 @@ def is_code(server: Any, root: str) -> bool:
     return rest[:1] == ["code"]
 
 
-def proxy_words(start: Sequence[str], name: str) -> list[str]:
-    """The words that put a command behind the proxy. `name` is the server's canonical name, "" for none."""
-    return [*start, "proxy", *named(name), "--"]
+PASS_OUTSIDE = ("--outside", "pass")
+"""The option of what a user's own settings start: these count in folders without a workspace, too."""
+
+
+def proxy_words(start: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The words that put a command behind the proxy."""
+    return [*start, "proxy", *options, "--"]
 
 
 def named(name: str) -> list[str]:
@@ -53,10 +57,10 @@ def named(name: str) -> list[str]:
     return ["--name", name] if name else []
 
 
-def lacks_name(words: Sequence[str]) -> bool:
-    """Whether the words of a proxy's command do not name its server."""
+def lacks(words: Sequence[str], option: str) -> bool:
+    """Whether the words of a proxy's command lack an option."""
     own = words[: words.index("--")] if "--" in words else words
-    return not any(word == "--name" or word.startswith("--name=") for word in own)
+    return not any(word == option or word.startswith(f"{option}=") for word in own)
 
 
 def passed_on(server: Any) -> dict[str, list[str]]:
@@ -89,11 +93,19 @@ def words_of(server: Any) -> list[str] | None:
 # --- hooks
 
 
-def hook_command(start: Sequence[str], client: str, servers: Sequence[str], *, earlier: str = "") -> str:
-    """The command of a client's hooks. Options that a user added to an `earlier` one stay; a removed `--stay` stays removed."""
+def hook_command(
+    start: Sequence[str],
+    client: str,
+    servers: Sequence[str],
+    *,
+    options: Sequence[str] = (),
+    earlier: str = "",
+) -> str:
+    """The command of a client's hooks, with `options`. Options that a user added to an `earlier` one stay; a removed `--stay` stays removed."""
     kept, proxied = _own_options(earlier)
     behind = ",".join(sorted({*proxied.split(","), *servers} - {""}))
     named = [] if client == "claude-code" else ["--client", client]
+    kept = kept if not options or options[0] in kept else [*options, *kept]
     stay = ["--stay"] if not earlier or "--stay" in hook_words(earlier) else []
     return shlex.join([*start, "hook", *named, "--settle", *stay, "--proxied", behind, *kept])
 

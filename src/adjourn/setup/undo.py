@@ -38,7 +38,17 @@ from adjourn.host import (
 from adjourn.log import digest
 from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES
-from adjourn.setup.places import CLAUDE_HOOKS, CODEX_HOOKS, IGNORED, POLICY, SERVER_FILES, Home
+from adjourn.setup.places import (
+    CLAUDE_HOOKS,
+    CODEX_HOOKS,
+    HOME_FILES,
+    IGNORED,
+    POLICY,
+    SERVER_FILES,
+    Home,
+    in_home,
+    user_folder,
+)
 from adjourn.setup.planning import SettingsChange
 from adjourn.setup.reversal import Reversal, reversal
 
@@ -270,7 +280,9 @@ def _manifest(root: str, number: str) -> Manifest:
 
 
 def _known(root: str, home: Home) -> set[str]:
-    """The files that a set-up of this workspace may have changed."""
+    """The files that a set-up of this workspace, or of the user's own settings, may have changed."""
+    if root == user_folder():
+        return {home.claude_settings, home.codex_hooks, *(in_home(file, home) for file in HOME_FILES)}
     relative = [*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CODEX_HOOKS, IGNORED, POLICY]
     return {home.claude, *(os.path.join(root, path) for path in relative)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adjourn.setup import home as home_of
-from adjourn.setup import plan, undo
+from adjourn.setup import plan, plan_for_user, undo, user_folder
 from adjourn.setup.places import CLIENTS, Home
 from support.home import BIN
 from support.settings import FILES, PLACES, entries, place_of, started
@@ -114,3 +114,59 @@ def test_a_project_s_file_is_set_up_and_taken_back_byte_for_byte(file: Path, roo
     assert not left
     undo.take_back(files, str(root), keep=False)
     assert place.read_bytes() == was
+
+
+# --- the user's own settings
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file not in IN_PROJECT], ids=named)
+def test_a_file_of_the_home_folder_is_set_up_and_taken_back_byte_for_byte(
+    file: Path, root: Path, home: Home
+) -> None:
+    """Its servers go behind a proxy that passes everything where there is no workspace, and nothing else changes."""
+    place, client = put(file, root), file.parent.name
+    was = place.read_bytes()
+    made = plan_for_user(home)
+    assert not made.broken
+    folder = user_folder()
+    Path(folder).mkdir(parents=True)
+    undo.make(made.pending, folder)
+    behind(client, entries(client, was), entries(client, place.read_bytes()), options=["--outside", "pass"])
+    assert not plan_for_user(home).pending
+    files, left = undo.undoable(folder, home)
+    assert not left
+    undo.take_back(files, folder, keep=False)
+    assert place.read_bytes() == was
+    assert not (Path(home.claude_settings)).exists()
+
+
+def test_a_workspace_needs_no_servers_and_hooks_of_its_own_after_that(root: Path, home: Home) -> None:
+    """What the user's settings put behind the proxy stays one entry, and each event has one hook."""
+    put(next(file for file in FILES if named(file) == "claude-code/home-user.json"), root)
+    put(next(file for file in FILES if named(file) == "codex/home-user.toml"), root)
+    Path(user_folder()).mkdir(parents=True)
+    undo.make(plan_for_user(home).pending, user_folder())
+    made = plan(str(root), home)
+    assert [change.path for change in made.pending] == [
+        str(root / ".aex" / "policy.aex"),
+        str(root / ".aex" / ".gitignore"),
+    ]
+    hooks = [note for note in made.notes if "has a hook for SessionStart, UserPromptSubmit" in note.text]
+    assert {note.path for note in hooks} == {home.claude_settings, home.codex_hooks}
+
+
+def test_a_proxy_of_the_home_folder_gets_the_option_that_it_lacks(root: Path, home: Home) -> None:
+    """One that was written by hand would start no server outside a workspace."""
+    place = root.parent / "home" / ".cursor" / "mcp.json"
+    place.parent.mkdir()
+    place.write_text('{"mcpServers": {"s": {"command": "adjourn", "args": ["proxy", "--", "x"]}}}')
+    [change] = [change for change in plan_for_user(home).pending if change.path == str(place)]
+    assert '"args": ["proxy", "--name", "s", "--outside", "pass", "--", "x"]' in change.after
+
+
+def test_what_may_start_elsewhere_is_named(root: Path, home: Home) -> None:
+    """An editor may start its servers in another folder than the project's, and the user is told."""
+    for name in ("windsurf/home-docs.json", "claude-code/home-user.json"):
+        put(next(file for file in FILES if named(file) == name), root)
+    notes = [note.text for note in plan_for_user(home).notes]
+    assert [text.partition(" may start")[0] for text in notes if "another folder" in text] == ["Windsurf"]

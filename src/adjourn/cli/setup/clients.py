@@ -36,9 +36,11 @@ from adjourn.setup import (
     SetupNote,
     home,
     plan,
+    plan_for_user,
     policy_plan,
     probe_all,
     undo,
+    user_folder,
 )
 
 NO_CLIENT = "no client was found here"
@@ -117,6 +119,31 @@ def set_up(how: Asked, *, observe: bool) -> int:
     return 0
 
 
+def set_up_user(how: Asked) -> int:
+    """Show the changes of the user's own settings, ask, change them; returns the exit code. Starts no server."""
+    made, root = plan_for_user(home(os.environ)), user_folder()
+    if made.broken:
+        for note in made.broken:
+            complain(f"nothing was changed: {_shown(note.path, root)}: {note.text}", note.remedy)
+        return 1
+    pending, clients = made.pending, ", ".join(made.clients) or NO_CLIENT
+    shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
+    if not pending:
+        said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up for every project"
+        _tell(said if made.clients else NO_CLIENT, [], made.notes, root, as_json=how.as_json, done=False)
+        return 0
+    if not _agreed(f"{clients}: {counted(len(pending), 'file')} to change", shown, how):
+        _tell("nothing was changed", shown, made.notes, root, as_json=how.as_json, done=False)
+        complain("nothing was changed: you did not confirm", "answer y when asked, or run it with --yes")
+        return 1
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    undo.make(pending, root)
+    _tell(f"set up for every project: {clients}", shown, made.notes, root, as_json=how.as_json, done=True)
+    if not how.as_json:
+        init_summary.show_user([one.name for one in shown])
+    return 0
+
+
 def policy_for(how: Asked, *, observe: bool) -> str:
     """The policy that `set_up` would write where there is none. Raises `InvalidError` for settings that cannot be parsed."""
     root = os.path.realpath(os.getcwd())
@@ -149,9 +176,9 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
     return [start if isinstance(start, Probed) else next(answers) for start in found]
 
 
-def take_back(how: Asked) -> int:
+def take_back(how: Asked, *, user: bool = False) -> int:
     """Show what would be restored, ask, restore it; returns the exit code."""
-    root, at = os.path.realpath(os.getcwd()), home(os.environ)
+    root, at = user_folder() if user else os.path.realpath(os.getcwd()), home(os.environ)
     files, left = undo.undoable(root, at)
     shown = [Shown(one.path, root, _text(one.before), _text(one.after)) for one in files]
     notes = [_left(one) for one in left]

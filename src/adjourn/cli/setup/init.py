@@ -20,6 +20,7 @@ from adjourn.host import create_file, make_folder
         "adjourn init",
         "adjourn init --diff",
         "adjourn init --observe --yes",
+        "adjourn init --user",
         "adjourn init --undo",
         "adjourn init --policy",
         "adjourn init --task fix-test",
@@ -33,6 +34,9 @@ from adjourn.host import create_file, make_folder
     is_flag=True,
     help="Write the /code skill for Claude Code and Codex, and the prompts of its phases.",
 )
+@click.option(
+    "--user", is_flag=True, help="Set up your own settings in the home folder, which count in every project."
+)
 @click.option("--undo", is_flag=True, help="Undo the set-up: restore every file as it was.")
 @click.option("--diff", is_flag=True, help="Show every change as a diff.")
 @click.option(
@@ -41,13 +45,16 @@ from adjourn.host import create_file, make_folder
 @click.option("--yes", "-y", is_flag=True, help="Start the servers and change the files without asking.")
 @in_folder
 @for_machines
-def init(*, policy: bool, task: str, code: bool, undo: bool, observe: bool, **asked: bool) -> int:
+def init(*, policy: bool, task: str, code: bool, user: bool, undo: bool, observe: bool, **asked: bool) -> int:
     """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks, a policy for their tools.
 
     Starts each server once to see which tools it lists, and calls none. The policy allows tools that read, asks a person about tools
     that write, and denies tools whose name says that they destroy something. Shows what changes first, and asks. Files keep their
     layout and comments; their content is saved under .aex/undo, and --undo takes the changes back, also out of files edited since. A
     file that cannot be parsed is an error, and nothing is changed.
+
+    With --user, changes the settings in your home folder instead, and starts no server: every folder that belongs to a workspace is
+    governed, every other folder is as before.
 
     With --policy, --task or --code, writes only a first policy, a sample task or the /code skill. An existing file is never overwritten.
     `aex init` without options writes the sample task.
@@ -57,7 +64,9 @@ def init(*, policy: bool, task: str, code: bool, undo: bool, observe: bool, **as
     published = click.get_current_context().find_root().info_name == "aex"
     how = clients.Asked(**asked)
     if undo:
-        return clients.take_back(how)
+        return clients.take_back(how, user=user)
+    if user:
+        return clients.set_up_user(how)
     if not (policy or task or code or published):
         return clients.set_up(how, observe=observe)
     first = ""

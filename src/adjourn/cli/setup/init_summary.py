@@ -56,6 +56,17 @@ def show(made: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[str
     say_facts(*((f"  {name}", value) for name, value in rows))
 
 
+def show_user(changed: Sequence[str]) -> None:
+    """What a set-up of the user's own settings changed, where it counts, what to do next."""
+    say_facts(
+        ("  changed", ", ".join(changed)),
+        ("  governed", "every folder of a workspace, and each work tree of its repository"),
+        ("  elsewhere", "servers and hooks do what they did before"),
+        ("  next", "write a policy in a project: adjourn init --policy"),
+        ("  undo", "adjourn init --user --undo"),
+    )
+
+
 def to_json(servers: Iterable[ListedServer]) -> list[dict[str, Any]]:
     """The servers with their tools, for `--json`."""
     return [

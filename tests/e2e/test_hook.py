@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.aex import KnownTool
+from adjourn.clients import keep_tools
 from support.hooks import HOOK, HOOK_POLICY, HookWorkspace
 from support.requirements import requirement
 
@@ -343,3 +345,13 @@ def test_the_hook_names_tools_as_the_proxy_does(work: HookWorkspace) -> None:
     assert [(fact.server, fact.tool) for fact in work.facts("tool.denied")] == [
         ("notes", "remove_item"), ("files", "search"),
     ]  # fmt: skip
+
+
+def test_a_tool_goes_by_the_client_s_spelling_and_by_the_server_s(work: HookWorkspace) -> None:
+    """Once the server has listed a tool whose name the client spells otherwise, an allow counts by either spelling."""
+    with work.store() as store:
+        keep_tools(store, "files", [KnownTool("notes.set"), KnownTool("notes.get")])
+    work.write_policy("use files.notes.set, files.notes_get")
+    names = ("mcp__files__notes_set", "mcp__files__notes_get", "mcp__files__notes_del")
+    assert [work.ask(name).decision for name in names] == ["allow", "allow", "deny"]
+    assert [fact.tool for fact in work.facts("tool.allowed")] == ["notes.set", "notes_get"]

@@ -78,10 +78,12 @@ class HookClient:
         Raises `HeldError` or another `RefusedError`, `StoreError`.
         """
         known = known_tools(self.context.store) if call.server else NOTHING_KNOWN
-        call = _as_listed(call, known)
         for _ in range(MAX_MOVES):
             session = self.session()
-            session.decide_under(session.policy.at_server(server or call.server, known))
+            policy = session.policy.at_server(server or call.server, known)
+            session.decide_under(policy)
+            if not policy.rules_of(call.tool).allowed:
+                call = _as_listed(call, known)
             leads_to = call_paths(
                 session.policy,
                 call.tool,

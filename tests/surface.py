@@ -269,7 +269,7 @@ def _call(value: Any) -> list[Any]:
 
 
 def _default(value: object) -> list[str]:
-    """Nothing where there is no default; code is told by being there, not by where it is."""
+    """Nothing where there is no default; code is shown by being there, not by where it is."""
     if value is inspect.Parameter.empty:
         return []
     if value is None or isinstance(value, (str, bytes, int, float, bool)):

@@ -109,7 +109,7 @@ def facts(memory: CognitiveStore) -> list[str]:
 
 @each_way
 def test_a_session_is_kept_and_gone_on_with(way: Way, environment: Callable[[ModelServer], None]) -> None:
-    """Each request tells what the answers before it said; another client continues with it, and counts on."""
+    """Each request says what the answers before it said; another client continues with it, and counts on."""
     store = MemoryStore()
     with serving(Reply("FACT: the port is 8080"), Reply("INTENT: deploy"), Reply("done")) as server:
         environment(server)
@@ -139,7 +139,7 @@ def test_a_session_is_kept_and_gone_on_with(way: Way, environment: Callable[[Mod
 
 @each_way
 def test_a_tag_in_the_system_prompt_resumes(way: Way, environment: Callable[[ModelServer], None]) -> None:
-    """The state of the checkpoint is told in the place of the tag; an unknown one is an error before anything is sent."""
+    """The state of the checkpoint is shown in the place of the tag; an unknown one is an error before anything is sent."""
     store = MemoryStore()
     with serving(Reply("FACT: a")) as server:
         environment(server)

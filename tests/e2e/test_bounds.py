@@ -35,7 +35,7 @@ def locking(*folders: Path) -> Iterator[None]:
 
 
 def test_a_locked_folder_of_pages_does_not_hold_up_a_hook(tmp_path: Path) -> None:
-    """A destructive call is decided on, and the person is told that its page was not written and who to look for."""
+    """A destructive call is decided on, and the person learns that its page was not written and who to look for."""
     with HookEventWorkspace(tmp_path, "allow *") as work:
         (work.root / "tmp").mkdir()
         with locking(work.root / "tmp"):

@@ -189,7 +189,7 @@ def test_a_client_that_says_goodbye_leaves_its_session(url: str) -> None:
 
 
 def test_a_session_that_another_client_works_on_is_named_and_not_taken(url: str) -> None:
-    """A second client in the same work tree is told which session is worked on, and that it cannot have it now."""
+    """A second client in the same work tree learns which session is worked on, and that it cannot have it now."""
 
     async def talk() -> None:
         async with client(url) as first, client(url) as second:

@@ -179,7 +179,7 @@ class _Job:
         store.close()
 
     def end(self) -> None:
-        """Whoever asks now is told that all of it was done, or does what was not."""
+        """Whoever asks now learns that all of it was done, or does what was not."""
         self.settle()
         store = open_store(str(self.folder / "work.db"))
         records, agent = CRStore(store), CRAuthor(id="agent", type="agent")

@@ -1,4 +1,4 @@
-"""Finishing a task: by the agent and by a person, what the next session is told, and reopening it."""
+"""Finishing a task: by the agent and by a person, what the next session is shown, and reopening it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_finished_task_is_offered_to_no_later_session(tmp_path: Path, era: str
 
 
 def test_a_session_may_call_on_after_a_finish_and_pays_for_it(tmp_path: Path) -> None:
-    """Calls after a finish pass, count in the same budget, and do not reopen the task; status tells how many there were."""
+    """Calls after a finish pass, count in the same budget, and do not reopen the task; status says how many there were."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=3") as work:
         client = _worked(work)
         task = client.meta("aex.finish")["task"]

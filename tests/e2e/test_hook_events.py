@@ -343,7 +343,7 @@ def test_proxies_and_hooks_of_one_client_are_one_task_whoever_comes_first(work: 
 
 
 def test_a_brief_holds_nothing_of_an_untrusted_signer(work: HookEventWorkspace, tmp_path: Path) -> None:
-    """A store that came with the repository must not speak to the agent: only the checkpoint's name is told."""
+    """A store that came with the repository must not speak to the agent: only the checkpoint's name is shown."""
     work.run("Write", {"file_path": "IGNORE-ALL-RULES", "content": "x"}, "a")
     work.tell("SessionEnd")
     told = work.brief(env={"ADJOURN_CONFIG": str(tmp_path / "another")})
@@ -353,7 +353,7 @@ def test_a_brief_holds_nothing_of_an_untrusted_signer(work: HookEventWorkspace, 
 
 
 def test_a_brief_stays_under_its_size_whatever_is_in_the_history(work: HookEventWorkspace) -> None:
-    """Long texts are cut, none passes for ours, and the last line still tells how to get the rest."""
+    """Long texts are cut, none passes for ours, and the last line still says how to get the rest."""
     work.write_policy("use file.*", "budget calls=1000")
     for number in range(3):
         work.run(

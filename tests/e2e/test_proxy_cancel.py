@@ -1,4 +1,4 @@
-"""Calls that a client cancels: the upstream is told, and the history says that nobody knows its outcome."""
+"""Calls that a client cancels: the server is notified, and the history says that their outcome is unknown."""
 
 from __future__ import annotations
 

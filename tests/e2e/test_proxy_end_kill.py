@@ -98,7 +98,7 @@ def _told(work: ProxyWorkspace, root: Path | None = None) -> int:
 @requirement("End")
 @pytest.mark.timeout(3600 if CAMPAIGN else 300)
 def test_the_next_step_survives_every_end(tmp_path: Path) -> None:
-    """After SIGKILL at any moment, and every fourth time SIGTERM, what is told is the last acknowledged step, or a later one."""
+    """After SIGKILL at any moment, and every fourth time SIGTERM, what is shown is the last acknowledged step, or a later one."""
     seed = int(os.environ.get("ADJOURN_SEED", "7"))
     chooser, last = random.Random(seed), -1
     with ProxyWorkspace(tmp_path, "use echo", "budget calls=1000000") as work:

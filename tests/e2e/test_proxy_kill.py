@@ -180,7 +180,7 @@ class _Watch:
         assert len(open_now) <= len(
             [tool for tool in life.in_flight.values() if tool not in ("file.read", WISH)]
         )
-        assert len(ledger.doubts) == self.doubts  # those of this life are told by the next one
+        assert len(ledger.doubts) == self.doubts  # those of this life are shown by the next one
         self.doubts += len(open_now)
         figures.answers += len(life.answered)
         figures.refusals += len(life.refused)

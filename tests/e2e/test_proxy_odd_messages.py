@@ -281,7 +281,7 @@ def test_a_batch_has_at_most_a_thousand_elements(tmp_path: Path, size: int) -> N
 
 
 def test_a_flood_of_refused_messages_is_answered_and_not_all_of_it_written_down(tmp_path: Path) -> None:
-    """The store must not grow by what a client gets wrong; how much it was is told by powers of ten."""
+    """The store must not grow by what a client gets wrong; how much it was is shown by powers of ten."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.send(b"1\n" * 1500)

@@ -1,4 +1,4 @@
-"""A server that exits, or is never started: what the client is told."""
+"""A server that exits, or is never started: what the client receives."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_a_client_that_goes_ends_the_wait(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_stopped_takes_its_question_back(tmp_path: Path) -> None:
-    """The client is told that its answer is not waited for, and a late one goes nowhere."""
+    """The client learns that its answer is not waited for, and a late one goes nowhere."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = _sampling(work)
         run = _run(work)

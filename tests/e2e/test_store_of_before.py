@@ -75,7 +75,7 @@ def test_the_public_names_read_it(work: ElsewhereThen) -> None:
 
 
 def _of_then(told: Any, expected: Any) -> Any:
-    """What is told, without the members that later versions added."""
+    """What is shown, without the members that later versions added."""
     if isinstance(told, dict) and isinstance(expected, dict):
         return {name: _of_then(value, expected[name]) for name, value in told.items() if name in expected}
     if isinstance(told, list) and isinstance(expected, list) and len(told) == len(expected):

@@ -62,7 +62,7 @@ def test_every_rendering_and_every_peer_is_read(evaluated: list[Evaluated]) -> N
 
 
 def test_the_agent_s_own_checkpoint_reaches_a_new_client(evaluated: list[Evaluated]) -> None:
-    """In the answer of aex.resume the next step is told, and more is told than by any peer of the size."""
+    """In the answer of aex.resume the next step is shown, and more is told than by any peer of the size."""
     for played, readings in evaluated:
         recall = {one.what: one.score.recall for one in readings if one.room == LARGE}
         told = next(one for one in readings if one.what == "aex.resume" and one.room == LARGE)
@@ -138,7 +138,7 @@ def test_the_next_step_counts_where_it_is_told_as_one() -> None:
 
 
 def test_a_trap_can_be_taken_back() -> None:
-    """A refused call is no lie where it is told as refused; an order is none where it is quoted."""
+    """A refused call is no lie where it is shown as refused; an order is none where it is quoted."""
     trap = Trap("told as done", (r"mail\.send", whole("ann")), "done", "refus", ("Done", "mail.send ann"))
     assert trap.sprung_by(read("## Done\n- mail.send ann\n"))
     assert not trap.sprung_by(read("## Done\n- mail.send ann: refused\n"))

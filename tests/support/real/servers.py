@@ -64,7 +64,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Varying:
-    """A part of some answers that differs from run to run; `why` tells where it comes from."""
+    """A part of some answers that differs from run to run; `why` says where it comes from."""
 
     label: str
     pattern: bytes

@@ -111,7 +111,7 @@ def test_ids_are_unique_and_plain() -> None:
 
 
 def test_a_contract_with_errors_has_no_plan(tmp_path: Path) -> None:
-    """All findings are told, those of a file that cannot be read, too; and a policy has no steps."""
+    """All findings are shown, those of a file that cannot be read, too; and a policy has no steps."""
     with pytest.raises(BrokenContractError) as raised:
         planned("do nonsense", "chekc x")
     assert len([one for one in raised.value.findings if one.severity == "error"]) >= 2

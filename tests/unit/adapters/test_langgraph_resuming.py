@@ -195,7 +195,7 @@ def test_a_thread_runs_a_contract_as_often_as_it_is_invoked(bench: Bench) -> Non
 
 
 def test_a_run_that_is_over_is_not_run_again(bench: Bench) -> None:
-    """Its output is told; a thread that stands at an earlier place of it cannot continue."""
+    """Its output is shown; a thread that stands at an earlier place of it cannot continue."""
     built = made(bench, *LOOP, checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     built.invoke({"inputs": {}, "task": "run-1"}, thread)

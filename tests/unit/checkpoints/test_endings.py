@@ -151,7 +151,7 @@ def expected(plan: Step, place: Step) -> str:
 def test_the_next_session_is_told_the_next_step(
     workspace: Workspace, end: Step, plan: Step, place: Step
 ) -> None:
-    """Whatever ends the session and wherever the page is, the agent's last step or the person's edit is the one that is told."""
+    """Whatever ends the session and wherever the page is, the agent's last step or the person's edit is the one that is shown."""
     plan(workspace)
     place(workspace)
     workspace.clock.move(seconds=60)
@@ -181,7 +181,7 @@ def test_the_next_session_is_told_the_next_step(
 
 
 def test_a_missing_page_is_made_from_the_report_and_says_so(workspace: Workspace) -> None:
-    """The report of the last checkpoint is in the store; whoever ends or resumes the session is told that it was taken."""
+    """The report of the last checkpoint is in the store; whoever ends or resumes the session learns that it was taken."""
     agent(workspace)
     missing(workspace)
     session = workspace.context().session()

@@ -229,7 +229,7 @@ def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str, nam
 def test_a_json_policy_is_read_with_what_it_extends(
     workspace: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Each rule names the file that it stands in; an error in a base is told, with exit code 1."""
+    """Each rule names the file that it stands in; an error in a base is shown, with exit code 1."""
     (workspace / "conf").mkdir()
     (workspace / "conf" / "own.json").write_text('{"extends": "base.json",\n "allow": ["git.*"]}')
     base = workspace / "conf" / "base.json"

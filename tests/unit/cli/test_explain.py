@@ -96,7 +96,7 @@ def test_a_tool_of_the_client_is_answered_beside_that_of_a_server(capfd: pytest.
 
 
 def test_a_name_that_the_server_does_not_list_is_said(capfd: pytest.CaptureFixture[str]) -> None:
-    """A tool that its server does not list is told, with the nearest one that it lists."""
+    """A tool that its server does not list is shown, with the nearest one that it lists."""
     _, lines, told = ask(capfd, "inv.list_itmes")
     assert lines[1] == "  inv lists no tool list_itmes; did you mean list_items?"
     assert told["notes"] == ["inv lists no tool list_itmes; did you mean list_items?"]

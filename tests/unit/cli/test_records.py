@@ -99,7 +99,7 @@ def test_diff_is_readable_at_a_glance(run: Shell) -> None:
 
 
 def test_merge_with_flags(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clash is shown with both sides, kept, and resolved by a flag; the exit code tells what is open."""
+    """A clash is shown with both sides, kept, and resolved by a flag; the exit code says what is open."""
     store = run.store()
     head = store.resolve("line")
     store.fork(head["contentHash"], {"task": {**head["task"], "goal": "theirs"}}, AGENT, cr_id="fork")

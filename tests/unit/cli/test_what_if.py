@@ -144,7 +144,7 @@ def test_status_tells_budgets_and_rates(
 def test_status_of_a_task_without_them_has_none(
     workspace: Workspace, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """No empty lines for what no rule counts; tokens that were reported are told."""
+    """No empty lines for what no rule counts; tokens that were reported are shown."""
     write(workspace, "allow read")
     context = workspace.context(task="t")
     workspace.work(context, "read")

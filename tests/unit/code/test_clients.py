@@ -26,7 +26,7 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sessio
 
 def test_what_a_silent_client_works_on_can_be_taken_up(sessions: Sessions) -> None:
     """A client that was not heard of for a while loses its session to the next that asks, one that waits for an answer does not; it
-    is told, and can have it back in the same way."""
+    is shown, and can have it back in the same way."""
     first, second = ClientConnection(), ClientConnection()
     started = sessions.start(first, WANTED, ".")["session_id"]
     with pytest.raises(FlowError, match="other clients hold"):

@@ -102,7 +102,7 @@ def test_errors_are_told_in_the_words_of_ripgrep(
 
 
 def test_an_invalid_glob_is_an_error(repository: CodeRepository) -> None:
-    """A glob with an open bracket is told, as is an unknown type."""
+    """A glob with an open bracket is shown, as is an unknown type."""
     for glob in ("a[", "a{b", ""):
         with pytest.raises(InvalidError, match="glob"):
             search_files(repository, glob)

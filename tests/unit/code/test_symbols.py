@@ -88,7 +88,7 @@ def test_references_say_how_sure_they_are(codebase: Codebase) -> None:
 
 
 def test_a_name_of_several_things_is_a_guess(codebase: Codebase) -> None:
-    """A method's name on some object is heuristic where two classes have it; a type hint is told as one."""
+    """A method's name on some object is heuristic where two classes have it; a type hint is shown as one."""
     uses = find_references(codebase, "area")["references"]
     assert {one["match"] for one in uses if one["kind"] == "call"} == {"heuristic"}
     kinds = {one["line"]: one["kind"] for one in find_references(codebase, "Circle")["references"]}
@@ -131,7 +131,7 @@ def test_only_what_changed_is_taken_in(codebase: Codebase, tmp_path: Path) -> No
 
 
 def test_lines_are_those_of_now(codebase: Codebase, tmp_path: Path) -> None:
-    """A file that changed after it was indexed is told with the lines it has now, before any sync."""
+    """A file that changed after it was indexed is shown with the lines it has now, before any sync."""
     path = tmp_path / "r" / "shapes.py"
     path.write_text("# one more line\n" + SHAPES)
     assert _names(find_definitions(codebase, "Circle", exact_match=True)) == [("Circle", "shapes.py", 13)]

@@ -1,4 +1,4 @@
-"""A folder that is carried to another machine tells the next session there what it tells here; a name taken over hides nothing."""
+"""A folder that is carried to another machine shows the next session there what it tells here; a name taken over hides nothing."""
 
 from __future__ import annotations
 

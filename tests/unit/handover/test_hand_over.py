@@ -71,7 +71,7 @@ def lines(workspace: Workspace) -> dict[str, list[str]]:
     ],
 )
 def test_the_telling_argument(arguments: str, expected: str) -> None:
-    """A path, command, url or the like is told, else the first short text, also of arguments that were cut."""
+    """A path, command, url or the like is shown, else the first short text, also of arguments that were cut."""
     assert telling_argument(arguments) == expected
 
 
@@ -138,7 +138,7 @@ def test_a_question_that_expired_is_told_as_not_answered(memory_workspace: Works
 
 
 def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_workspace: Workspace) -> None:
-    """However much was done since, they are told; the same call let through again takes them back."""
+    """However much was done since, they are shown; the same call let through again takes them back."""
     memory_workspace.write_policy("use file.*", "deny file.secret")
     call(memory_workspace, "file.secret", "key.pem")
     call(memory_workspace, "file.write", "bad.py", "error", "disk full")
@@ -176,7 +176,7 @@ def handed_over(workspace: Workspace) -> Handover:
 
 
 def test_a_longer_wording_takes_only_what_the_others_leave() -> None:
-    """In a small room, what has a shorter wording is told in it while another section is cut."""
+    """In a small room, what has a shorter wording is shown in it while another section is cut."""
     calls = [Item(f"call {number} " + "x" * 40) for number in range(40)]
     facts = [Item(f"fact {number} " + "y" * 30) for number in range(25)]
     sections = (
@@ -220,7 +220,7 @@ def test_a_remedy_is_said_once_in_a_small_room(memory_workspace: Workspace) -> N
 
 
 def test_constraints_come_before_decisions(memory_workspace: Workspace) -> None:
-    """Where only some of them fit, what must hold is told first; each kind keeps its order."""
+    """Where only some of them fit, what must hold is shown first; each kind keeps its order."""
     context = memory_workspace.context()
     known = Recorded(decisions=("use pools", "constraint: no restarts", "keep it", "must remain true, x"))
     sources = Sources(context.session().task.ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026")
@@ -292,7 +292,7 @@ def test_a_room_is_shared_by_floors(wanted: list[tuple[int, int]], room: int) ->
 
 
 def test_the_checklist_comes_before_a_description_that_came_with_it(memory_workspace: Workspace) -> None:
-    """Of a checkpoint without a resumption point, the first open step is told first, and the description after it."""
+    """Of a checkpoint without a resumption point, the first open step is shown first, and the description after it."""
     said = AgentReport(progress=(ReportedStep(text="read", status="done"), ReportedStep(text="write it")))
     context = memory_workspace.context()
     call(memory_workspace, "file.write", "a.py")

@@ -174,7 +174,7 @@ def test_a_file_that_the_real_tool_wrote_is_resumed(memory_workspace: Workspace,
 
 
 def test_a_langgraph_thread_shows_tool_calls_and_plain_values() -> None:
-    """Objects of LangChain are told by their members; a date and a decimal number are their text."""
+    """Objects of LangChain are shown by their members; a date and a decimal number are their text."""
     work = read_work(str(LANGGRAPH), thread="Login 42")
     assert [(one.entry, one.tool, one.reason) for one in work.entries] == [
         ("langgraph.tool_call", "file.read", '{"path":"src/login.py"}')

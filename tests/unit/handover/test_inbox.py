@@ -229,7 +229,7 @@ def test_what_an_agent_wrote_is_quoted_in_commands_bounded_and_without_secrets()
 
 
 def test_what_cannot_be_read_is_named_and_hides_nothing_else() -> None:
-    """A task whose history is broken is told with the reason, beside what the others wait for."""
+    """A task whose history is broken is shown with the reason, beside what the others wait for."""
     shared = SharedTask()
     asked(shared, "k1", task="t2")
     shared.store.append("t3", [Entry("0" * 64, b"no event")], expect=shared.store.head("t3"))

@@ -1,4 +1,4 @@
-"""A preview tells what a resume would, whatever git brought, and writes nothing."""
+"""A preview says what a resume would, whatever git brought, and writes nothing."""
 
 from __future__ import annotations
 

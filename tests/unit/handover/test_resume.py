@@ -1,4 +1,4 @@
-"""Resuming: what the next session is told, in which bounds, and under which contract."""
+"""Resuming: what the next session is shown, in which bounds, and under which contract."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_no_budget_is_below_nothing(memory_workspace: Workspace) -> None:
 
 
 def test_calls_in_doubt_are_told(workspace: Workspace) -> None:
-    """An effect that was cut off is named with its arguments and the advice to look; settled, it is not told again."""
+    """An effect that was cut off is named with its arguments and the advice to look; settled, it is not shown again."""
     context = workspace.context()
     session, (admitted, _) = context.admit(
         [

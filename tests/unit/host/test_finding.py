@@ -89,7 +89,7 @@ def test_the_home_folder_holds_for_itself_alone(home: Path) -> None:
 
 
 def test_a_folder_that_every_user_may_write_to_holds_for_itself_alone(home: Path) -> None:
-    """Anybody may have put a policy there, as in /tmp; the reason is told."""
+    """Anybody may have put a policy there, as in /tmp; the reason is shown."""
     shared = mark(home / "shared")
     shared.chmod(0o1777)
     found = workspace_of(str(below(shared)))

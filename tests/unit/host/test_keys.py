@@ -234,7 +234,7 @@ def test_a_folder_in_the_place_of_a_key_is_an_error(config: Path) -> None:
 
 
 def test_a_damaged_trusted_key_is_an_error_and_not_distrust(config: Path) -> None:
-    """A trusted key that cannot be read is told, not silently left out."""
+    """A trusted key that cannot be read is shown, not silently left out."""
     keys.trust("bob", BOB)
     (config / "keys" / "trusted" / "bob.pub").write_bytes(b"damaged")
     with pytest.raises(StoreError, match=r"bob\.pub"):

@@ -359,7 +359,7 @@ def test_a_file_that_grows_is_not_read_beyond_the_limit(
 
 
 def test_every_refusal_is_one_of_ours(tmp_path: Path) -> None:
-    """A component that is a file, a name too long: what the system refuses is told in our words."""
+    """A component that is a file, a name too long: what the system refuses is shown in our words."""
     (tmp_path / "a").write_bytes(b"1")
     for path in (tmp_path / "a" / "b", tmp_path / ("x" * 300)):
         with pytest.raises(AdjournError):

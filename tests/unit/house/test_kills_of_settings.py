@@ -132,7 +132,7 @@ def test_a_kill_while_a_failed_set_up_is_forgotten_leaves_the_earlier_ones(root:
 
 
 def test_of_two_set_ups_at_once_one_is_made_and_can_be_taken_back(root: Path) -> None:
-    """The other one is told that the files were changed, and takes nothing of the first one's copies with it."""
+    """The other one learns that the files were changed, and takes nothing of the first one's copies with it."""
     (root / PLACES[0]).write_text("{}")
     first, second = set_up(root, '{"a": 1}'), set_up(root, '{"b": 2}')
     real = create_file

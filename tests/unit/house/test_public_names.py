@@ -28,7 +28,7 @@ ALIASES = {"Call", "NodePhase", "NodeStatus", "NodeType", "Strategy", "Trigger"}
 
 
 def test_the_public_names_are_these() -> None:
-    """A name is public by being in this list; each leads somewhere, for programs as for type checkers, and is told in the reference."""
+    """A name is public by being in this list; each leads somewhere, for programs as for type checkers, and is shown in the reference."""
     assert adjourn.__all__ == sorted(NAMES)
     assert list(adjourn._HOMES) == sorted(NAMES)
     assert set(NAMES) <= set(dir(adjourn))

@@ -262,7 +262,7 @@ def test_what_is_no_question_is_refused(workspace: Workspace, arguments: dict[st
     assert not workspace.store.refs("record/")
 
 
-# --- what is told
+# --- what is shown
 
 
 def test_the_schemas_say_what_is_read() -> None:
@@ -394,7 +394,7 @@ def test_who_resumes_is_told_what_was_noted_and_the_answer_stays_in_its_bound(wo
 
 
 def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
-    """Questions that expired and resume points that timed out are told as that before anybody has decided on anything; nothing is written."""
+    """Questions that expired and resume points that timed out are shown as that before anybody has decided on anything; nothing is written."""
     context = workspace.context()
     workspace.work(context, "file.read")
     question = ask(context, question="Which port?")["id"]

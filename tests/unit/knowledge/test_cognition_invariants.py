@@ -153,7 +153,7 @@ def test_a_hundred_thousand_nodes_are_checked(nested: bool) -> None:
 
 
 def test_a_cycle_is_found_over_both_kinds_of_edges() -> None:
-    """A cycle of which one edge is told by a child and the other by a parent is a cycle."""
+    """A cycle of which one edge is shown by a child and the other by a parent is a cycle."""
     assert (
         has_circular_references(
             [node("a", childIds=["b"]), node("b", childIds=["c"]), node("c"), node("a2", parentId="c")]

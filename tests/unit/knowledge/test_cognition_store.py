@@ -150,7 +150,7 @@ def test_several_triggers_in_one_change_make_one_checkpoint(store: Store) -> Non
 
 
 def test_what_was_confident_or_failed_is_known_after_a_restart(store: Store) -> None:
-    """High confidence is told once per node, and a recovery is seen, though another process watches."""
+    """High confidence is shown once per node, and a recovery is seen, though another process watches."""
     triggers = ("high_confidence", "error_recovery")
     one = opened(store, triggers=triggers)
     one.change(with_nodes(node("n1", confidence=1), node("n2", status="failed")))

@@ -85,7 +85,7 @@ def test_a_tag_in_the_system_prompt_resumes() -> None:
 
 
 def test_a_tag_that_is_said_again_does_not_undo_the_work() -> None:
-    """A program that says it in each request resumes once, also after a restart; what is learned since is told."""
+    """A program that says it in each request resumes once, also after a restart; what is learned since is shown."""
     store = MemoryStore()
     request = {"system": f"RESUME_FROM:{earlier(store)}"}
     model = Model("FACT: it answers", "FACT: it is fast", "done")
@@ -133,7 +133,7 @@ def test_two_checkpoints_at_once_are_refused() -> None:
 
 
 def test_a_record_cannot_make_the_next_agent_resume() -> None:
-    """A tag that came in by an answer is escaped in the state that is told, and resumes nothing."""
+    """A tag that came in by an answer is escaped in the state that is shown, and resumes nothing."""
     store = MemoryStore()
     other = earlier(store)
     memory = memory_in(store, "poisoned")
@@ -209,7 +209,7 @@ def test_an_asynchronous_model_is_the_same() -> None:
 
 
 def test_a_subscriber_may_ask_the_model_again() -> None:
-    """A subscriber that summarises each change through the same middleware is not told of what comes of it."""
+    """A subscriber that summarises each change through the same middleware is not notified of the changes that follow from it."""
     memory, model = memory_in(MemoryStore()), Model("FACT: a", "FACT: summary", "FACT: b", "FACT: c")
     middleware = Middleware(memory, auto_checkpoint_interval=1)
     memory.subscribe(lambda _session, _before: middleware({"system": "summarise"}, model))
@@ -221,7 +221,7 @@ def test_a_subscriber_may_ask_the_model_again() -> None:
 
 
 def test_always_tells_what_is_known_now() -> None:
-    """Each request of one process tells what the answers before it said, behind rules that are the same in every request."""
+    """Each request of one process says what the answers before it said, behind rules that are the same in every request."""
     store, model = MemoryStore(), Model("FACT: the port is 8080", "INTENT: deploy")
     middleware = Middleware(memory_in(store), always=True)
     for _ in range(3):

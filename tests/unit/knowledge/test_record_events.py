@@ -85,7 +85,7 @@ def test_a_subscriber_that_writes_is_told_in_order(store: CRStore) -> None:
 
 
 def test_threads_on_one_store_lose_no_event(store: CRStore) -> None:
-    """Versions of several threads are told in the order in which they were written."""
+    """Versions of several threads are shown in the order in which they were written."""
     made = store.create(fields(), author=AGENT)
     told: list[str] = []
     store.subscribe(lambda event: told.append(event.content_hash))

@@ -103,7 +103,7 @@ def test_versions_in_the_wrong_place_are_found(backend: MemoryStore, history: li
 
 
 def test_the_end_is_only_found_missing_from_outside(backend: MemoryStore, history: list[Tree]) -> None:
-    """A missing tail verifies, unless a head, a root, or the fold tells that there was more."""
+    """A missing tail verifies, unless a head, a root, or the fold says that there was more."""
     store, head = CRStore(backend), history[-1]
     assert store.verify_chain(
         "line", expected_head=head["contentHash"], expected_root=head["merkleRoot"]

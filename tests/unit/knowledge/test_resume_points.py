@@ -69,7 +69,7 @@ def test_an_approval_is_refused_while_something_is_in_the_way(record: Tree) -> N
 
 
 def test_a_denial_says_why_and_what_else(free: Tree) -> None:
-    """Who, when and why are kept; the alternatives are told; with no other gate open the task is blocked."""
+    """Who, when and why are kept; the alternatives are shown; with no other gate open the task is blocked."""
     paths = [{"condition": "else", "steps": ["stop"]}]
     step = use.deny_resume_point(
         with_(free, "resumePoints", alternativePaths=paths), "p1", "too early", PERSON, LATER

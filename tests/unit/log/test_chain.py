@@ -1,4 +1,4 @@
-"""A chain tells where it was changed, without decoding anything."""
+"""A chain says where it was changed, without decoding anything."""
 
 from __future__ import annotations
 

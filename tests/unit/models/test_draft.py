@@ -1,4 +1,4 @@
-"""Drafting: what the model is told, what is taken of its answer, what counts as valid, and where the draft is kept."""
+"""Drafting: what the model is shown, what is taken of its answer, what counts as valid, and where the draft is kept."""
 
 from __future__ import annotations
 

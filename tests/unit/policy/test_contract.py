@@ -185,7 +185,7 @@ def test_a_tasks_contract_must_be_known(root: Path) -> None:
 
 @pytest.mark.parametrize("text", [BROKEN.encode(), b"\xff\xfe"])
 def test_a_tasks_contract_must_be_sound(root: Path, text: bytes) -> None:
-    """An error in it permits nothing, and all findings are told."""
+    """An error in it permits nothing, and all findings are shown."""
     store = MemoryStore()
     with pytest.raises(BrokenContractError) as refusal:
         for_task(read_contract(str(root)), store, store.put_blob(text))

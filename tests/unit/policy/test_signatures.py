@@ -85,7 +85,7 @@ def test_a_secret_is_read_without_the_blanks_around_it(tmp_path: Path, text: str
 
 @pytest.mark.parametrize("data", [b"", b" \n", b"\xff", b"x" * (signatures.MAX_SECRET + 1), None])
 def test_what_holds_no_secret_is_refused(tmp_path: Path, data: bytes | None) -> None:
-    """An empty, unreadable, huge or missing file: its name is told, not its content."""
+    """An empty, unreadable, huge or missing file: its name is shown, not its content."""
     path = tmp_path / "secret"
     if data is not None:
         path.write_bytes(data)
@@ -156,7 +156,7 @@ def test_a_signer_who_is_no_longer_trusted_does_not_count(root: Path) -> None:
 
 @pytest.mark.parametrize("what", ["link", "folder", "pipe", "huge", "garbage"])
 def test_what_is_no_signature_file_does_not_start(root: Path, what: str) -> None:
-    """No link is followed, nothing is waited for, and the reason is told."""
+    """No link is followed, nothing is waited for, and the reason is shown."""
     path = root / "look.aex.signature.json"
     if what == "link":
         (root / "elsewhere").write_bytes(by_bob())

@@ -131,7 +131,7 @@ def test_bad_answers(  # noqa: PLR0917  # a table's columns
     reason: str,
     answered: bool,
 ) -> None:
-    """Each is told; where nobody knows what happened the call is in doubt. Time counts for the whole answer."""
+    """Each is shown; where nobody knows what happened the call is in doubt. Time counts for the whole answer."""
     if answer[1][:1] != b"[":
         monkeypatch.setattr(registry, "MAX_ANSWER", 100)
     server.answers[path] = answer

@@ -393,7 +393,7 @@ claims = st.none() | st.builds(
 def test_what_only_observes_blocks_nothing(
     wanted: ToolRequest, ledger: Ledger, known: OnceClaim | None, auto_confirm: bool
 ) -> None:
-    """Whatever is spent, denied, done or asked about: the call passes, and what would have been decided is told."""
+    """Whatever is spent, denied, done or asked about: the call passes, and what would have been decided is shown."""
     options: dict[str, Any] = {"now": NOON, "auto_confirm": auto_confirm, "claim": known}
     observed = decide(OBSERVED, ledger, wanted, **options)
     strict = decide(_enforced(OBSERVED), ledger, wanted, **options)

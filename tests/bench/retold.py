@@ -30,7 +30,7 @@ KINDS = {"Anthropic": ResumableAnthropic, "OpenAI": ResumableOpenAI}
 
 
 class Sent(NamedTuple):
-    """The bytes of a session: all of them, and those that a prefix cache has seen; how many facts the last request told."""
+    """The bytes of a session: all of them, and those that a prefix cache has seen; how many facts the last request contained."""
 
     total: int
     seen: int

@@ -268,7 +268,7 @@ def test_a_failed_call_is_the_sdks_error_and_does_not_count(
 def test_what_is_no_answer_is_an_error(
     way: Way, body: bytes, environment: Callable[[ModelServer], None]
 ) -> None:
-    """Whatever else comes does not count, and is told: by the SDK, or by us."""
+    """Whatever else comes does not count, and is reported: by the SDK, or by us."""
     memory = CognitiveStore(MemoryStore(), "job")
     with serving(Reply(body=body)) as server:
         environment(server)

@@ -90,7 +90,7 @@ def test_each_command_starts(tmp_path: Path, name: str) -> None:
 
 
 def test_help_and_version(tmp_path: Path) -> None:
-    """The script answers as itself; a slip gets a hint, and what only `adjourn` has is told from it."""
+    """The script answers as itself; a slip gets a hint, and the hint names what only `adjourn` has."""
     assert aex(tmp_path, "--version").stdout == f"aex {__version__}\n"
     told = aex(tmp_path, "--help").stdout
     assert all(f"\n  {name} " in told for name in AEX_TABLE)

@@ -36,7 +36,7 @@ def context(work: ProxyWorkspace) -> CommandLine:
 
 
 def test_a_budget_of_50_is_checkpointed_and_the_next_session_is_told(tmp_path: Path) -> None:
-    """At 38 and 45 calls, once each; the session is killed, and the next one is told the newest page."""
+    """At 38 and 45 calls, once each; the session is killed, and the next one receives the newest page."""
     with ProxyWorkspace(tmp_path, "allow *", "budget calls=50") as work:
         client = work.client("--task", "t")
         client.meta("aex.checkpoint", name="plan", **SAID)

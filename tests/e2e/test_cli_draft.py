@@ -72,7 +72,7 @@ def test_a_draft_comes_from_a_provider(place: Place) -> None:
 
 
 def test_what_stays_beyond_the_policy_is_kept_and_told(place: Place) -> None:
-    """Exit code 1, the findings with their lines, and the draft to be mended by hand."""
+    """Exit code 1, the findings with their lines, and the draft to be corrected by hand."""
     done = place.run("draft", "fetch", "--model-handler", "my_model:beyond")
     assert done.code == 1
     (path,) = place.drafts()

@@ -106,7 +106,7 @@ def test_other_hosts_and_origins_are_refused(url: str) -> None:
     ("address", "begin"), [("[::1]:0", "http://[::1]:"), ("localhost:0", "http://localhost:")]
 )
 def test_the_other_names_of_this_machine(repo: Repo, address: str, begin: str) -> None:
-    """The address that is told can be called as it is."""
+    """The printed address can be called as it is."""
     with serving(repo, address) as found:
         assert found.startswith(begin)
         assert status_of(found) == 200

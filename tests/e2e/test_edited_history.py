@@ -1,4 +1,4 @@
-"""An event that was edited behind the cached fold is never told of as history: by a command, a resume, or a folder."""
+"""An event that was edited behind the cached fold is never shown as history: by a command, a resume, or a folder."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_without_a_proxy_a_name_proves_nothing(work: HookWorkspace) -> None:
 
 
 def test_a_task_held_by_another_client_is_not_taken(work: HookWorkspace) -> None:
-    """A hook neither waits for a living holder nor fences it off: the call is denied, and says by whom it is held."""
+    """A hook neither waits for a living holder nor fences it off: the call is denied, and the reason names the holder."""
     work.write_policy("use file.*, echo")
     client = work.client("--task", "t1", foreign=True)
     client.call("echo", {"a": 1})

@@ -1,4 +1,4 @@
-"""`adjourn hook --stay`: the process that stands by answers as the hook itself would, and is never in the way."""
+"""`adjourn hook --stay`: the standby process answers as the hook itself would, and never blocks it."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_both_ways_are_one_session_of_one_task(work: Standing) -> None:
 
 
 def test_options_environment_and_folder_are_the_hooks_own(work: Standing, tmp_path: Path) -> None:
-    """The process that stands by was started by another hook, with other settings: nothing of them counts."""
+    """The standby process was started by another hook, with other settings: they have no effect."""
     work.ask()
     work.wait_for(1)
     elsewhere = tmp_path / "elsewhere.db"
@@ -158,7 +158,7 @@ def test_options_environment_and_folder_are_the_hooks_own(work: Standing, tmp_pa
 
 
 def test_a_process_that_was_killed_is_replaced(work: Standing) -> None:
-    """Nobody stands by any more: the hook answers itself, and leaves another one."""
+    """The standby process has exited: the hook answers itself, and starts another one."""
     work.ask()
     [pid] = work.wait_for(1)
     os.kill(pid, signal.SIGKILL)
@@ -209,7 +209,7 @@ def test_a_fork_ends_with_its_hook(work: Standing) -> None:
 
 
 def test_a_sandbox_is_not_left(work: Standing) -> None:
-    """A hook that may do less than the process that stands by answers itself: nobody lends it rights."""
+    """A hook with fewer rights than the standby process answers itself: it gains no permissions."""
     work.ask()
     work.wait_for(1)
     confine = (
@@ -256,7 +256,7 @@ def test_a_folder_that_others_may_enter_is_not_used(work: Standing) -> None:
 
 
 def test_hooks_at_once_are_all_answered_and_counted(work: Standing) -> None:
-    """Twelve at once, before anybody stands by and after: one stands by in the end, and no call is lost or counted twice."""
+    """Twelve hooks at once, without and with a standby process: one standby process remains, and no call is lost or counted twice."""
     with ThreadPoolExecutor(12) as pool:
         cold = list(pool.map(lambda _: work.ask(), range(12)))
         work.wait_for(1)

@@ -106,7 +106,7 @@ def test_a_yes_of_anybody_does_not_serve_once_the_rule_names_somebody(tmp_path: 
 
 @requirement("V1 by")
 def test_who_may_confirm_may_repeat_a_call_in_doubt_and_nobody_else(tmp_path: Path) -> None:
-    """A call in doubt is repeated only after an approval of the person whom the rule names."""
+    """A call in doubt is repeated only after an approval of the person that the rule names."""
     with workspace(tmp_path, f"confirm before silent by {ME}") as work:
         client = work.client("--task", "t")
         client.begin("silent", ARGUMENTS)

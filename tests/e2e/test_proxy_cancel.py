@@ -31,7 +31,7 @@ def test_a_cancelled_effect_is_in_doubt_at_once_and_settled_by_a_late_answer(tmp
 
 
 def test_a_cancelled_call_gets_no_error_when_the_session_ends(tmp_path: Path) -> None:
-    """The protocol wants no answer to a request that was given up."""
+    """The protocol wants no answer to a cancelled request."""
     with ProxyWorkspace(tmp_path, "use *") as workspace:
         client = workspace.client()
         call = client.begin("slow", {"seconds": 60})

@@ -160,7 +160,7 @@ def test_a_held_call_that_is_cancelled_is_never_forwarded(tmp_path: Path) -> Non
 
 
 def test_a_late_yes_to_one_call_is_none_to_another_that_took_its_id(tmp_path: Path) -> None:
-    """The dialog of a call that was given up may still be open when the client uses the call's id again."""
+    """The dialog of a cancelled call may still be open when the client uses the call's id again."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
         staging, production = (

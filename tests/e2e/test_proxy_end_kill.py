@@ -1,4 +1,4 @@
-"""A proxy is killed at random points while its agent works and reports: the next session is told the agent's next step.
+"""A proxy is killed at random points while its agent works and reports: the next session receives the agent's next step.
 
 Short here; ADJOURN_CAMPAIGN=1 kills 200 times.
 """

@@ -54,7 +54,7 @@ def expire_leases(url: str) -> None:
 def test_a_living_session_of_another_machine_holds_its_task_until_its_lease_runs_out(
     tmp_path: Path, new_postgres_url: Callable[[], str]
 ) -> None:
-    """Refused while the lease runs; afterwards the other machine continues, told of the call in doubt, and the first is out."""
+    """Refused while the lease runs; afterwards the other machine continues, is informed of the call in doubt, and the first is fenced off."""
     url = new_postgres_url()
     with ProxyWorkspace(tmp_path, "use *", "budget calls=10") as workspace:
         first = on("alpha", workspace, url)

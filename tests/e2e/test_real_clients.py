@@ -323,7 +323,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
 
 
 def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: Place) -> None:
-    """Claude Code is killed in a commit, Codex continues and is killed too: each next one is told outcome, doubt and next step unasked."""
+    """Claude Code is killed in a commit, Codex continues and is killed too: each next one receives outcome, doubt and next step unasked."""
     site = {"repo_path": str(place.site)}
     (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
     for agent in (CLAUDE, CODEX):

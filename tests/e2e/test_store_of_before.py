@@ -1,4 +1,4 @@
-"""What an earlier adjourn wrote is read, told and continued: tests/data/store_of_before, made once by that version."""
+"""What an earlier adjourn wrote is read, shown and continued: tests/data/store_of_before, made once by that version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever moment a session is killed at, the next one is told the newest step that was saved."""
+"""Whatever moment a session is killed at, the next one receives the newest step that was saved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests ask for a contract, told by whole words, the riskiest first."""
+"""Which requests ask for a contract, recognized by whole words, the riskiest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions on arguments: what holds surely, what possibly, what cannot be told; scopes beside them."""
+"""Conditions on arguments: what holds surely, what possibly, what is unknown; scopes beside them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ OTHER_CASE = (False, True, True)
 def test_a_condition_on_each_kind_of_rule(
     condition: str, arguments: dict[str, Any], expected: tuple[bool, bool, bool]
 ) -> None:
-    """An allow wants every value to hold; a deny and a confirm want one that holds or cannot be told."""
+    """An allow wants every value to hold; a deny and a confirm want one that holds or is unknown."""
     assert effects(condition, arguments) == expected
 
 

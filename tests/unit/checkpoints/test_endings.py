@@ -140,7 +140,7 @@ Step = Callable[[Workspace], None]
 
 
 def expected(plan: Step, place: Step) -> str:
-    """The next step that must be told; "" if there is none, or it was only in a file that is gone."""
+    """The next step that must be shown; "" if there is none, or it was only in a file that is gone."""
     edited = plan in (person, both) and place is not missing
     return EDIT if edited else STEP if plan in (agent, agent_last, both) else ""
 

@@ -1,4 +1,4 @@
-"""The commit that a workspace is at, read without git, and told when it moved."""
+"""The commit that a workspace is at, read without git, and reported when it moved."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_what_is_no_checkpoint_is_refused(saved_workspace: Workspace, text: str)
 
 
 def test_the_rules_are_tested_in_their_order(saved_workspace: Workspace) -> None:
-    """Of several faults the one is told whose rule comes first (spec/events.md, rule 7.7)."""
+    """Of several faults the one is reported whose rule comes first (spec/events.md, rule 7.7)."""
     path = saved_workspace.folder() / FILES[0]
     faults: list[tuple[Edit, str]] = [
         (put("adjourn", "policy", value="use *"), r"adjourn\.policy differs"),

@@ -146,7 +146,7 @@ def test_the_plain_name_passes_on_when_its_session_is_gone(workspace: Workspace)
 
 
 def test_a_page_that_is_older_does_not_replace_a_newer_one(workspace: Workspace) -> None:
-    """A sister process that is late leaves the newer page as it is."""
+    """Another process of the client that is late leaves the newer page as it is."""
     context = workspace.context()
     session = workspace.work(context, "file.read")
     old = save_checkpoint(session.task, str(workspace.root), "a", budget=20, session=session)

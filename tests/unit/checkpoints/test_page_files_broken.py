@@ -92,7 +92,7 @@ def _kill_at(patch: pytest.MonkeyPatch, step: int, root: str, *, after: bool) ->
 
 
 def test_what_a_person_changed_counts_and_is_reported(workspace: Workspace) -> None:
-    """The next session is told the changed text, and the next page takes it over, even derived lines."""
+    """The next session receives the changed text, and the next page takes it over, even derived lines."""
     mark(
         workspace,
         said=AgentReport(

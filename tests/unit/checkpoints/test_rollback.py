@@ -261,7 +261,7 @@ def test_files_are_kept_before_a_destructive_call(workspace: Workspace) -> None:
 
 
 def test_planning_changes_nothing(workspace: Workspace) -> None:
-    """What would be done is told: files, and the effects that stay."""
+    """The preview lists what would be done: files, and the effects that stay."""
     session = deployed(workspace)
     root = str(workspace.root)
     before = workspace.everything()

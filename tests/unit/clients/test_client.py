@@ -64,7 +64,7 @@ def test_sisters_that_start_at_once_share_a_task(workspace: Workspace) -> None:
 
 
 def test_a_task_can_be_given(workspace: Workspace) -> None:
-    """An explicit task is the client's, whatever its sisters do, and leaves no name behind."""
+    """An explicit task is the client's, whatever its other processes do, and leaves no name behind."""
     context = workspace.context(task="release-7")
     workspace.work(context, "file.read")
     assert context.task_id() == "release-7"
@@ -198,7 +198,7 @@ def test_sisters_that_come_later_join(workspace: Workspace) -> None:
 
 
 def test_there_and_back(workspace: Workspace) -> None:
-    """A client may return to the task it came from; its sisters return with it."""
+    """A client may return to the task it came from; its other processes return with it."""
     old, _ = two_tasks(workspace)
     first, sister = workspace.context(), workspace.context()
     workspace.work(first, "file.read")
@@ -223,7 +223,7 @@ def test_a_call_can_be_for_a_certain_task(workspace: Workspace) -> None:
 
 
 def test_sisters_that_were_given_a_task_stay(workspace: Workspace) -> None:
-    """An explicit task is not left: not because a sister moved elsewhere, nor by resuming there."""
+    """An explicit task is not left: not because another process moved elsewhere, nor by resuming there."""
     old, _ = two_tasks(workspace)
     given, sister = workspace.context(task="given"), workspace.context()
     workspace.work(given, "file.read")

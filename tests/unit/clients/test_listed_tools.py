@@ -66,7 +66,7 @@ def test_a_server_that_gets_a_name_loses_the_one_that_it_gave_itself(store: Stor
 
 
 def test_a_name_that_a_person_gave_belongs_to_its_command(store: Store) -> None:
-    """A server that another command starts is told from the one that a person gave the name."""
+    """A server that another command starts is distinguished from the one that a person gave the name."""
     keep_tools(store, "inv", tools("a"), command="c1")
     keep_tools(store, "self", tools("a"), command="c1", is_given=False)
     assert is_anothers(store, "inv", "c2")

@@ -64,7 +64,7 @@ def test_the_rest_comes_by_cursors() -> None:
 
 
 def test_a_long_list_comes_in_parts_though_it_fits() -> None:
-    """A few hundred references are enough for one reply; cursors bring the others, and the total is told at once."""
+    """A few hundred references are enough for one reply; cursors bring the others, and the first reply has the total."""
     uses = [{"file": "a.py", "line": i} for i in range(2 * MOST["references"] + 1)]
     result = {"references": uses, "total": 9_999}
     got: list[dict[str, Any]] = []

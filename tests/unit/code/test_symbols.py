@@ -43,7 +43,7 @@ def _names(answer: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 
 def test_definitions_have_the_published_shape(codebase: Codebase) -> None:
-    """A definition says where it is, what it is, and that a grammar told it."""
+    """A definition says where it is, what it is, and that it comes from a grammar."""
     (found,) = find_definitions(codebase, "Circle", exact_match=True)["definitions"]
     assert found == {
         "name": "Circle", "file": "shapes.py", "line": 12, "end_line": 24, "kind": "class", "scope": "",
@@ -73,7 +73,7 @@ def test_definitions_by_scope_path_and_language(codebase: Codebase) -> None:
 
 
 def test_references_say_how_sure_they_are(codebase: Codebase) -> None:
-    """Uses are told from definitions, comments and strings, with what kind of use each is."""
+    """Uses are distinguished from definitions, comments and strings, with what kind of use each is."""
     answer = find_references(codebase, "total_area")
     found = {(one["file"], one["line"]): (one["match"], one["kind"]) for one in answer["references"]}
     comment = SHAPES.splitlines().index("    # total_area adds them up") + 1

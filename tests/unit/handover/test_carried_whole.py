@@ -64,7 +64,7 @@ def _shared(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_import_is_carried(two: Workspace, memory_workspace: Workspace, tmp_path_factory: Any) -> None:
-    """What was imported here and saved is told there, and still said to be not verified."""
+    """What was imported here and saved is shown there, and still marked as not verified."""
     here, there = memory_workspace, two
     here.use()
     page = tmp_path_factory.mktemp("sent") / "handoff.md"

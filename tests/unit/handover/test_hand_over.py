@@ -47,7 +47,7 @@ def save(workspace: Workspace, description: str, said: AgentReport) -> str:
 
 
 def lines(workspace: Workspace) -> dict[str, list[str]]:
-    """What a new client is told after the work, by section."""
+    """What a new client receives after the work, by section."""
     context = workspace.context()
     workspace.save(context)
     told = workspace.resume(context)
@@ -76,7 +76,7 @@ def test_the_telling_argument(arguments: str, expected: str) -> None:
 
 
 def test_each_outcome_is_told_with_its_argument(memory_workspace: Workspace) -> None:
-    """A failed call has its message; a refused one is not among those done; a settled one says by whom and how."""
+    """A failed call has its message; a refused one is not among those done; a settled one names the person and the result."""
     memory_workspace.write_policy(
         "use file.*", "confirm before file.remove", "deny file.secret", "budget calls=50"
     )
@@ -108,7 +108,7 @@ def test_each_outcome_is_told_with_its_argument(memory_workspace: Workspace) -> 
 
 
 def test_a_yes_to_a_repeated_question_refuses_nothing(memory_workspace: Workspace) -> None:
-    """The older question closes with it, and that is told and counted as nobody's refusal."""
+    """The older question closes with it, and that is shown and counted as no one's refusal."""
     memory_workspace.write_policy("use file.*", "confirm before file.remove")
     first = call(memory_workspace, "file.remove", "a")
     task = memory_workspace.context().session().task
@@ -153,7 +153,7 @@ def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_worksp
 
 
 def test_repeated_calls_become_one_line_where_there_is_no_room(memory_workspace: Workspace) -> None:
-    """Forty writes are told one by one in a large room, and as one line with the first and the last in a small one."""
+    """Forty writes are shown one by one in a large room, and as one line with the first and the last in a small one."""
     memory_workspace.write_policy("use file.*")
     context = memory_workspace.context()
     for number in range(40):
@@ -190,7 +190,7 @@ def test_a_longer_wording_takes_only_what_the_others_leave() -> None:
 
 
 def test_failures_come_before_calls_that_succeeded(memory_workspace: Workspace) -> None:
-    """In the shortest wording the newest call is the first to be told, then failures, then one line for each tool."""
+    """In the shortest wording the newest call comes first, then failures, then one line for each tool."""
     memory_workspace.write_policy("use file.*")
     call(memory_workspace, "file.write", "bad.py", "error", "disk full")
     for number in range(10):

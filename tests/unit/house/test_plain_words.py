@@ -37,7 +37,7 @@ FORMS = {
     r"\bwork waits\b": "unfinished work",
     r"\bhanded (out|over)\b": "returned, delivered",
     r"\bversion \S+ does not hold\b": "fails verification",
-    r"\bis told (of|about)\b": "receives, is shown",
+    r"\b(is|are|be|was) told\b(?! to\b)": "receives, learns, is shown",
 }
 """What a text may not say, and what it says instead."""
 EXCEPT = {

@@ -102,7 +102,7 @@ def test_no_text_passes_for_the_briefs_own(pair: tuple[Tree, Tree], budget: int)
 
 @given(pairs, st.integers(0, 12_000))
 def test_a_brief_keeps_to_its_budget_or_says_so(pair: tuple[Tree, Tree], budget: int) -> None:
-    """It is longer than its budget only when nothing that may be left out is left; what must be told is shown in full."""
+    """It is longer than its budget only when nothing that may be left out is left; what must be included is shown in full."""
     text, whole = brief(*pair, now=NOW, budget_bytes=budget), brief(*pair, now=NOW, budget_bytes=PLENTY)
     if len(text.encode()) > budget:
         assert "more than its budget" in text

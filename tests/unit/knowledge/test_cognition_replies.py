@@ -157,7 +157,7 @@ def test_a_reply_is_bounded() -> None:
 
 
 def test_an_echo_of_the_brief_states_nothing() -> None:
-    """A model that repeats what it was told adds nothing: neither from the record, nor from how the tags are explained."""
+    """A model that repeats what it received adds nothing: neither from the record, nor from how the tags are explained."""
     told = format_state_for_prompt(_checkpoint(), NOW)
     assert REPLY_TAGS in told
     assert "FACT: y" in told

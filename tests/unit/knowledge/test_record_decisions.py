@@ -77,7 +77,7 @@ def test_records_of_two_tasks_are_not_merged(store: CRStore) -> None:
 
 
 def test_diff_of_ids_and_hashes(store: CRStore) -> None:
-    """Either may be named by id or hash; two lines are told their common ancestor."""
+    """Either may be named by id or hash; for two lines the common ancestor is returned."""
     first = store.create(fields(), author=AGENT)
     second = store.update(first["id"], tagged(first, "x"), AGENT)
     found = store.diff(first["contentHash"], first["id"])

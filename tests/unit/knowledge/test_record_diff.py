@@ -1,4 +1,4 @@
-"""How two records differ can be told, shown and applied."""
+"""How two records differ can be computed, shown and applied."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_what_subscribers_are_told_is_their_own(store: CRStore) -> None:
 
 
 def test_a_subscriber_that_writes_is_told_in_order(store: CRStore) -> None:
-    """Its own write is told after the event it is being told of, to all, and does not nest."""
+    """Its own write is delivered to all after the event that caused it, and does not nest."""
     told: list[tuple[str, str]] = []
 
     def react(event: CREvent) -> None:

@@ -143,7 +143,7 @@ def test_nothing_is_lost(fork: Fork, strategy: Strategy) -> None:
 
 
 def _is_found(item: Tree, result: Tree, merged: Merged, name: str) -> bool:
-    """Every member of an item is that of the result, or the other side's that came later, or a twin has it."""
+    """Every member of an item is that of the result, or the other side's that came later, or a copy has it."""
     twins = [other for other in merged.record[name] if other["id"].startswith(item["id"][:200])]
     return any(item[key] == other.get(key) for other in [result, *twins] for key in item)
 

@@ -1,4 +1,4 @@
-"""What a server sends is read in one way, by everyone, or handed to nobody; and who waits for it can still be told."""
+"""What a server sends is read in one way, by everyone, or dropped; and whoever waits for it can still be answered."""
 
 from __future__ import annotations
 

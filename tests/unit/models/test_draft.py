@@ -29,7 +29,7 @@ AT = time.struct_time((2026, 3, 4, 5, 6, 7, 0, 0, 0))
 
 
 class Scripted:
-    """A model that gives these answers, one after the other, and keeps what it was told."""
+    """A model that gives these answers, one after the other, and keeps what it received."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""Where a call leads is told from its arguments, and rules with scopes hold what is really there."""
+"""The target of a call follows from its arguments, and rules with scopes hold what is really there."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def policy(*lines: str) -> Policy:
     ],
 )  # fmt: skip
 def test_the_places_of_a_call(root: str, arguments: dict[str, Any], expected: list[str]) -> None:
-    """By the usual keys, at any depth, resolved; none where it cannot be told."""
+    """By the usual keys, at any depth, resolved; none where it is unknown."""
     names = {
         "{home}/..": os.path.dirname(os.path.realpath(os.path.expanduser("~"))).rstrip("/"),
         "{root}": root,

@@ -93,14 +93,14 @@ def test_conditions(text: str, variables: dict[str, Any], expected: bool) -> Non
 
 @pytest.mark.parametrize("changes", [[5], [{"path": 5}], [{}], [""], 5, True, {"files": [None]}])
 def test_changes_that_name_no_file_fail_the_check(changes: Any) -> None:
-    """What cannot be told is not taken for nothing."""
+    """An unknown value does not count as absent."""
     with pytest.raises(InvalidError):
         condition_holds("x touches only y", x=changes, y=[])
 
 
 @given(json_values())
 def test_any_value_can_be_looked_at(value: Any) -> None:
-    """No value of a tool makes a condition raise anything but that it cannot be told."""
+    """No value of a tool makes a condition raise anything but that it is unknown."""
     for text in (
         "x",
         'x has "a"',

@@ -15,7 +15,7 @@ from support.runs import Answers, Bench
 
 
 def test_a_run_is_a_task_whose_steps_are_events(bench: Bench) -> None:
-    """Published names, in order, both told and kept; the output is the value of the return."""
+    """Published names, in order, both reported and stored; the output is the value of the return."""
     outcome = bench.run(
         "need n: int",
         "do note.add(n=n) -> added",

@@ -165,7 +165,7 @@ def test_a_proxy_of_the_home_folder_gets_the_option_that_it_lacks(root: Path, ho
 
 
 def test_what_may_start_elsewhere_is_named(root: Path, home: Home) -> None:
-    """An editor may start its servers in another folder than the project's, and the user is told."""
+    """An editor may start its servers in another folder than the project's, and the user is warned."""
     for name in ("windsurf/home-docs.json", "claude-code/home-user.json"):
         put(next(file for file in FILES if named(file) == name), root)
     notes = [note.text for note in plan_for_user(home).notes]

@@ -1,4 +1,4 @@
-"""Which entry of a client starts this adjourn: told by the program that it leads to, never by a name alone."""
+"""Which entry of a client starts this adjourn: recognized by the program that it leads to, never by a name alone."""
 
 from __future__ import annotations
 

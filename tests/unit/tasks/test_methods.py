@@ -59,7 +59,7 @@ def test_a_method_of_a_vendor_follows_the_rules(rules: list[str], reason: str) -
 
 
 def test_automatic_confirmation_passes_what_no_person_is_named_for() -> None:
-    """`by human` asks for a person, whom the flag does not replace."""
+    """`by human` asks for a person; the flag does not replace one."""
     asks = policy_of("use *", "confirm before mcp.roots.list")
     named = policy_of("use *", "confirm before mcp.roots.list by human", version="v1")
     assert method_refusal(asks, "roots/list", OF_SERVER, auto_confirm=True) is None

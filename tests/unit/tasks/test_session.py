@@ -47,7 +47,7 @@ def test_the_first_session_opens_the_task(shared_task: SharedTask) -> None:
 
 
 def test_more_facts_are_written_with_the_opening(shared_task: SharedTask) -> None:
-    """What is to be told with the opening is in the same step, by the client."""
+    """What is recorded with the opening is in the same commit, by the client."""
     session = shared_task.session()
     session.open(also=[kinds.CheckpointResumed(checkpoint=ONE, name="half-way", source="store")])
     assert shared_task.kinds()[-1] == "checkpoint.resumed"
@@ -77,7 +77,7 @@ def test_the_next_session_goes_on(shared_task: SharedTask) -> None:
 
 
 def test_a_held_task_is_refused_by_name(shared_task: SharedTask) -> None:
-    """While a client lives another one is refused, and told who holds the task, where and since when."""
+    """While a client lives another one is refused, and learns who holds the task, where and since when."""
     session = shared_task.opened("g1")
     since = timestamp(shared_task.clock())
     shared_task.clock.move(seconds=5)
@@ -200,7 +200,7 @@ def test_a_closed_session_has_no_heart(shared_task: SharedTask) -> None:
 
 
 def test_a_session_that_was_given_up_goes_on_when_nobody_else_came(shared_task: SharedTask) -> None:
-    """A sister that overlooked a sleeping session does not stop it: it opens a session again with the next call."""
+    """Another process of the client that overlooked a sleeping session does not stop it: it opens a session again with the next call."""
     first = shared_task.opened("g1", at=REMOTE_PROCESS)
     shared_task.clock.move(seconds=2 * LEASE_MILLISECONDS / 1000)
     shared_task.opened("g1")
@@ -212,7 +212,7 @@ def test_a_session_that_was_given_up_goes_on_when_nobody_else_came(shared_task: 
 
 
 def test_a_client_that_moved_is_followed(shared_task: SharedTask) -> None:
-    """When one process of a client continues with another task, its sisters are informed."""
+    """When one process of a client continues with another task, its other processes are informed."""
     first, second = shared_task.opened("g1"), shared_task.opened("g1")
     first.close("resumed", to="t2")
     with pytest.raises(TaskSwitchedError, match="switched to task t2"):

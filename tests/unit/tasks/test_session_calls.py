@@ -34,7 +34,7 @@ STATE = "5" * 64
 
 
 def test_an_intent_is_written_before_the_call_goes(shared_task: SharedTask) -> None:
-    """What is admitted is in the chain: which tool, which arguments' digest, by whom, in which sitting."""
+    """What is admitted is in the chain: which tool, which arguments' digest, by which actor, in which session."""
     session = shared_task.opened()
     admitted = admit_one(session, WRITE)
     event = shared_task.events()[-1]

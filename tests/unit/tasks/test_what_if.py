@@ -116,7 +116,7 @@ def test_a_policy_that_observes_is_judged_as_if_it_did_not() -> None:
 
 
 def test_odd_events_stop_nothing() -> None:
-    """An imported event at no time, or with arguments that are no object, is counted as one that cannot be told."""
+    """An imported event at no time, or with arguments that are no object, is counted as unknown."""
     replay = WhatIf(POLICY, placed)
     (event, _, _) = chained([(allowed("read"), "s1")])[0]
     replay.take(TASK, [msgspec.structs.replace(event, timestamp="never")])

@@ -108,7 +108,7 @@ def test_a_workspace_that_does_not_count_is_no_reason_to_pass(work: Path) -> Non
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "SessionStart", "UserPromptSubmit", "Stop"])
 def test_a_hook_outside_a_workspace_says_and_writes_nothing(work: Path, event: str) -> None:
-    """The client goes on as if there were no hook."""
+    """The client continues as if there were no hook."""
     answer = hook(work, event, "--outside", "pass")
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
     assert not list((work / "work").rglob(".aex"))

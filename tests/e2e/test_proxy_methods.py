@@ -39,7 +39,7 @@ def _says(client: Client, *messages: Any, tool: str = "send") -> Any:
 
 
 def _told(work: ProxyWorkspace, part: bytes) -> list[Message]:
-    """What the server was told that has a part."""
+    """What the server received that has a part."""
     return [json.loads(line) for line in work.forwarded() if part in line and b'"tools/call"' not in line]
 
 

@@ -62,7 +62,7 @@ def test_every_rendering_and_every_peer_is_read(evaluated: list[Evaluated]) -> N
 
 
 def test_the_agent_s_own_checkpoint_reaches_a_new_client(evaluated: list[Evaluated]) -> None:
-    """In the answer of aex.resume the next step is shown, and more is told than by any peer of the size."""
+    """In the answer of aex.resume the next step is shown, and it contains more than that of any peer of the size."""
     for played, readings in evaluated:
         recall = {one.what: one.score.recall for one in readings if one.room == LARGE}
         told = next(one for one in readings if one.what == "aex.resume" and one.room == LARGE)

@@ -32,7 +32,7 @@ def _same(workspace: Workspace, name: str) -> dict[str, Any]:
 
 @pytest.fixture
 def here(memory_workspace: Workspace, two: Workspace) -> Workspace:
-    """A workspace that saved `early`; another machine went on and saved `late`; both folders came back."""
+    """A workspace that saved `early`; another machine continued and saved `late`; both folders came back."""
     context = far_work(memory_workspace)
     add(context.session(), AgentNote(facts=("known early",)))
     task = memory_workspace.save(context, "early").event.task

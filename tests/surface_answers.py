@@ -163,6 +163,7 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("effective", "--contract", "FILE"), ("effective", "--contract", "tidy.aex")
     yield ("effective", "--explain", "TOOL"), ("effective", "--explain", "file.write")
     yield ("effective", "--replay", "--policy", "FILE"), ("effective", "--replay", "--policy", "strict.aex")
+    yield plain("tighten")
     yield ("review", "FILE"), ("review", "tidy.aex")
     yield ("draft", "PROMPT"), ("draft", "read", "--model-handler", "my_model:good")
     yield ("run", "FILE"), ("run", "tidy.aex", "--inputs", "ann.json", "--task", "run-cy")

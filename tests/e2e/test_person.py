@@ -77,7 +77,7 @@ EVERY = [
     ("done", "t"), ("reopen", "t"), ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
     ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
     ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
-    ("init", "--policy"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
+    ("init", "--policy"), ("init", "--yes"), ("tighten", "--write"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ForStep,
         IfStep,
         MakeStep,
+        Permission,
         ReturnStep,
         Statement,
         steps_of,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from adjourn.aex.ir import Permissions, compiled
     from adjourn.aex.json_policy import read_json_policy
     from adjourn.aex.layers import discover, effective, from_text, layer, merge, not_granted, read_layer
-    from adjourn.aex.match import glob_path, glob_text, split_scope, tool_name_ok
+    from adjourn.aex.match import glob_path, glob_text, matches, split_scope, tool_name_ok
     from adjourn.aex.parser import parse
     from adjourn.aex.policy import Policy
     from adjourn.aex.reports import github, sarif
@@ -61,12 +62,12 @@ __all__ = [
     "BLANK", "DIAGNOSTICS", "MAX_DOCUMENT_BYTES", "MAX_SEAL_BYTES", "NOTHING_KNOWN", "CallQuery",
     "CheckStep", "Condition", "ConfirmStep", "Constant", "Diagnostic", "DoModel", "DoStep", "Document",
     "Explanation", "ForModel", "ForStep", "IfModel", "IfStep", "KnownTool", "KnownTools", "ListOf",
-    "MakeModel", "MakeStep", "Name", "ObjectEntry", "ObjectOf", "PathMatcher", "Permissions", "Policy",
+    "MakeModel", "MakeStep", "Name", "ObjectEntry", "ObjectOf", "PathMatcher", "Permission", "Permissions", "Policy",
     "PublishedSeal", "ReturnModel", "ReturnStep", "Review", "Rule", "RuleVerdict", "Seal", "Statement",
     "StepModel", "Text", "Value", "Word", "as_client_names_it", "canonical_server", "check_inputs",
     "classify", "compiled", "decoded", "discover", "effective", "examine", "explain", "finding",
     "formatted", "from_text", "github", "glob_path", "glob_text", "is_of", "known_type",
-    "layer", "load", "merge", "model", "not_granted", "parse", "parse_condition", "read_json_policy",
+    "layer", "load", "matches", "merge", "model", "not_granted", "parse", "parse_condition", "read_json_policy",
     "read_layer", "refused_of", "render", "review", "reviewed", "safe_name", "sample_task", "sarif",
     "split_scope", "steps_of", "summary", "tool_name_ok", "unmatched_rules", "unparse", "values_at",
 ]  # fmt: skip
@@ -74,7 +75,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "ast": (
-            "CheckStep", "ConfirmStep", "DoStep", "Document", "ForStep", "IfStep", "MakeStep", "ReturnStep",
+            "CheckStep", "ConfirmStep", "DoStep", "Document", "ForStep", "IfStep", "MakeStep", "Permission", "ReturnStep",
             "Statement", "steps_of",
         ),
         "check": ("examine",),
@@ -88,7 +89,7 @@ if not TYPE_CHECKING:
         "ir": ("Permissions", "compiled"),
         "json_policy": ("read_json_policy",),
         "layers": ("discover", "effective", "from_text", "layer", "merge", "not_granted", "read_layer"),
-        "match": ("glob_path", "glob_text", "split_scope", "tool_name_ok"),
+        "match": ("glob_path", "glob_text", "matches", "split_scope", "tool_name_ok"),
         "parser": ("parse",),
         "policy": ("Policy",),
         "reports": ("github", "sarif"),

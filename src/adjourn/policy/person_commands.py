@@ -39,9 +39,10 @@ AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
 What only shows or lists something speaks for nobody.
 """
 OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
-    "init": ("--policy",),
+    "init": ("--policy", *_YES),
     "run": ("--auto-confirm",),
     "review": (*_YES, "--auto-confirm"),
+    "tighten": ("--write",),
 }
 """Likewise: for machines as well, but not for an agent."""
 BY_CLIENT: Mapping[str, tuple[str, ...]] = {

@@ -34,12 +34,13 @@ policy workspace v1
 # --- The clients' own tools ---
 
 # Reading, planning, asking you, starting subagents (their calls are decided on one by one).
-allow file.read, tools.search, todo.*, plan.*, user.ask, agent.*, skill.run, shell.output, shell.stop
+allow file.read, tools.search, user.ask, todo.read, todo.write, plan.enter, plan.exit
+allow agent.spawn, agent.message, agent.list, skill.run, shell.output, shell.stop
 
 # Writing files and reaching the network: a person is asked each time.
 allow file.write
 confirm before file.write
-allow network.*
+allow network.fetch, network.search
 confirm before network.*
 """
 _COMMANDS = """
@@ -52,6 +53,8 @@ _READING_COMMANDS = """
 # permit, as in `allow shell.exec:npm test*`. Each part of a command line must match.
 allow shell.exec:ls*, shell.exec:cat *, shell.exec:head *, shell.exec:tail *, shell.exec:wc *, shell.exec:pwd
 allow shell.exec:grep *, shell.exec:git status*, shell.exec:git diff, shell.exec:git log, shell.exec:git branch
+allow shell.exec where command ~ "^sed -n '?[0-9]+(,[0-9]+)?p'? [A-Za-z0-9_./-]+$"
+allow shell.exec where command ~ "^rg( (-[a-zA-Z]+|--files|--hidden|[^- ;&|<>$`(){}][^ ;&|<>$`(){}]*))+$"
 """
 _STEPS = """
 # Steps of contracts that `adjourn run` works through.

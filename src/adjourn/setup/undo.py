@@ -50,7 +50,7 @@ from adjourn.setup.places import (
     user_folder,
 )
 from adjourn.setup.planning import SettingsChange
-from adjourn.setup.reversal import Reversal, reversal
+from adjourn.setup.reversal import reversal
 
 FOLDER = ".aex/undo"
 MANIFEST = "manifest.json"
@@ -213,6 +213,7 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
     known = _known(root, home)
     found: dict[str, RestoredFile] = {}
     left: dict[str, NotRestored] = {}
+    changes: dict[str, list[tuple[str, UndoEntry]]] = {}
     for number in runs:
         for kept in _manifest(root, number).files:
             if kept.path not in known or (kept.held and not kept.held.isdecimal()):
@@ -220,36 +221,46 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
                     f"{FOLDER}/{number} names {kept.path}, which adjourn never changes",
                     "remove that folder: it is not adjourn's",
                 )
+            changes.setdefault(kept.path, []).append((number, kept))
             held = _held(root, number, kept)
             there = bytes_or_none(kept.path, root)
             now = found[kept.path].after if kept.path in found else there
-            copy = f"{FOLDER}/{number}/{kept.held}" if kept.held else ""
             if now == held or (now is not None and digest(now) == kept.now):
                 found[kept.path] = RestoredFile(kept.path, there, held, kept.made)
                 left.pop(kept.path, None)  # what did not fit was taken back before a kill
-            elif reverse := _reversed(root, number, kept, now, held):
-                after = None if reverse.text is None else reverse.text.encode()
-                found[kept.path] = RestoredFile(kept.path, there, after, kept.made)
-                if reverse.left:
-                    left.setdefault(kept.path, NotRestored(kept.path, copy, tuple(reverse.left)))
             else:
+                copy = f"{FOLDER}/{number}/{kept.held}" if kept.held else ""
                 left.setdefault(kept.path, NotRestored(kept.path, copy))
-    whole = {one.path for one in left.values() if not one.pieces}
-    restored = [one for one in found.values() if one.path not in whole and one.before != one.after]
-    return restored, list(left.values())
+    for path, whole in list(left.items()):
+        found.pop(path, None)
+        restored, pieces = _reversed(root, changes[path])
+        if restored is not None:
+            found[path] = restored
+            del left[path]
+            if pieces:
+                left[path] = NotRestored(path, whole.copy, tuple(pieces))
+    return [one for one in found.values() if one.before != one.after], list(left.values())
 
 
-def _reversed(
-    root: str, number: str, kept: UndoEntry, now: bytes | None, held: bytes | None
-) -> Reversal | None:
-    """The file without the change, as far as the change still stands in it."""
-    if now is None or not kept.wrote or (kept.path.endswith(POLICY) and held is None):
-        return None  # gone, or a policy, which is there to be edited
-    wrote = _saved(root, f"{number}/{os.path.basename(kept.wrote)}", kept.now, kept.path)
-    try:
-        return reversal(kept.path, now.decode(), wrote.decode(), None if held is None else held.decode())
-    except UnicodeDecodeError:
-        return None
+def _reversed(root: str, changes: list[tuple[str, UndoEntry]]) -> tuple[RestoredFile | None, list[str]]:
+    """A file that was edited since, without the changes, as far as they still stand in it; and the pieces that do not."""
+    path = changes[0][1].path
+    there = now = bytes_or_none(path, root)
+    pieces: list[str] = []
+    for number, kept in changes:
+        held = _held(root, number, kept)
+        if now is None or not kept.wrote or (kept.path.endswith(POLICY) and held is None):
+            break  # gone, or a policy, which is there to be edited
+        wrote = _saved(root, f"{number}/{os.path.basename(kept.wrote)}", kept.now, kept.path)
+        try:
+            before = None if held is None else held.decode()
+            found = reversal(kept.path, now.decode(), wrote.decode(), before)
+        except UnicodeDecodeError:
+            break
+        if found is not None:
+            now = None if found.text is None else found.text.encode()
+            pieces += found.left
+    return (RestoredFile(path, there, now, changes[-1][1].made) if now != there else None), pieces
 
 
 def _held(root: str, number: str, kept: UndoEntry) -> bytes | None:

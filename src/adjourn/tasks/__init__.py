@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         tasks_of,
     )
     from adjourn.tasks.verified import checked, following
-    from adjourn.tasks.what_if import Stopped, WhatIf
+    from adjourn.tasks.what_if import Stopped, WhatIf, recorded_arguments
     from adjourn.tasks.workspace_budget import workspace_spent
 
 __all__ = [
@@ -147,6 +147,7 @@ __all__ = [
     "question",
     "rate_of",
     "rate_used",
+    "recorded_arguments",
     "refusal_event",
     "rule_name",
     "settle_doubt",
@@ -234,7 +235,7 @@ if not TYPE_CHECKING:
                 "tasks_of",
             ),
             "verified": ("checked", "following"),
-            "what_if": ("Stopped", "WhatIf"),
+            "what_if": ("Stopped", "WhatIf", "recorded_arguments"),
             "workspace_budget": ("workspace_spent",),
         },
     )

@@ -73,7 +73,7 @@ class WhatIf:
 
     def _again(self, ledger: Ledger, event: Event, data: kinds.ToolAllowed) -> kinds.ToolAllowed:
         """The intent as it would have been under the policy: counted for its limits, or not at all."""
-        given, name = _given(data), tool_name(data)
+        given, name = recorded_arguments(data), tool_name(data)
         policy = self._at(data.server)
         if given is None and policy.looks_at_arguments(data.tool) and policy.visible(data.tool):
             self.untold[name] += 1
@@ -109,7 +109,7 @@ class WhatIf:
         found.last = max(found.last, event.timestamp)
 
 
-def _given(data: kinds.ToolAllowed) -> Mapping[str, object] | None:
+def recorded_arguments(data: kinds.ToolAllowed) -> Mapping[str, object] | None:
     """The arguments, where the record has them whole: of calls without effect it has none, unless there were none."""
     try:
         given: object = msgspec.json.decode(data.arguments or "{}")

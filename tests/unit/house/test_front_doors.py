@@ -46,7 +46,7 @@ PUBLIC_MODULES: Final = {
     "models": {"client_model", "draft"},
     "policy": {"signatures"},
     "store": {"postgres_link"},
-    "setup": {"policy_plan", "undo"},
+    "setup": {"files", "policy_plan", "undo"},
     "tasks": {"idempotency"},
 }  # fmt: skip
 """Package → modules that others import whole: their names are read with the module's, as in `keys.signer`, `kinds.ToolAllowed`."""

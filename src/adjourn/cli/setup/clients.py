@@ -23,7 +23,7 @@ from adjourn.cli.shared.output import (
     say_json,
     unified_diff,
 )
-from adjourn.cli.shared.terminal import Spinner
+from adjourn.cli.shared.terminal import Spinner, print_diff
 from adjourn.errors import InvalidError
 from adjourn.setup import (
     IGNORED,
@@ -48,7 +48,6 @@ _WANTED = f"none of the files that list servers is here: {', '.join(entry.path f
 _BY_HAND = (
     "put `adjourn proxy --` before the command of a server where your client lists it, or run this there"
 )
-_COLOURS = {"+": "green", "-": "red", "@": "yellow"}
 
 
 class Asked(NamedTuple):
@@ -209,20 +208,17 @@ def _agreed(head: str, shown: list[Shown], how: Asked) -> bool:
     if how.diff or not how.yes:
         say(head)
         for one in shown:
-            _show_diff(one) if how.diff else say(f"  {safe(one.name)}  {safe(_about(one.about))}")
+            print_diff(safe_lines(one.diff)) if how.diff else say(
+                f"  {safe(one.name)}  {safe(_about(one.about))}"
+            )
     if how.yes or not sys.stdin.isatty():
         return how.yes
     answer = click.prompt("Change these files? y, n, or d for the differences", default="n")
     if answer.strip().lower() in ("d", "diff"):
         for one in shown:
-            _show_diff(one)
+            print_diff(safe_lines(one.diff))
         return click.confirm("Change these files?", default=False)
     return answer.strip().lower() in ("y", "yes")
-
-
-def _show_diff(one: Shown) -> None:
-    for line in one.diff.split("\n"):
-        say(safe_lines(line), _COLOURS.get(line[:1], ""))
 
 
 def _about(about: Sequence[str]) -> str:

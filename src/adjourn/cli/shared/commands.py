@@ -74,6 +74,7 @@ _TABLE = {
         "parse": ("contracts.parse:parse_", "Print the syntax tree of a contract as JSON."),
         "compile": ("contracts.compile:compile_", "Print the intermediate representation of a contract as JSON."),
         "effective": ("contracts.effective:effective_", "Show what is permitted, and which line decides it."),
+        "tighten": ("contracts.tighten:tighten", "Propose a narrower policy from the calls that were recorded."),
         "review": ("contracts.review:review", "Show what a task requests, and what the policy grants of it."),
         "draft": ("contracts.draft:draft_", "Draft a task with a model, and check it under the policy."),
         "classify": ("contracts.classify:classify_", "Classify from its wording whether a request needs a contract."),

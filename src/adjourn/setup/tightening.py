@@ -1,0 +1,164 @@
+"""A narrower policy, proposed from the calls that were recorded: comments and order of the policy stay.
+
+    a pattern that no call matched          goes into a comment
+    `notes.*`, of which two were called     becomes the names of those two
+    a tool whose calls stay in one folder   gets it as its scope
+    a tool that `mode observe` let pass     is allowed, with a confirm if it writes; left out if its name says that it destroys
+
+Owns: those proposals. Must never: touch a deny, a confirm or a line with a condition that was used; do I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import msgspec
+
+from adjourn.aex import Document, Permission, Policy, examine, from_text, layer, matches, split_scope
+from adjourn.errors import InvalidError
+from adjourn.setup.effects import effect_of
+from adjourn.setup.probe import ProbedTool
+
+MIN_CALLS = 20
+"""Recorded calls from which on it counts that a tool was never called."""
+MIN_IN_FOLDER = 5
+"""Calls in one folder from which on it is proposed as a scope."""
+MAX_NAMES = 8
+"""Names that a wildcard is replaced by."""
+KEPT = frozenset((
+    "tools.search", "user.ask", "todo.read", "todo.write", "plan.enter", "plan.exit",
+))  # fmt: skip
+"""Tools that reach nothing, and that clients need now and then."""
+_TITLE = "# --- Called while the policy observed, and allowed by no rule ---"
+
+
+class ToolUse(msgspec.Struct):
+    """The recorded calls of a tool, and the places that they led to: None if that is not known of each."""
+
+    server: str
+    tool: str
+    calls: int = 0
+    paths: set[str] | None = msgspec.field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """Its name in policies."""
+        return f"{self.server}.{self.tool}" if self.server else self.tool
+
+    def count(self, paths: Iterable[str]) -> None:
+        """Another call; no paths: it is not known where it led."""
+        self.calls += 1
+        found = set(paths)
+        self.paths = self.paths | found if found and self.paths is not None else None
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A change of a line (0: a new one), the calls that speak for it, and what it does."""
+
+    line: int
+    rule: str
+    calls: int
+    text: str
+
+
+class Tightened(msgspec.Struct, frozen=True):
+    text: str
+    proposals: list[Proposal]
+
+
+def tightened(text: str, source: str, uses: Collection[ToolUse]) -> Tightened:
+    """The proposed policy. Raises `InvalidError` for a policy with errors."""
+    document = examine(text, source)
+    if any(found.severity == "error" for found in document.findings):
+        raise InvalidError(f"{source} has errors", f"see them: adjourn check {source}")
+    lines = text.split("\n")
+    proposals: list[Proposal] = []
+    for permission in reversed(_allows(document)):
+        at = permission.word.line - 1
+        new, found = _line(permission, lines[at], uses)
+        if found:
+            lines[at : at + 1] = new
+            proposals[:0] = found
+    policy = layer(document)
+    if policy.observe:
+        added = list(_observed(policy, uses))
+        proposals += [proposal for _, proposal in added]
+        new = [line for line, _ in added if line]
+        if new:
+            lines = [*"\n".join(lines).rstrip("\n").split("\n"), "", _TITLE, "", *new, ""]
+    made = "\n".join(lines)
+    if any(found.severity == "error" for found in from_text(made, source)[1]):
+        raise InvalidError(f"{source} cannot be narrowed line by line", "edit it by hand")
+    return Tightened(made, proposals)
+
+
+def _allows(document: Document) -> list[Permission]:
+    return [line for line in document.permissions if line.keyword in ("use", "allow")]
+
+
+def _line(permission: Permission, line: str, uses: Collection[ToolUse]) -> tuple[list[str], list[Proposal]]:
+    """The lines in the place of one that allows, and what was changed in it."""
+    kept: list[str] = []
+    unused: list[str] = []
+    found: list[Proposal] = []
+    enough = sum(use.calls for use in uses) >= MIN_CALLS
+    for word in permission.patterns:
+        pattern, scope = split_scope(word.text)
+        matched = [use for use in uses if any(matches(pattern, name) for name in (use.name, use.tool))]
+        calls = sum(use.calls for use in matched)
+        if not matched and enough and pattern not in KEPT:
+            unused.append(word.text)
+            found.append(Proposal(word.line, word.text, 0, "never called: no longer allowed"))
+            continue
+        new = [word.text] if scope or permission.where else _narrowed(word.text, matched)
+        kept += new
+        if new != [word.text]:
+            found.append(Proposal(word.line, word.text, calls, f"only {', '.join(new)}"))
+    if permission.where and kept:
+        return [line], []
+    indent = line[: len(line) - len(line.lstrip())]
+    gone = line.strip() if not kept else f"{permission.keyword} {', '.join(unused)}"
+    return (
+        [f"{indent}# Never called: {gone}"] * bool(unused)
+        + [f"{indent}{permission.keyword} {', '.join(kept)}"] * bool(kept),
+        found,
+    )
+
+
+def _narrowed(pattern: str, matched: Sequence[ToolUse]) -> list[str]:
+    """What the calls needed of a pattern without scope."""
+    if pattern.endswith("*"):
+        names = sorted({use.name for use in matched})
+        return names if names and len(names) <= MAX_NAMES else [pattern]
+    folder = _folder(matched)
+    return [f"{pattern}:{folder}/**"] if folder else [pattern]
+
+
+def _folder(matched: Sequence[ToolUse]) -> str:
+    """The folder of the workspace that holds every place which the calls led to; "" for none."""
+    if sum(use.calls for use in matched) < MIN_IN_FOLDER:
+        return ""
+    paths: set[str] = set()
+    for use in matched:
+        if use.paths is None:
+            return ""
+        paths |= use.paths
+    first = {path.partition("/")[0] for path in paths if "/" in path and not path.startswith(("/", ".."))}
+    inside = all("/" in path for path in paths)
+    [folder] = first if len(first) == 1 and inside else [""]
+    return folder if folder and not set(folder) & set("*?,: \"'#") else ""
+
+
+def _observed(policy: Policy, uses: Collection[ToolUse]) -> Iterator[tuple[str, Proposal]]:
+    """Lines for the tools that were called and that no rule allows."""
+    for use in sorted(uses, key=lambda one: one.name):
+        bound = policy.at_server(use.server) if use.server else policy
+        if bound.judge(use.tool).effect != "closed" or bound.looks_at_arguments(use.tool):
+            continue
+        effect = effect_of(ProbedTool(use.tool))
+        if effect.kind == "destroys":
+            yield "", Proposal(0, use.name, use.calls, f"stays refused ({effect.why})")
+            continue
+        lines = [f"allow {use.name}"] + [f"confirm before {use.name}"] * (effect.kind == "writes")
+        asks = ", with a confirm" if effect.kind == "writes" else ""
+        yield "\n".join(lines), Proposal(0, use.name, use.calls, f"allowed{asks} ({effect.why})")

@@ -1,0 +1,98 @@
+"""The policy that `adjourn init` writes, and the rules that it adds to one that is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from adjourn.aex import Policy, from_text
+from adjourn.setup.first_policy import ListedServer, compose, extended, ruled, section, unnamed
+from adjourn.setup.probe import Probed, ProbedTool
+
+
+def server(name: str, *tools: str, failure: str = "") -> ListedServer:
+    return ListedServer(name, f"run {name}", Probed(name, tuple(map(ProbedTool, tools)), failure))
+
+
+def permitted(text: str) -> Policy:
+    policy, findings = from_text(text, "p.aex")
+    assert findings == []
+    return policy
+
+
+INV = server("inv", "get_item", "add_item", "remove_item")
+
+
+def verdicts(policy: Policy, name: str, *tools: str) -> list[tuple[str, bool]]:
+    judged = [policy.at_server(name).judge(tool) for tool in tools]
+    return [(one.effect, one.confirm is not None) for one in judged]
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_reads_are_allowed_writes_are_confirmed_and_destroying_is_denied(*, asks: bool) -> None:
+    """Each tool has its rule; the policy has no goal, no finding, and knows the agent's own tools."""
+    policy = permitted(compose([INV], asks=asks))
+    assert verdicts(policy, "inv", "get_item", "add_item", "remove_item", "other") == [
+        ("allow", False), ("allow", True), ("deny", False), ("closed", False),
+    ]  # fmt: skip
+    assert policy.goal == ""
+    assert policy.judge("file.read").effect == "allow"
+    assert policy.judge("file.write").confirm is not None
+    assert (policy.judge("shell.exec").confirm is not None) is asks
+
+
+def test_what_the_server_alone_calls_destructive_is_confirmed() -> None:
+    """Many servers say so of each file that they write."""
+    tool = ProbedTool("write_file", destructive=True)
+    [one] = ruled(ListedServer("fs", "fs", Probed("fs", (tool,))))
+    assert (one.effect.kind, one.ruling) == ("destroys", "confirm")
+
+
+def test_observing_is_a_line_of_the_policy() -> None:
+    """With it nothing is refused, and the rules are the same."""
+    observing = permitted(compose([INV], observe=True))
+    assert observing.observe
+    assert [rule.text for rule in observing.allow] == [rule.text for rule in permitted(compose([INV])).allow]
+
+
+def test_texts_of_a_server_stay_in_comments() -> None:
+    """No name, command or error of a server can begin a rule."""
+    bad = ProbedTool("x\nallow *")
+    text = compose(
+        [
+            ListedServer("a", "run\nallow *", Probed("a", (bad, ProbedTool("get")))),
+            ListedServer("b", "run", Probed("b", failure="exited\nallow *", errors=("no\nallow *",))),
+        ]
+    )
+    assert "*" not in [rule.pattern for rule in permitted(text).allow]
+
+
+@pytest.mark.parametrize("name", ["git", "tests"])
+def test_a_server_shares_no_family_with_the_steps_of_contracts(name: str) -> None:
+    """`git.*` of `adjourn run` does not allow each tool of a server `git`."""
+    assert verdicts(permitted(compose([server(name, "get")])), name, "other") == [("closed", False)]
+
+
+def test_a_server_that_did_not_start_has_a_comment_in_its_place() -> None:
+    """Once it lists its tools, its rules take that place; nothing else changes."""
+    failed = compose([server("late", failure="exited with code 1"), INV])
+    assert "# Its tools are not known: it exited with code 1." in failed
+    assert unnamed(failed, ["late", "inv"]) == ["late"]
+    assert extended(failed, [server("late", failure="exited with code 2")]) == failed
+    late = server("late", "get")
+    after = extended(failed, [late])
+    assert after == compose([late, INV])
+    assert unnamed(after, ["late", "inv"]) == []
+
+
+def test_rules_for_a_new_server_come_to_the_end() -> None:
+    """The text before them stays; a server that the policy names by its tools' short names gets none."""
+    mine = 'policy mine v0\n\ngoal "x"\n\n# why\nallow notes.get\n'
+    assert unnamed(mine, ["inv", "me"]) == ["inv", "me"]
+    assert extended(mine, [INV, server("me", "notes.get", "notes.add")]) == mine + section(INV)
+    assert unnamed(mine + section(INV), ["inv", "me"]) == ["me"]
+
+
+@pytest.mark.parametrize("text", ["policy all v1\n\nallow *\n", "policy all v1\n\nalow x\n"])
+def test_nothing_is_added_to_a_policy_that_allows_all_or_is_broken(text: str) -> None:
+    """There is nothing to add, or nobody could tell what it would mean."""
+    assert unnamed(text, ["inv"]) == []

@@ -139,6 +139,18 @@ def test_the_table_shows_what_each_tool_does_and_why(at: Home) -> None:
     assert (inv["server"], inv["failure"], stock["tools"]) == ("inv", "was not started", [])
 
 
+def test_no_argument_of_a_server_stands_in_the_policy(at: Home) -> None:
+    """A policy is committed, and a server's words may hold a secret: the program and what it runs are named, nothing else."""
+    at.write(
+        ".mcp.json",
+        '{"mcpServers": {"s": {"command": "/no/bin/run", "args": ["-y", "@a/server", "--key", "hush"]}}}',
+    )
+    assert at.run("init", "--yes").code == 0
+    text = (at.root / ".aex" / "policy.aex").read_text()
+    assert "# --- Server s: run server ---" in text
+    assert "hush" not in text
+
+
 def test_init_policy_writes_the_same_policy(at: Home) -> None:
     """`--policy` changes no settings of clients; its policy names the servers' tools, too."""
     before = at.files()

@@ -35,8 +35,14 @@ class ServerEntry(NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command for people."""
+        """The command for the person who is asked."""
         return shlex.join(self.words)
+
+    @property
+    def program(self) -> str:
+        """The program, and the first word that names what it runs. Other words may be secrets, and a policy is for everybody."""
+        named = next((word for word in self.words[1:] if not word.startswith("-")), "")
+        return " ".join(filter(None, (os.path.basename(self.words[0]), os.path.basename(named))))
 
 
 def entry_of(path: str, name: str, server: Any) -> ServerEntry | None:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from adjourn.aex import Policy, from_text, tool_name_ok
 from adjourn.setup.effects import Effect, ToolEffect, effect_of
 from adjourn.setup.probe import Probed, ProbedTool
-from adjourn.text import visible_line
+from adjourn.text import beginning, visible_line
 
 MAX_NAMED = 500
 """Tools of one server that get a rule each."""
@@ -28,7 +28,7 @@ _HEAD = """\
 policy workspace v1
 {mode}
 # Written by `adjourn init`; yours to edit. What no line allows is refused.
-# See what it permits: adjourn effective. A rule for what was really called: adjourn tighten.
+# See what it permits: adjourn effective. Narrow it to the recorded calls: adjourn tighten.
 # There is no goal: your first request to the agent becomes the goal of the task.
 
 # --- The clients' own tools ---
@@ -160,8 +160,8 @@ def _section(server: ListedServer) -> Iterator[str]:
 
 
 def _comment(text: str) -> str:
-    """A text of others in a comment: on one line, without what is not seen."""
-    return visible_line(text)[:MAX_SOURCE]
+    """A text of others in a comment: on one line, without secrets and without what is not seen."""
+    return visible_line(beginning(text, MAX_SOURCE))
 
 
 # --- a policy that is there already

@@ -47,7 +47,7 @@ def with_tools(
     """Have the plan's policy name the servers' tools. Returns the servers as the policy names them."""
     listed: dict[str, ListedServer] = {}
     for entry, probed in answers:
-        server = ListedServer(entry.name, entry.command, probed)
+        server = ListedServer(entry.name, entry.program, probed)
         listed[entry.name] = _both(listed[entry.name], server) if entry.name in listed else server
     servers = list(listed.values())
     text = _there(made)

@@ -110,11 +110,11 @@ def test_every_command_of_the_tables_is_tried_here() -> None:
     "command", [one for one in EVERY if one[-1] not in ("--policy", "--auto-confirm", "--run")], ids=" ".join
 )
 def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...], tmp_path: Path) -> None:
-    """Where no client is governed, and nobody sits: `run`, `review` and a first policy are for machines."""
+    """Where no client is governed, and nobody sits: `run`, `review`, `init --yes` and `tighten --write` are for machines."""
     with ProxyWorkspace(tmp_path) as work:
         words = [*COMMAND, *command]
         done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
-    machine = command[0] in ("run", "review")
+    machine = command[0] in ("run", "review", "tighten") or command == ("init", "--yes")
     assert ("there is no terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
 
 

@@ -111,7 +111,7 @@ def test_an_edit_counts_from_the_next_call(tmp_path: Path, era: str) -> None:
         assert work.ledger().budget == 50
         changed = [line for line in client.received if b"notifications/tools/list_changed" in line]
         assert len(changed) == (0 if era == MODERN else 1)
-        assert "policy.changed" in adjourn(work, "log").out
+        assert "policy.changed" in adjourn(work, "log", "-v").out
 
 
 @requirement("V1 reload")
@@ -147,7 +147,7 @@ def test_a_broken_edit_keeps_the_policy_and_says_so(tmp_path: Path, how: str) ->
         (fact,) = work.facts("policy.broken")
         assert fact.message.startswith(".aex/policy.aex:")
         assert "the previous version stays in force: .aex/policy.aex:" in client.stderr()
-        assert "policy.broken" in adjourn(work, "log").out
+        assert "policy.broken" in adjourn(work, "log", "-v").out
         if how == "a folder":
             work.policy_file.rmdir()
         work.policy_file.write_bytes(good + b"allow file.*\n")

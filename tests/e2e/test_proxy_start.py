@@ -60,8 +60,8 @@ def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path, named: str) ->
     ("options", "says"),
     [
         (["--polcy", "x"], "unknown option --polcy"),
-        (["--errors", "loud"], "--errors is tool or jsonrpc"),
-        (["--tool-names", "x"], "--tool-names is"),
+        (["--errors", "loud"], "--errors takes tool or jsonrpc"),
+        (["--tool-names", "x"], "--tool-names takes"),
         (["--confirm-timeout", "soon"], "--confirm-timeout"),
         (["--confirm-timeout", "²"], "--confirm-timeout"),
         (["--auto-confirm=yes"], "takes no value"),

@@ -140,7 +140,7 @@ def test_show_lint_and_edit(work: ProxyWorkspace) -> None:
     assert run("checkpoint", "edit", env=environment).out.endswith(": unchanged\n")
     editor.write_text("#!/bin/sh\nsed -i 's/^- Iterations used.*/- many/' \"$1\"\n")
     broken = run("checkpoint", "edit", env=environment)
-    assert (broken.code, "AEX306" in broken.out, "stays as it was" in broken.err) == (1, True, True)
+    assert (broken.code, "AEX306" in broken.out, "was not changed" in broken.err) == (1, True, True)
     assert "14 days?" in run("checkpoint", "show").out
     page = work.root / "tmp" / "checkpoint-active.md"
     page.write_text(page.read_text().replace("## Mission", "## Missing"))

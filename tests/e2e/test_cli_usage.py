@@ -30,7 +30,7 @@ def test_wrong_usage_is_2_with_a_way_on(left: CommandLine, command: tuple[str, .
 
 def test_a_slip_is_guessed(left: CommandLine) -> None:
     """A misspelled command is answered with the closest one."""
-    assert "did you mean tasks?" in left.run("taks").err
+    assert "did you mean: adjourn tasks" in left.run("taks").err
 
 
 def test_the_proxys_help_is_made_from_its_options(left: CommandLine) -> None:

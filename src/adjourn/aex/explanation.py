@@ -123,7 +123,7 @@ def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[R
 def _names(policy: Policy, call: CallQuery) -> list[str]:
     """The names that rules may have for the tool."""
     servers = () if call.named_only else policy.servers
-    return [call.tool, *(full_name(server, call.tool) for server in servers)]
+    return [call.tool, *(f"{server}.{call.tool}" for server in servers)]
 
 
 def _named(rule: Rule, policy: Policy, call: CallQuery) -> bool:

@@ -60,7 +60,7 @@ class _Look:
         self._heads = {name.partition(".")[0] for name in own}
         self._is_complete = is_complete
         self._names = list(known.names())
-        self._full = [full_name(server, tool) for server, tool in self._names]
+        self._full = [f"{server}.{tool}" for server, tool in self._names]
         self._short = [tool for _, tool in self._names]
         self._exact = {*self._full, *self._short, *own}
         self._folded = set(map(fold, self._exact))

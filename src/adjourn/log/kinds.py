@@ -43,8 +43,8 @@ class HasTool(Protocol):
 
 
 def full_name(server: str, tool: str) -> str:
-    """The name of a server's tool; `tool` itself where the server is not known ("")."""
-    return f"{server}.{tool}" if server else tool
+    """The name of a server's tool; `tool` itself where the server is not known (""), or where it begins with the server's name."""
+    return f"{server}.{tool}" if server and not tool.startswith(f"{server}.") else tool
 
 
 def tool_name(about: HasTool) -> str:

@@ -463,7 +463,13 @@ def usable_approval(
 
 def subject(approval: Approval) -> tuple[str, ...]:
     """What a question is about."""
-    return tool_name(approval), approval.digest, approval.doubt, approval.params, approval.definition
+    return (
+        f"{approval.server} {approval.tool}",
+        approval.digest,
+        approval.doubt,
+        approval.params,
+        approval.definition,
+    )
 
 
 def _silent_yes(approval: Approval, now: int) -> bool:

@@ -40,7 +40,8 @@ def test_the_canonical_name_of_a_server(name: str, canonical: str) -> None:
 
 
 def test_the_full_name_of_a_tool() -> None:
-    """A tool has its server's name in front where the server is known."""
+    """A tool has its server's name in front where the server is known, once."""
+    assert full_name("notes", "notes.add") == "notes.add"
     assert (full_name("inv", "search"), full_name("", "search")) == ("inv.search", "search")
 
 

@@ -220,7 +220,8 @@ def test_a_server_named_by_a_relative_entry_of_path_is_not_started(tmp_path: Pat
 def test_what_init_writes_starts_nothing_of_the_workspace(tmp_path: Path) -> None:
     """Where the name cannot be relied on, it is the interpreter by its whole path, with -P; and the hook answers as before."""
     at = Home(tmp_path)
-    at.write(".mcp.json", '{"mcpServers": {"files": {"command": "npx", "args": ["files"]}}}')
+    at.write("CLAUDE.md", "# Notes\n")
+    at.write(".mcp.json", '{"mcpServers": {"files": {"command": "echo", "args": ["files"]}}}')
     mark = tmp_path / "mark"
     assert at.run("init", "--yes", PATH="/usr/bin:/bin").code == 0
     trap(at.root, mark, ("adjourn/__init__.py", "adjourn/__main__.py", "msgspec.py", "json.py"))
@@ -228,7 +229,15 @@ def test_what_init_writes_starts_nothing_of_the_workspace(tmp_path: Path) -> Non
     words = shlex.split(settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"])
     assert words[:4] == [sys.executable, "-P", "-m", "adjourn"]
     server = json.loads((at.root / ".mcp.json").read_text())["mcpServers"]["files"]
-    assert [server["command"], *server["args"]] == [*words[:4], "proxy", "--", "npx", "files"]
+    assert [server["command"], *server["args"]] == [
+        *words[:4],
+        "proxy",
+        "--name",
+        "files",
+        "--",
+        "echo",
+        "files",
+    ]
     request = json.dumps({"tool_name": "Read", "tool_input": {"file_path": "a"}, "cwd": str(at.root)})
     done = subprocess.run(
         [word for word in words if word != "--stay"],
@@ -242,7 +251,8 @@ def test_what_init_writes_starts_nothing_of_the_workspace(tmp_path: Path) -> Non
 def test_a_name_that_is_looked_up_in_the_workspace_first_is_not_written(tmp_path: Path, front: str) -> None:
     """An agent need only put a file there; so the interpreter is named, and doctor finds an entry that was written before."""
     at = Home(tmp_path)
-    at.write(".mcp.json", '{"mcpServers": {"files": {"command": "npx", "args": ["files"]}}}')
+    at.write("CLAUDE.md", "# Notes\n")
+    at.write(".mcp.json", '{"mcpServers": {"files": {"command": "echo", "args": ["files"]}}}')
     path = front.format(root=at.root) + ":" + at.environment["PATH"]
     assert at.run("init", "--yes").code == 0
     assert '"adjourn"' in (at.root / ".mcp.json").read_text()
@@ -251,7 +261,7 @@ def test_a_name_that_is_looked_up_in_the_workspace_first_is_not_written(tmp_path
     assert at.run("init", "--yes", PATH=path).code == 0
     server = json.loads((at.root / ".mcp.json").read_text())["mcpServers"]["files"]
     assert [server["command"], *server["args"]] == [
-        sys.executable, "-P", "-m", "adjourn", "proxy", "--", "npx", "files",
+        sys.executable, "-P", "-m", "adjourn", "proxy", "--name", "files", "--", "echo", "files",
     ]  # fmt: skip
     assert "client-start" not in at.run("doctor", PATH=path).out
 
@@ -265,11 +275,12 @@ def test_doctor_finds_a_start_that_was_written_before_and_init_mends_it(tmp_path
     at = Home(tmp_path)
     program(at.root / "adjourn", tmp_path / "mark")
     program(at.root / ".venv/bin/python", tmp_path / "mark")
-    at.write(".mcp.json", '{"mcpServers": {"files": {"command": "npx", "args": ["files"]}}}')
+    at.write("CLAUDE.md", "# Notes\n")
+    at.write(".mcp.json", '{"mcpServers": {"files": {"command": "echo", "args": ["files"]}}}')
     at.run("init", "--yes")
     words = start.split()
     servers = {
-        "files": {"command": words[0], "args": [*words[1:], "proxy", "--task", "t", "--", "npx", "files"]}
+        "files": {"command": words[0], "args": [*words[1:], "proxy", "--task", "t", "--", "echo", "files"]}
     }
     at.write(".mcp.json", json.dumps({"mcpServers": servers}))
     settings = at.root / ".claude/settings.json"
@@ -284,6 +295,8 @@ def test_doctor_finds_a_start_that_was_written_before_and_init_mends_it(tmp_path
         one for one in at.run("doctor", "--json", **env).json["findings"] if one["code"] == "client-start"
     ] == []
     server = json.loads((at.root / ".mcp.json").read_text())["mcpServers"]["files"]
-    assert [server["command"], *server["args"]] == ["adjourn", "proxy", "--task", "t", "--", "npx", "files"]
+    assert [server["command"], *server["args"]] == [
+        "adjourn", "proxy", "--name", "files", "--task", "t", "--", "echo", "files",
+    ]  # fmt: skip
     assert "adjourn hook --settle" in settings.read_text()
     assert not (tmp_path / "mark").exists()

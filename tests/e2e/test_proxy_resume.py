@@ -80,7 +80,7 @@ def test_a_resume_answer_is_bounded_and_its_pages_tell_all(tmp_path: Path) -> No
 @requirement("D43", "D10")
 def test_an_odd_cursor_is_no_trouble(tmp_path: Path) -> None:
     """A `more` that aex.resume never gave out is refused, or is past the end."""
-    odd: list[Any] = ["\u00b2", "-1", "1.5", "x", "9" * 5000, " 1", "\u0661", 5, None, ["1"]]
+    odd: list[Any] = ["\u00b2", "-1", "1.5", "x", "9" * 5000, " 1", "\u0661", 5, ["1"]]
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
         client.call("echo")

@@ -266,7 +266,7 @@ def test_a_call_that_waits_while_its_tool_changes_is_not_let_through(tmp_path: P
         client.post({"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT})
         answer = client.answer(call)
         assert refused(answer)
-        assert "repeat the call" in text_of(answer).lower()
+        assert "repeat the very same call" in text_of(answer).lower()
         assert work.executed() == []
         again = client.begin("file.write", ARGUMENTS)
         assert "changed" in client.asked()["params"]["message"]

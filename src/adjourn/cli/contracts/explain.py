@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
+from adjourn import clients
 from adjourn.aex import CallQuery, Explanation, KnownTools, Policy, Rule, canonical_server, explain
 from adjourn.cli.shared.context import CommandContext
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.rule_names import known_here
 from adjourn.cli.shared.task_view import current_task
-from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError
 from adjourn.log import full_name
 from adjourn.policy import OWN_TOOLS, READING_VERBS, Contract, arguments_digest, call_paths, meta_tool
@@ -48,11 +48,11 @@ def answer(
 ) -> list[Answer]:
     """What would happen to a call of the tool; one answer for each server that may be meant."""
     known, given = known_here(context), _decoded(arguments)
-    options = ClientOptions(
+    options = clients.ClientOptions(
         root=os.path.realpath(context.root),
         contract=Contract(policy=permissions, policy_files=(policy_path,) if policy_path else ()),
     )
-    setting = _Setting(permissions, ClientContext(options), _ledger(context), known)
+    setting = _Setting(permissions, clients.ClientContext(options), _ledger(context), known)
     return [_answer(setting, tool, server, name, given) for server, name in _meant(tool, known)]
 
 
@@ -80,7 +80,7 @@ class _Setting(NamedTuple):
     """What a call is decided on with: the policy, the client with its protected places, the state of its task, and what servers list."""
 
     policy: Policy
-    client: ClientContext
+    client: clients.ClientContext
     ledger: Ledger
     known: KnownTools
 
@@ -129,7 +129,7 @@ def _answer(setting: _Setting, asked: str, server: str, tool: str, given: Mappin
     return Answer(full_name(server, tool) if server else asked, server, explanation, permitted, notes)
 
 
-def _touched(client: ClientContext, tool: str, given: Mapping[str, object], *, reads: bool) -> str:
+def _touched(client: clients.ClientContext, tool: str, given: Mapping[str, object], *, reads: bool) -> str:
     """The protected place that the call would touch, as the proxy looks for it."""
     harmless = tool in READING_VERBS or (reads and only_reads(tool))
     return protected_path(dict(given), client.places, tool=tool, reads=harmless) or ""

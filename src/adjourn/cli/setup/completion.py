@@ -31,7 +31,7 @@ _CHECKPOINTS = frozenset(("show", "resume", "export"))
     )
 )
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
-@click.option("--names", type=click.Choice(KINDS), hidden=True)
+@click.option("--names", type=click.Choice(KINDS), hidden=True, help="Print the names of this kind.")
 def completion(shell: str | None, names: str | None) -> None:
     """Print the script by which SHELL (bash, zsh or fish) completes commands, options, tasks and checkpoints.
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import platform
 
-from adjourn import __version__
-from adjourn.log import VERSION as EVENTS
-from adjourn.store import LATEST
+from adjourn import __version__, log, store
 
 
 def say_version(program: str, *, as_json: bool) -> None:
@@ -21,8 +19,8 @@ def say_version(program: str, *, as_json: bool) -> None:
             "version": __version__,
             "python": platform.python_version(),
             "platform": platform.platform(),
-            "storeSchemas": dict(LATEST),
-            "eventFormat": EVENTS,
+            "storeSchemas": dict(store.LATEST),
+            "eventFormat": log.VERSION,
         }
         print(json.dumps(facts, indent=2))
     else:

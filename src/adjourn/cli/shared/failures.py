@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 
 from adjourn import aex
-from adjourn.cli.shared.output import complain, safe
 from adjourn.errors import AdjournError, NotFoundError
 
 _LOOK = "check the path and its permissions"
@@ -32,7 +31,7 @@ def exit_code(work: Callable[[], object]) -> int:
         result = work()
         sys.stdout.flush()
     except KeyboardInterrupt:
-        complain("interrupted")
+        _complain("interrupted")
         return 130
     except AdjournError as error:
         _explain(error)
@@ -41,7 +40,7 @@ def exit_code(work: Callable[[], object]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return NOBODY_READS
     except OSError as error:
-        complain(safe(f"{error.filename or 'a file'}: {error.strerror or error}"), _LOOK)
+        _complain(f"{error.filename or 'a file'}: {error.strerror or error}", _LOOK)
         return 1
     return result if isinstance(result, int) else 0
 
@@ -55,4 +54,10 @@ def _explain(error: AdjournError) -> None:
     remedy = error.remedy or (
         _LOOK if isinstance(error, NotFoundError) else ""
     )  # a reader of files has no better one
-    complain(safe(error.message), safe(remedy))
+    _complain(error.message, remedy)
+
+
+def _complain(message: str, remedy: str = "") -> None:
+    from adjourn.cli.shared.output import complain, safe  # noqa: PLC0415  # msgspec and redaction, for failures alone
+
+    complain(safe(message), safe(remedy))

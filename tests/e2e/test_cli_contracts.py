@@ -25,11 +25,12 @@ def test_init_never_overwrites(tmp_path: Path) -> None:
     assert "tasks/sample-task.aex" in context.ok("init", "--task", "sample-task").out
 
 
-def test_what_init_writes_is_in_canonical_format(tmp_path: Path) -> None:
-    """And valid, the JSON policy too; each policy lists the commands of the tests tool."""
+def test_what_init_writes_is_valid(tmp_path: Path) -> None:
+    """Policies and a task, which is in canonical format; each policy lists the commands of the tests tool."""
     context = CommandLine(tmp_path, tmp_path / "config")
     context.ok("init", "--policy", "--task", "fix")
-    assert context.ok("fmt", "--check", ".").out == "all formatted: 2 files\n"
+    assert context.ok("fmt", "--check", "tasks").out == "all formatted: 1 file\n"
+    assert context.ok("check", ".aex/policy.aex").out == ".aex/policy.aex: valid policy\n"
     assert context.ok("check", "tasks/fix.policy.json").out == "tasks/fix.policy.json: valid policy\n"
     for option in ((), ("--policy", "tasks/fix.policy.json")):
         for command, code in (("npm test -- -t a", 0), ("sh -c x", 3)):

@@ -153,7 +153,7 @@ def test_options_environment_and_folder_are_the_hooks_own(work: Standing, tmp_pa
     assert work.ask("--task", "mine", ADJOURN_STORE=str(elsewhere))[1] == "allow"
     assert elsewhere.exists()
     assert work.ask("--format", "wrong")[0] == 2
-    assert "--format is" in work.ask("--format", "wrong")[2]
+    assert "--format takes" in work.ask("--format", "wrong")[2]
     assert work.ledger(work.tasks()[0]).calls_used == 1
 
 

@@ -191,11 +191,9 @@ class _Watch:
         """The checkpoint after a destructive call was there before its answer was."""
         word = "failed" if fact.tool == "fail" else "after"
         at = next(n for n, event in enumerate(self.events) if fact.call.encode() in bytes(event.data))
-        made = [
-            seq
-            for seq, data in self.checkpoints.values()
-            if data.trigger == f"{word} {DESTRUCTIVE[fact.tool]}"
-        ]
+        what = DESTRUCTIVE[fact.tool]
+        triggers = f"{word} {what}", f"{word} echo.{what}"  # with the server's name, once it has told that
+        made = [seq for seq, data in self.checkpoints.values() if data.trigger in triggers]
         assert [seq for seq in made if seq > at]
         self.needed = max(self.needed, next(seq for seq in made if seq > at))
 

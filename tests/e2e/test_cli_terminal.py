@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -74,7 +75,7 @@ def test_watch_needs_a_terminal(left: CommandLine) -> None:
     ("command", "told", "code"),
     [
         (("proxy", "--", "cat"), "waits for an MCP client on stdin", 0),
-        (("hook",), "waiting for one call as JSON on stdin", 2),
+        (("hook",), "waiting for one call as JSON on stdin", -signal.SIGINT),
         (("code",), "waiting for an MCP client on stdin", 130),
         (("log", "--follow"), "in doubt", 130),
     ],

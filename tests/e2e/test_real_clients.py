@@ -33,6 +33,7 @@ from support.real.clients import CLAUDE, CODEX, SERVER, Agent
 from support.real.model import Model, Use, running
 from support.real.servers import SERVERS, Place
 from support.real.starting import command_of, prepare, proxied
+from support.terminal import at_terminal
 
 GIT = next(server for server in SERVERS if server.name == "git")
 POLICY = """\
@@ -228,13 +229,10 @@ def set_up(agent: Agent, place: Place) -> None:
         name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")
     }
     agent.as_user(place.root, home, command_of(GIT, place), own)
-    done = subprocess.run(
+    done = at_terminal(  # as a person does, outside the clients that this process has started
         [sys.executable, "-m", "adjourn", "init", "--yes", "--json"],
         cwd=place.root,
         env=agent.full_environment(home, "") | around(place),
-        capture_output=True,
-        check=False,
-        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["done"]

@@ -10,6 +10,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import sys
 import termios
@@ -31,6 +32,9 @@ class Screen:
         self.code: int | None = None
         self._process, self._terminal = pty.fork()
         if self._process == 0:
+            signal.signal(
+                signal.SIGINT, signal.SIG_DFL
+            )  # ignored where the tests run in the background of a shell
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.chdir(cwd)
             kept = {name: value for name, value in env.items() if name not in ("COLUMNS", "LINES")}

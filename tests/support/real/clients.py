@@ -85,7 +85,7 @@ def _prepare_claude(home: Path, model: str, command: Sequence[str], server_env: 
 
 
 def _claude_as_user(workspace: Path, home: Path, command: Sequence[str], server_env: dict[str, str]) -> None:
-    del home
+    (home / ".claude").mkdir(exist_ok=True)  # it is there once Claude Code has run
     server = {"command": command[0], "args": list(command[1:]), "env": server_env}
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {SERVER: server}}, indent=2))
 

@@ -27,6 +27,8 @@ class OverlayStore:
 
     def __init__(self, below: Store) -> None:
         self._below = below
+        self.place: str = getattr(below, "place", "")
+        """Where the store below is, "" for nowhere: what is kept beside the keys about its tasks holds here, too."""
         # One condition is both the lock and the bell, as in `MemoryStore`.
         self._changed = threading.Condition()
         self._bases: dict[str, Head] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -48,15 +48,27 @@ class CallReport(msgspec.Struct):
     message: str = ""
 
 
+class Reason(NamedTuple):
+    """Who or what refused a call, by which rule, "" for none, and what can be done about it."""
+
+    why: str
+    remedy: str = ""
+    rule: str = ""
+
+    @property
+    def text(self) -> str:
+        """Who or what refused it, with the rule."""
+        return f"{self.why}: {self.rule}" if self.rule else self.why
+
+
 class Refusal(msgspec.Struct):
-    """A call that was not let through: who or what refused it, and what can be done about it."""
+    """A call that was not let through."""
 
     seq: int
     tool: str
     digest: str
     argument: str
-    why: str
-    remedy: str
+    reason: Reason
 
 
 class RecentCalls(msgspec.Struct):
@@ -174,14 +186,14 @@ class CallsFold:
             name = f"imported {event.seq}"
             self.made[name] = CallReport(event.seq, "", data.tool, "", "", effectful=False, outcome=outcome)
         elif data.decision == "block":
-            why = f"refused there (imported, not verified): {data.reason}"
-            self._refuse(event, kinds.ToolDenied(reason="", tool=data.tool), why, "")
+            reason = Reason("refused there (imported, not verified)", rule=said(data.reason, MAX_WHY))
+            self._refuse(event, kinds.ToolDenied(reason="", tool=data.tool), reason)
 
     def denied(self, event: Event, data: kinds.ToolDenied) -> None:
-        self._refuse(event, data, *_of_denial(data.reason, data.rule))
+        self._refuse(event, data, _of_denial(data.reason, data.rule))
 
     def exhausted(self, event: Event, data: kinds.BudgetExhausted) -> None:
-        self._refuse(event, data, *_of_budget(data.budget))
+        self._refuse(event, data, _of_budget(data.budget))
 
     def required(self, event: Event, data: kinds.ConfirmRequired) -> None:
         self.asked[data.approval] = event, data
@@ -197,22 +209,20 @@ class CallsFold:
             data.approval, (event, kinds.ToolDenied(reason="", server=data.server, tool=data.tool))
         )
         by = event.by.id if event.by.type == "human" else ""
-        self._refuse(event, asked, *_of_answer(data.via, data.approval, by))
+        self._refuse(event, asked, _of_answer(data.via, data.approval, by))
 
     def expire(self, stamp: str) -> None:
         """Refuse questions that expired without an answer, although no event says so."""
         for event, asked in self.asked.values():
             if asked.expires <= stamp and asked.otherwise == "deny" and asked.approval not in self.approved:
                 why = f"timed out: nobody answered until {asked.expires}"
-                self._refuse(event, asked, why, "repeat the call to ask again")
+                self._refuse(event, asked, Reason(why, "repeat the call to ask again"))
         self.refused.sort(key=lambda one: one.seq)
 
-    def _refuse(self, event: Event, asked: _Stopped, why: str, remedy: str) -> None:
+    def _refuse(self, event: Event, asked: _Stopped, reason: Reason) -> None:
         if self._meta or not meta_tool(asked.tool):
             argument = telling_argument(asked.arguments) if asked.arguments else ""
-            self.refused.append(
-                Refusal(event.seq, tool_name(asked), asked.digest, argument, said(why, MAX_WHY), remedy)
-            )
+            self.refused.append(Refusal(event.seq, tool_name(asked), asked.digest, argument, reason))
 
 
 def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Refusal]]:
@@ -238,8 +248,7 @@ def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Ref
                 )
             )
         else:
-            why, remedy = _refusal_of(one)
-            refused.append(Refusal(one.seq, tool_name(one), "", argument, said(why, MAX_WHY), remedy))
+            refused.append(Refusal(one.seq, tool_name(one), "", argument, _reason_of(one)))
     return made, refused
 
 
@@ -252,7 +261,7 @@ def _outcome_of(one: NotableCall) -> tuple[str, str] | None:
     return None
 
 
-def _refusal_of(one: NotableCall) -> tuple[str, str]:
+def _reason_of(one: NotableCall) -> Reason:
     first, _, rest = one.why.partition(" ")
     if one.event == kinds.ToolDenied.KIND:
         return _of_denial(first, rest)
@@ -265,25 +274,27 @@ def _settled_by(by: str, *, happened: bool) -> str:
     return f"settled by {said(by, 60) or 'a library'} as {'done' if happened else 'not done'}"
 
 
-def _of_denial(reason: str, rule: str) -> tuple[str, str]:
-    why, remedy = _DENIALS.get(reason, (f"refused: {reason}", ""))
-    return f"{why}: {rule}" if rule else why, remedy
+def _of_denial(reason: str, rule: str) -> Reason:
+    why, remedy = _DENIALS.get(reason, (said(f"refused: {reason}", MAX_WHY), ""))
+    return Reason(why, remedy, said(rule, MAX_WHY))
 
 
-def _of_budget(budget: str) -> tuple[str, str]:
-    return f"refused: the budget of {budget or 'calls'} is spent", "a person can raise it in the policy"
+def _of_budget(budget: str) -> Reason:
+    why = said(f"refused: the budget of {budget or 'calls'} is spent", MAX_WHY)
+    return Reason(why, "a person can raise it in the policy")
 
 
-def _of_answer(via: str, approval: str, by: str) -> tuple[str, str]:
-    """Who refused a call that a person was asked about, and what can be done. `by` is the person, "" for nobody."""
-    remedy = f"a person can still run `adjourn approve {approval}`; then repeat the very same call"
+def _of_answer(via: str, approval: str, by: str) -> Reason:
+    """Who refused a call that a person was asked about. `by` is the person, "" for nobody."""
     if via == "timeout":
-        return "timed out: nobody answered the question", remedy
-    if via == "cancelled":
-        return "not made: the client cancelled it before anybody answered the question", remedy
-    if not by or via in CLOSED:
-        return "not made: the client closed the question; no person is known to have refused", remedy
-    return f"refused by {said(by, 60)}", remedy
+        why = "timed out: nobody answered the question"
+    elif via == "cancelled":
+        why = "not made: the client cancelled it before anybody answered the question"
+    elif not by or via in CLOSED:
+        why = "not made: the client closed the question; no person is known to have refused"
+    else:
+        why = f"refused by {said(by, 60)}"
+    return Reason(why, f"a person can still run `adjourn approve {approval}`; then repeat the very same call")
 
 
 CLOSED = ("elicitation:decline", "elicitation:cancel", "elicitation:none")

@@ -13,7 +13,7 @@ from adjourn.aex import Policy
 from adjourn.checkpoints import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
 from adjourn.handover.value import Item, Section
-from adjourn.knowledge.brief import Recorded
+from adjourn.knowledge.brief import Recorded, RecordLine
 from adjourn.log import tool_name
 from adjourn.tasks import Approval, Ledger, OpenCall, budgets_used
 from adjourn.text import without_secrets
@@ -26,8 +26,6 @@ MAX_LISTED = 6
 IN_FULL = (100, 50, 25, 12, 6, 0)
 """How many of the newest calls are shown one by one, in the wordings of what was done."""
 NOTHING_SAID = "nothing is recorded about the next step: find out from what was done"
-BINDING = ("constraint: ", "warning: ", "must remain true, ")
-"""How the lines of the record's constraints begin: they come before its decisions."""
 OK = "ok"
 TIMES = "\N{MULTIPLICATION SIGN}"
 RECORD = "adjourn.record, section {}"
@@ -49,46 +47,42 @@ class Sources(NamedTuple):
 
 
 def sections(sources: Sources) -> tuple[Section, ...]:
-    """The sections that are not empty, in their order."""
-    progress = _progress(sources)
+    """The sections that are not empty, in their order. A higher floor says what matters more."""
+    progress, done = _progress(sources)
     steps = _next_step(sources, progress)
     told = {item.text for item in steps}
+    open_ones = [item for item in progress if item.text not in told]
+    known = sources.recorded
     made = [
         _section("nextStep", "Next step", steps, 18),
-        _in_doubt(sources),
-        _section(
-            "waiting",
-            "Waits for a person",
-            _waiting(sources),
-            9,
-            rest=RECORD.format("questionsForUser"),
+        _in_doubt(sources, 14),
+        _reasoned("waiting", "Waits for a person", _waiting(sources), 11, RECORD.format("questionsForUser")),
+        _refused(sources.recent.refused, 11),
+        Section(
+            "progress", "Progress", (_once([*open_ones, *done]), _once([*open_ones, *_number(done)])), 10
         ),
-        _refused(sources.recent.refused),
-        _section(
-            "progress",
-            "Progress, as it was written down",
-            [item for item in progress if item.text not in told],
-            10,
-        ),
-        _done(sources),
-        _section(
-            "decisions",
-            "Decisions and constraints",
-            _lines(sorted(sources.recorded.decisions, key=lambda line: not line.startswith(BINDING))),
-            9,
-            rest=RECORD.format("decisions"),
-        ),
-        _section(
-            "facts", "Facts and learnings", _lines(sources.recorded.facts), 9, rest=RECORD.format("facts")
-        ),
+        _done(sources, 10),
+        _reasoned("decisions", "Decisions and constraints", known.decisions, 12, RECORD.format("decisions")),
+        _reasoned("facts", "Facts and learnings", known.facts, 9, RECORD.format("facts")),
         _section("rules", "Budget and rules", _rules(sources), 3),
         _section("artifacts", "Files that came of it", _artifacts(sources.page), 2),
     ]
     return tuple(section for section in made if section.items)
 
 
-def _section(name: str, title: str, items: Iterable[Item], floor: int, *, rest: str = "") -> Section:
-    return Section(name, title, (_once(items),), floor, rest=rest)
+def _section(name: str, title: str, items: Iterable[Item], floor: int) -> Section:
+    return Section(name, title, (_once(items),), floor)
+
+
+def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, rest: str) -> Section:
+    """Lines in full, and in a shorter wording what they say without the reasons."""
+    in_full, short = list[Item](), list[Item]()
+    for line in lines:
+        text = said(line.text + line.more, MAX_LINE)
+        if text and not any(text in other.text for other in in_full):
+            in_full.append(Item(text))
+            short.append(Item(said(line.text, MAX_LINE)))
+    return Section(name, title, (in_full, short), floor, rest=rest)
 
 
 def _once(items: Iterable[Item]) -> list[Item]:
@@ -131,8 +125,8 @@ def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
     return [Item(f"{NOTHING_SAID}; the last call was {_line(group)}")]
 
 
-def _progress(sources: Sources) -> list[Item]:
-    """The current state, what is in hand and to do, what is done (the last first), goals and criteria."""
+def _progress(sources: Sources) -> tuple[list[Item], list[Item]]:
+    """What is open: the step in hand, the current state, what is to do, goals and criteria; and what is done, the last first."""
     page = sources.page
     steps = page.progress if isinstance(page.progress, tuple) else ()
     marked = [
@@ -147,39 +141,42 @@ def _progress(sources: Sources) -> list[Item]:
     order = [text for status, text in marked if status == "in_progress"]
     order += [text for status, text in marked if status == "pending"]
     done = [text for status, text in reversed(marked) if status == "done"]
-    return _lines([*order[:1], *state, *order[1:], *done, *sources.recorded.progress])
+    return _lines([*order[:1], *state, *order[1:], *sources.recorded.progress]), _lines(done)
+
+
+def _number(done: Sequence[Item]) -> list[Item]:
+    return [Item(f"[x] {len(done)} done")] if done else []
 
 
 # --- what must not be repeated, and what is open
 
 
-def _in_doubt(sources: Sources) -> Section:
-    title = f"In doubt, {len(sources.ledger.doubts)}: sent, and no answer was seen; find out before you repeat one"
+def _in_doubt(sources: Sources, floor: int) -> Section:
+    title = f"In doubt, {len(sources.ledger.doubts)}: sent, no answer seen; find out before you repeat one"
     calls = list(sources.ledger.doubts.values())
-    in_full = [_doubt(call) for call in calls]
-    short = [*in_full[:1], *map(_brief_doubt, calls[1:])]
-    return Section("inDoubt", title, (in_full, short), 14, rest="`adjourn status`")
+    in_full, shortest = [_doubt(call) for call in calls], [_brief_doubt(call) for call in calls]
+    wordings = in_full, [*in_full[:1], *shortest[1:]], shortest
+    return Section("inDoubt", title, wordings, floor, rest="`adjourn status`")
 
 
 def _doubt(call: OpenCall) -> Item:
-    argument = _spaced(telling_argument(call.arguments))
-    remedy = f"a person settles it: `adjourn settle {call.call} --done` (or --not-done)"
     data = {"call": call.call, "tool": call.tool}
     data |= {"arguments": without_secrets(call.arguments)[:200]} if call.arguments else {}
+    remedy = f"a person settles it: `adjourn settle {call.call} --done` (or --not-done)"
     return Item(
-        f"{said(call.tool, 200)}{argument} (call {call.call}, since {call.since}); {remedy}",
+        f"{_brief_doubt(call).text[:-1]}, since {call.since}); {remedy}",
         data | {"since": call.since, "digest": call.digest},
     )
 
 
 def _brief_doubt(call: OpenCall) -> Item:
-    """A call after the first in a small room: the first one has the remedy."""
-    item = _doubt(call)
-    data = {name: value for name, value in (item.data or {}).items() if name not in ("since", "digest")}
-    return Item(f"{said(call.tool, 200)}{_spaced(telling_argument(call.arguments))} (call {call.call})", data)
+    """What the call was, without its remedy."""
+    argument = telling_argument(call.arguments)
+    data = {"call": call.call, "tool": call.tool} | ({"argument": argument} if argument else {})
+    return Item(f"{said(call.tool, 200)}{_spaced(argument)} (call {call.call})", data)
 
 
-def _waiting(sources: Sources) -> list[Item]:
+def _waiting(sources: Sources) -> list[RecordLine]:
     """Questions to a person: about calls, then those of the record and of the page."""
     asked = [
         _question(one)
@@ -187,38 +184,47 @@ def _waiting(sources: Sources) -> list[Item]:
         if one.expires > sources.stamp and not one.refused
     ]
     page = sources.page.open_questions
-    return _lines([*asked, *sources.recorded.waiting, *(page if isinstance(page, tuple) else ())])
+    return [
+        *asked,
+        *sources.recorded.waiting,
+        *map(RecordLine, page if isinstance(page, tuple) else ()),
+    ]
 
 
-def _question(asked: Approval) -> str:
+def _question(asked: Approval) -> RecordLine:
     about = f"{tool_name(asked)}{_spaced(telling_argument(asked.arguments))}"
     if asked.approved:
-        return f"{about}: approved, and not made yet: repeat the very same call before {asked.expires}"
+        return RecordLine(
+            f"{about}: approved, and not made yet: repeat the very same call", f" before {asked.expires}"
+        )
     who = asked.who or "a person"
-    return f"{about}: not made, waits for approval ({asked.cause}); {who} runs `adjourn approve {asked.id}`, then repeat the very same call"
+    return RecordLine(
+        f"{about}: not made, waits for `adjourn approve {asked.id}`; then repeat the very same call",
+        f" ({who} is asked: {asked.cause})",
+    )
 
 
-def _refused(refusals: Sequence[Refusal]) -> Section:
-    """The newest first; the same tool refused for the same reason, once; in a small room, each remedy once."""
+def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
+    """The newest first; the same tool refused for the same reason, once.
+
+    In a small room, each remedy once; in a smaller one, neither rules nor remedies.
+    """
     groups: dict[tuple[str, str], list[Refusal]] = {}
     for one in reversed(refusals):
-        same = (one.tool, one.why)
-        groups.setdefault(same, []).append(one)
-    in_full = _once(_lines(_refusal(group, group[0].remedy) for group in groups.values()))
+        groups.setdefault((one.tool, one.reason.text), []).append(one)
+    in_full, short, shortest = list[str](), list[str](), list[str]()
     told = set[str]()
-    short = []
-    for group in groups.values():
-        remedy = group[0].remedy
-        short.append(_refusal(group, "" if remedy in told else remedy))
+    for (tool, text), group in groups.items():
+        arguments = list(dict.fromkeys(one.argument for one in reversed(group) if one.argument))
+        named, reason = _named(tool, len(group), arguments), group[0].reason
+        line, remedy = f"{named}: {text}", reason.remedy
+        remedied = f"{line}; {remedy}" if remedy else line
+        in_full.append(remedied)
+        short.append(line if remedy in told else remedied)
+        shortest.append(f"{named}: {reason.why}")
         told.add(remedy)
-    return Section("refused", "Refused, not done", (in_full, _once(_lines(short))), 8)
-
-
-def _refusal(group: Sequence[Refusal], remedy: str) -> str:
-    first = group[0]
-    arguments = list(dict.fromkeys(one.argument for one in reversed(group) if one.argument))
-    then = f"; {remedy}" if remedy else ""
-    return f"{_named(first.tool, len(group), arguments)}: {first.why}{then}"
+    wordings = [_once(_lines(texts)) for texts in (in_full, short, shortest)]
+    return Section("refused", "Refused, not done", wordings, floor)
 
 
 # --- what was done
@@ -245,8 +251,11 @@ class _Group(NamedTuple):
         return self._replace(times=self.times + 1, arguments=arguments)
 
 
-def _done(sources: Sources) -> Section:
-    """Calls with an outcome, the newest first. Calls in doubt have a section of their own."""
+def _done(sources: Sources, floor: int) -> Section:
+    """Calls with an outcome, the newest first. Calls in doubt have a section of their own.
+
+    In the shortest wording, all that failed or was settled comes first, then the last call that simply succeeded.
+    """
     doubts = sources.ledger.doubts
     made = [call for call in sources.recent.made.values() if call.call not in doubts]
     in_full = [*_grouped(made, each=True)]
@@ -255,26 +264,26 @@ def _done(sources: Sources) -> Section:
         if newest < len(in_full):
             old, new = made[: len(made) - newest], made[len(made) - newest :]
             wordings.append([*_grouped(new, each=True), *_grouped(old, each=False)])
-    if len(wordings) > 1:
-        wordings[-1] = _notable_first(wordings[-1])
+    notable = _grouped([call for call in made if call.outcome != OK], each=False)
+    wordings.append([*notable, *_last_of([call for call in made if call.outcome == OK])])
     before = sum(sources.ledger.tools.values()) - sources.recent.calls
     return Section(
         "auditSummary",
         "What was done",
         wordings,
-        18,
+        floor,
         beyond=max(0, before),
         rest='aex.resume with "more"',
         is_reversed=True,
     )
 
 
-def _notable_first(items: Sequence[Item]) -> list[Item]:
-    """The newest, then what failed or was settled, then what simply succeeded."""
-    return [
-        *items[:1],
-        *sorted(items[1:], key=lambda item: item.data is not None and item.data["data"]["outcome"] == OK),
-    ]
+def _last_of(calls: Sequence[CallReport]) -> list[Item]:
+    """The last of these calls, and how many there are; nothing for none."""
+    if not calls:
+        return []
+    message = f"the last of {len(calls)} that succeeded" if len(calls) > 1 else ""
+    return [_told(_Group.of(calls[-1])._replace(message=message))]
 
 
 def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[Item]:
@@ -284,10 +293,11 @@ def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[Item]:
         key = (call.tool, call.outcome, call.message) + ((call.argument,) if each else ())
         before = groups.pop(key, None)
         groups[key] = before.and_one(call) if before else _Group.of(call)
-    return [
-        Item(_line(group), {"event": "tool.allowed", "data": _data(group)})
-        for group in reversed(groups.values())
-    ]
+    return [_told(group) for group in reversed(groups.values())]
+
+
+def _told(group: _Group) -> Item:
+    return Item(_line(group), {"event": "tool.allowed", "data": _data(group)})
 
 
 def _line(group: _Group) -> str:

@@ -77,7 +77,7 @@ def _text(found: PendingWork, session: NewSession, context: ClientContext) -> st
     name = made.data.name
     begin = [
         "# Unfinished work in this workspace",
-        f'Another session began it and stopped. Its checkpoint is "{name}", made {made.event.timestamp}.',
+        f'Another session stopped at its checkpoint "{name}", made {made.event.timestamp}.',
         _how_to_resume(name, session, same=session.task == task.id),
     ]
     if not is_trusted(task.store, made):
@@ -101,7 +101,7 @@ def _how_to_resume(name: str, session: NewSession, *, same: bool) -> str:
         )
     if same:
         return "Your calls count in the same budget. If you are asked to continue that work, continue it; do not start over."
-    return f"To continue it under its budget, a person starts this client behind `adjourn proxy`: `adjourn resume {name}` shows it."
+    return "To continue it under its budget, a person starts this client behind `adjourn proxy`."
 
 
 def _the_rest(name: str, session: NewSession, page: str) -> str:
@@ -109,7 +109,7 @@ def _the_rest(name: str, session: NewSession, page: str) -> str:
     if session.servers:
         ways.insert(0, 'aex.resume, with the "more" of its answer for older history, and adjourn.record')
     if page:
-        ways.append(f"the page {page}, which a person may have corrected")
+        ways.append(f"the page {page}")
     return "; ".join(ways)
 
 

@@ -52,21 +52,14 @@ class Share(NamedTuple):
 
 
 def share_room(shares: Sequence[Share], room: int) -> list[int]:
-    """Divide `room`: each share gets its floor, or less if it wants less; what is left goes to those that want more, by their floors.
+    """Divide `room`: each share gets its floor, or less if it wants less; what is left goes to the highest floor first.
 
     The sum is at most `room`, and each gets at most what it wants. The floors must not exceed 100 % together.
     """
     given = [min(share.wanted, share.floor * room // 100) for share in shares]
     left = room - sum(given)
-    while left > 0:
-        open_ones = [number for number, share in enumerate(shares) if share.wanted > given[number]]
-        weight = sum(shares[number].floor for number in open_ones)
-        if not weight:
-            break
-        spread = left
-        for number in open_ones:
-            share = shares[number]
-            more = min(share.wanted - given[number], max(1, spread * share.floor // weight), left)
-            given[number] += more
-            left -= more
+    for number in sorted(range(len(shares)), key=lambda number: -shares[number].floor):
+        more = min(shares[number].wanted - given[number], left)
+        given[number] += more
+        left -= more
     return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from adjourn.handover.calls import RecentCalls, telling_argument
 from adjourn.handover.rendering import MIN_ROOM, SMALL, to_json, to_lines, to_text
 from adjourn.handover.sections import Sources, sections
 from adjourn.handover.value import Handover, Item, Section
-from adjourn.knowledge.brief import Recorded
+from adjourn.knowledge.brief import Recorded, RecordLine
 from adjourn.log import kinds
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import ToolRequest
@@ -176,7 +177,7 @@ def handed_over(workspace: Workspace) -> Handover:
 
 
 def test_a_longer_wording_takes_only_what_the_others_leave() -> None:
-    """In a small room, what has a shorter wording is shown in it while another section is cut."""
+    """What has a shorter wording is shown in it while another section is cut."""
     calls = [Item(f"call {number} " + "x" * 40) for number in range(40)]
     facts = [Item(f"fact {number} " + "y" * 30) for number in range(25)]
     sections = (
@@ -189,8 +190,21 @@ def test_a_longer_wording_takes_only_what_the_others_leave() -> None:
     assert len(answer["facts"]) == 25
 
 
-def test_failures_come_before_calls_that_succeeded(memory_workspace: Workspace) -> None:
-    """In the shortest wording the newest call comes first, then failures, then one line for each tool."""
+def test_the_first_item_of_a_section_is_cut_and_later_ones_are_counted() -> None:
+    """No item but a section's first is shown in part: whoever reads on gets whole lines, and how many more there are."""
+    long = [Item(f"fact {number} " + "y" * 300) for number in range(4)]
+    sections = (Section("facts", "Facts", (long,), 100),)
+    handover = Handover(name="n", task="t", made="2026-01-01", state="active", sections=sections)
+    assert [*to_lines(handover, 500, quoted)] == ["## Facts", f"| - {long[0].text}", "(3 more)"]
+    _, first, note = to_lines(handover, 200, quoted)
+    assert first.startswith("| - fact 0 yyy")
+    assert (first[-1], note) == ("…", "(3 more)")
+
+
+def test_in_a_small_room_failures_come_first_and_calls_that_succeeded_are_counted(
+    memory_workspace: Workspace,
+) -> None:
+    """The shortest wording has what failed, then the last call that succeeded with the number of them."""
     memory_workspace.write_policy("use file.*")
     call(memory_workspace, "file.write", "bad.py", "error", "disk full")
     for number in range(10):
@@ -198,35 +212,64 @@ def test_failures_come_before_calls_that_succeeded(memory_workspace: Workspace) 
         call(memory_workspace, "file.write", f"{number}.py")
     section = handed_over(memory_workspace).section("auditSummary")
     assert section is not None
-    told = [item.text.split(" ")[0] + " " + item.text.split(": ")[1] for item in section.wordings[-1]]
-    assert told == ["file.write ok", "file.write error", "file.read ok"]
+    assert [item.text for item in section.wordings[-1]] == [
+        "file.write bad.py: error: disk full",
+        "file.write 9.py: ok: the last of 20 that succeeded",
+    ]
 
 
-def test_a_remedy_is_said_once_in_a_small_room(memory_workspace: Workspace) -> None:
-    """Refusals for the same kind of reason, and calls in doubt, share the remedy of the first of them."""
+def test_done_steps_are_counted_in_a_small_room(memory_workspace: Workspace) -> None:
+    """The steps that are open are told before those that are done, of which the shorter wording has the number."""
+    steps = (
+        ReportedStep(text="read", status="done"),
+        ReportedStep(text="write"),
+        ReportedStep(text="ask", status="done"),
+    )
+    context = memory_workspace.context()
+    call(memory_workspace, "file.write", "a.py")
+    save(memory_workspace, "", AgentReport(progress=steps, resumption_point="look"))
+    section = resume(context, "fix-auth").handover().section("progress")
+    assert section is not None
+    told = [[item.text for item in wording] for wording in section.wordings]
+    assert told == [["[ ] write", "[x] ask", "[x] read"], ["[ ] write", "[x] 2 done"]]
+
+
+def test_remedies_give_way_in_a_small_room(memory_workspace: Workspace) -> None:
+    """Refusals for the same kind of reason, and calls in doubt, share the remedy of the first of them; then they have none."""
     memory_workspace.write_policy("use file.*", "deny file.secret", "deny file.key")
     for tool in ("file.secret", "file.key"):
         call(memory_workspace, tool, "key.pem")
     for name in ("a.py", "b.py"):
         call(memory_workspace, "file.write", name, "no-answer")
     handover = handed_over(memory_workspace)
-    small = "\n".join(to_lines(handover, 600, quoted))
-    assert small.count("only a person can change the policy") == 1
-    assert small.count("a person settles it") == 1
-    large = "\n".join(to_lines(handover, 8192, quoted))
-    assert large.count("only a person can change the policy") == 2
-    assert large.count("a person settles it") == 2
+    for name, remedy in (
+        ("refused", "only a person can change the policy"),
+        ("inDoubt", "a person settles it"),
+    ):
+        section = handover.section(name)
+        assert section is not None
+        told = [[remedy in item.text for item in wording] for wording in section.wordings]
+        assert told == [[True, True], [True, False], [False, False]]
+    for room, remedies in ((450, 0), (8192, 4)):
+        text = "\n".join(to_lines(handover, room, quoted))
+        assert len(re.findall("only a person can change the policy|a person settles it", text)) == remedies
+        assert len(re.findall(r"key\.pem: refused by a rule|file\.write [ab]\.py \(call", text)) == 4
     assert len(str(to_json(handover, SMALL - 1)["advice"])) < len(str(to_json(handover)["advice"]))
 
 
-def test_constraints_come_before_decisions(memory_workspace: Workspace) -> None:
-    """Where only some of them fit, what must hold is shown first; each kind keeps its order."""
+def test_what_binds_loses_its_reasons_in_a_small_room(memory_workspace: Workspace) -> None:
+    """The shorter wording of a decision is without the reason; other lines are the same in both."""
     context = memory_workspace.context()
-    known = Recorded(decisions=("use pools", "constraint: no restarts", "keep it", "must remain true, x"))
+    known = Recorded(
+        decisions=(RecordLine("constraint: no restarts"), RecordLine("use pools", ", because ours do"))
+    )
     sources = Sources(context.session().task.ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026")
-    told = next(section for section in sections(sources) if section.name == "decisions")
-    expected = ["constraint: no restarts", "must remain true, x", "use pools", "keep it"]
-    assert [item.text for item in told.items] == expected
+    section = next(section for section in sections(sources) if section.name == "decisions")
+    told = [[item.text for item in wording] for wording in section.wordings]
+    assert told == [
+        ["constraint: no restarts", "use pools, because ours do"],
+        ["constraint: no restarts", "use pools"],
+    ]
 
 
 # --- renderings, in any room
@@ -282,13 +325,16 @@ def test_all_renderings_tell_the_same_in_the_same_order(sizes: list[int]) -> Non
 
 @given(st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 12)), max_size=8), st.integers(0, 10_000))
 def test_a_room_is_shared_by_floors(wanted: list[tuple[int, int]], room: int) -> None:
-    """Nobody gets more than they want, all get their floor if they want it, and nothing is left while somebody wants more."""
+    """All get their floor if they want it, nobody more than they want; what is left goes to the highest floor that wants more."""
     shares = [Share(*one) for one in wanted]
     given_sizes = share_room(shares, room)
     assert sum(given_sizes) <= room
     for share, size in zip(shares, given_sizes, strict=True):
         assert min(share.wanted, share.floor * room // 100) <= size <= share.wanted
     assert sum(given_sizes) == min(room, sum(share.wanted for share in shares))
+    hungry = [share.floor for share, size in zip(shares, given_sizes, strict=True) if size < share.wanted]
+    for share, size in zip(shares, given_sizes, strict=True):
+        assert size <= share.floor * room // 100 or share.floor >= max(hungry, default=0)
 
 
 def test_the_checklist_comes_before_a_description_that_came_with_it(memory_workspace: Workspace) -> None:

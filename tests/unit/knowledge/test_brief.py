@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS, TITLES, brief, format_state_for_prompt
+from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS, TITLES, brief, format_state_for_prompt, recorded
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records.interventions import consumption_key
@@ -224,6 +224,21 @@ def test_a_contested_decision_is_never_told_as_settled() -> None:
     assert "accepted" not in told
     assert "|   Ann € (human) says: SQLite\n|   because: small\n|         bob (human) says: agreed" in told
     assert "|   bob (human) says: PostgreSQL\n|   because: many machines" in told
+
+
+def test_what_binds_is_told_in_its_order_and_reasons_can_be_left_out() -> None:
+    """For a hand-over: constraints, then persons' answers, then decisions; the reason of one is apart from what it says."""
+    record = sample()
+    record["learnings"] = [{"id": "l1", "type": "constraint", "content": "no restarts"}]
+    record["questionsForUser"][0] |= {"status": "answered", "answer": "yes", "answeredBy": ANN}
+    (decision,), (invariant,) = record["decisions"], record["invariants"]
+    decision |= {"description": "use pools", "rationale": "they hold"}
+    assert list(recorded(record, None, now=NOW).decisions) == [
+        ("constraint: no restarts", ""),
+        (f"must remain true, hard, {invariant['status']}: no data loss", ""),
+        (f"Ann € (human) answered: yes; asked: {record['questionsForUser'][0]['question']!r}", ""),
+        ("use pools", ", because they hold"),
+    ]
 
 
 def test_the_next_step_is_what_may_run_or_what_is_awaited() -> None:

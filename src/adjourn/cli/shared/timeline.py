@@ -171,10 +171,10 @@ def _call_words(report: CallReport, approved: str) -> tuple[str, str, str, str]:
 
 
 def _refusal_words(refusal: Refusal) -> tuple[str, str, str, str]:
-    head, colon, why = refusal.why.partition(": ")
+    head, colon, why = refusal.reason.text.partition(": ")
     if head in _REFUSALS and colon:
         return _REFUSALS[head], refusal.tool, refusal.argument, why
-    return "refused", refusal.tool, refusal.argument, refusal.why.removeprefix("refused ")
+    return "refused", refusal.tool, refusal.argument, refusal.reason.text.removeprefix("refused ")
 
 
 _LOST = {

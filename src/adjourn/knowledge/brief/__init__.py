@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         format_current_state,
         format_state_for_prompt,
     )
-    from adjourn.knowledge.brief.record_lines import Recorded, recorded
+    from adjourn.knowledge.brief.record_lines import Recorded, RecordLine, recorded
 
 __all__ = [
     "INTRODUCTION",
@@ -27,6 +27,7 @@ __all__ = [
     "REPLY_TAGS",
     "STATE_RULES",
     "TITLES",
+    "RecordLine",
     "Recorded",
     "Tokenizer",
     "brief",
@@ -50,6 +51,6 @@ if not TYPE_CHECKING:
                 "format_current_state",
                 "format_state_for_prompt",
             ),
-            "record_lines": ("Recorded", "recorded"),
+            "record_lines": ("RecordLine", "Recorded", "recorded"),
         },
     )

@@ -20,16 +20,25 @@ from adjourn.knowledge.records.versions import ChainVerification
 _RANKS = ("blocking", "critical", "high", "medium", "low")
 
 
+class RecordLine(NamedTuple):
+    """What a line says, and what more it says where there is room for that: a reason, a command."""
+
+    text: str
+    more: str = ""
+
+
 class Recorded(NamedTuple):
-    """Lines by what they are for. `steps` say what to do next, `waiting` what a person must do, `notes` what to beware of."""
+    """Lines by what they are for. `steps` say what to do next, `waiting` what a person must do, `decisions` what binds, `notes` what to
+    beware of.
+    """
 
     is_finished: bool = False
     is_blocked: bool = False
     steps: Sequence[str] = ()
     progress: Sequence[str] = ()
-    waiting: Sequence[str] = ()
-    decisions: Sequence[str] = ()
-    facts: Sequence[str] = ()
+    waiting: Sequence[RecordLine] = ()
+    decisions: Sequence[RecordLine] = ()
+    facts: Sequence[RecordLine] = ()
     notes: Sequence[str] = ()
 
 
@@ -56,8 +65,12 @@ def recorded(
         is_blocked=bool(blockers) or any(one["priority"] == "blocking" for one in asked),
         steps=() if is_finished else _steps(matter, usable),
         progress=[*_subgoals(matter), *_criteria(record)],
-        waiting=[*_questions(asked), *_blockers(blockers), *([] if usable else _joined(awaited(matter)))],
-        decisions=[*_decisions(record), *_constraints(record)],
+        waiting=[
+            *_questions(asked),
+            *_blockers(blockers),
+            *map(RecordLine, [] if usable else _joined(awaited(matter))),
+        ],
+        decisions=[*_constraints(record), *_answers(record), *_decisions(record)],
         facts=list(_facts(matter)),
         notes=_joined(warnings(matter, verified, given)),
     )
@@ -94,67 +107,75 @@ def _criteria(record: Tree) -> Iterator[str]:
     yield from (f"done when: {criterion}" for criterion in record["task"]["successCriteria"])
 
 
-def _questions(asked: Sequence[Tree]) -> Iterator[str]:
+def _questions(asked: Sequence[Tree]) -> Iterator[RecordLine]:
     for question in sorted(asked, key=_rank):
         options = f"; options: {'; '.join(question['options'])}" if question.get("options") else ""
         context = f"; context: {question['context']}" if question["context"] else ""
-        name = question["id"]
-        yield (
-            f"{question['priority']} {question['type']} for a person: {question['question']}{options}{context} "
-            f"(a person runs `adjourn answer {name} ANSWER`)"
+        command = f" (a person runs `adjourn answer {question['id']} ANSWER`)"
+        priority = "" if question["priority"] == "medium" else f"{question['priority']} "
+        text = f"{priority}{question['type']}: {question['question']}"
+        yield RecordLine(text, f"{options}{context}{command}")
+
+
+def _blockers(blockers: Sequence[Tree]) -> Iterator[RecordLine]:
+    for blocker in sorted(blockers, key=lambda one: _RANKS.index(one["severity"])):
+        yield RecordLine(f"{blocker['severity']} blocker ({blocker['id']}): {blocker['description']}")
+
+
+def _constraints(record: Tree) -> Iterator[RecordLine]:
+    for learning in reversed(record["learnings"]):
+        if learning["type"] in ("constraint", "warning"):
+            yield RecordLine(f"{learning['type']}: {learning['content']}")
+    for item in record["invariants"]:
+        scope = f" (in {', '.join(item['scope'])})" if item["scope"] else ""
+        yield RecordLine(
+            f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}"
         )
 
 
-def _blockers(blockers: Sequence[Tree]) -> Iterator[str]:
-    for blocker in sorted(blockers, key=lambda one: _RANKS.index(one["severity"])):
-        yield f"{blocker['severity']} blocker ({blocker['id']}): {blocker['description']}"
+def _answers(record: Tree) -> Iterator[RecordLine]:
+    """What persons answered: the answer before its question, so that a cut takes the question."""
+    for one in record["questionsForUser"]:
+        if one["status"] == "answered":
+            yield RecordLine(
+                f"{author_of(one['answeredBy'])} answered: {one['answer']}; asked: {one['question']!r}"
+            )
 
 
-def _decisions(record: Tree) -> Iterator[str]:
+def _decisions(record: Tree) -> Iterator[RecordLine]:
     """Contested ones, then the others, the newest first."""
     newest = sorted(record["decisions"], key=lambda decision: -decision["madeAt"])
-    yield from _joined([contested(one) for one in newest if one["status"] == "contested"])
+    yield from map(RecordLine, _joined([contested(one) for one in newest if one["status"] == "contested"]))
     for one in newest:
         if one["status"] == "contested":
             continue
         status = "" if one["status"] == "accepted" else f"{one['status']}: "
         by = "" if one["madeBy"]["type"] == "agent" else f" ({author_of(one['madeBy'])})"
         because = f", because {one['rationale']}" if one["rationale"] else ""
-        yield f"{status}{one['description']}{because}{by}"
+        yield RecordLine(f"{status}{one['description']}{by}", because)
 
 
-def _constraints(record: Tree) -> Iterator[str]:
-    for learning in reversed(record["learnings"]):
-        if learning["type"] in ("constraint", "warning"):
-            yield f"{learning['type']}: {learning['content']}"
-    for item in record["invariants"]:
-        scope = f" (in {', '.join(item['scope'])})" if item["scope"] else ""
-        yield f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}"
-
-
-def _facts(matter: BriefContext) -> Iterator[str]:
-    """A person's answers; facts that beliefs rest on, then the newest; learnings, open questions, assumptions, beliefs."""
+def _facts(matter: BriefContext) -> Iterator[RecordLine]:
+    """Facts that beliefs rest on, then the newest; learnings, open questions, assumptions, beliefs."""
     record, known = matter.record, matter.known
-    for one in record["questionsForUser"]:
-        if one["status"] == "answered":
-            yield f"{author_of(one['answeredBy'])} answered {one['question']!r}: {one['answer']}"
     used = {name for belief in known["beliefs"] for name in belief["evidence"]}
     for fact in _newest_first(known["facts"], used):
         sure = "" if fact["confidence"] >= 0.5 else f" (confidence {fact['confidence']:g})"
-        yield f"{fact['content']}{sure}"
+        yield RecordLine(f"{fact['content']}{sure}")
     for learning in reversed(record["learnings"]):
         if learning["type"] in ("insight", "pattern"):
-            yield f"{learning['type']}: {learning['content']}"
+            yield RecordLine(f"{learning['type']}: {learning['content']}")
     for question in sorted(known["openQuestions"], key=_rank):
-        yield f"open question: {question['question']}"
+        yield RecordLine(f"open question: {question['question']}")
     for assumption in reversed(known["assumptions"]):
         checked = "unverified" if assumption.get("validatedAt") is None else "validated"
-        yield f"assumed, {checked}: {assumption['content']}"
+        yield RecordLine(f"assumed, {checked}: {assumption['content']}")
     contents = {name: fact["content"] for name, fact in by_id(known["facts"]).items()}
     for belief in reversed(known["beliefs"]):
         evidence = "; ".join(contents.get(name, name) for name in belief["evidence"])
-        yield f"believed ({belief['confidence']:g}): {belief['statement']}" + (
-            f"; evidence: {evidence}" if evidence else ""
+        yield RecordLine(
+            f"believed ({belief['confidence']:g}): {belief['statement']}",
+            f"; evidence: {evidence}" if evidence else "",
         )
 
 

@@ -85,7 +85,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only", action="append", default=[], metavar="TITLE", choices=[plot.title for plot in PLOTS]
     )
-    parser.add_argument("--short", action="store_true", help="play one scenario of each trade, once")
+    parser.add_argument("--short", action="store_true", help="play a few scenarios, once")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count(), metavar="N", help="scenarios at the same time"
     )

@@ -88,8 +88,8 @@ PLOTS = (
         900,
     ),
 )  # fmt: skip
-SHORT = ("refused writes", "decision overridden", "three calls in doubt")
-"""The scenarios of the short form: one of each trade."""
+SHORT = ("refused writes", "decision overridden", "three calls in doubt", "many rules")
+"""The scenarios of the short form: one of each trade, and one whose needles hardly fit into a small room."""
 FACTS = 20
 _ACTS: dict[str, Callable[[Story], object]] = {
     "plan": lambda story: story.plans(),

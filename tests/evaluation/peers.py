@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from textwrap import indent
 from typing import Any
 
 from evaluation.catalogue import Played
@@ -74,8 +75,8 @@ def published(played: Played, log: Iterable[Line], room: int) -> str:
         answer["budgetRemaining"] = kept["budget"] - kept["callsUsed"]
     audit = list(_audited(log, kept["timestamp"]))
     answer["auditSummary"] = []
-    left = room - len(_shown(answer)) - 8
-    answer["auditSummary"] = _newest(audit, left, lambda line: len(_shown(line)) + 4 * 7)
+    left = room - _size(_shown(answer)) - 8
+    answer["auditSummary"] = _newest(audit, left, lambda line: _size(indent(_shown(line), "    ") + ","))
     return _shown(answer)
 
 

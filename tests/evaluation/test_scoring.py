@@ -1,4 +1,4 @@
-"""The scorer works, and the short form of the evaluation: one scenario of each trade."""
+"""The scorer works, and the short form of the evaluation: one scenario of each trade, and one that hardly fits into a small room."""
 
 from __future__ import annotations
 
@@ -68,6 +68,17 @@ def test_the_agent_s_own_checkpoint_reaches_a_new_client(evaluated: list[Evaluat
         told = next(one for one in readings if one.what == "aex.resume" and one.room == LARGE)
         assert told.score.next_step in (True, None), played.plot.title
         assert recall.pop("aex.resume") > max(recall["whole log, cut"], recall["published aex.resume"])
+
+
+def test_what_a_successor_is_told_is_enough(evaluated: list[Evaluated]) -> None:
+    """Each rendering has enough of what must be known at each size, the next step, no lie, and keeps to its room."""
+    faults = {
+        f"{one.plot.title}, {one.what} at {one.room}": one.faults()
+        for _, readings in evaluated
+        for one in readings
+        if one.is_ours and one.faults()
+    }
+    assert not faults
 
 
 def test_what_is_missed_is_listed_with_what_was_said_instead(evaluated: list[Evaluated]) -> None:

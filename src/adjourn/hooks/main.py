@@ -75,7 +75,9 @@ def _record(options: dict[str, str], request: HookRequest, found: Workspace) -> 
 
 def _read() -> bytes:
     if os.isatty(0):
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python would notice one that comes just before the read after it
+        _signal.signal(
+            _signal.SIGINT, _signal.SIG_DFL
+        )  # Python would notice one that comes just before the read after it
         os.write(2, _WAITS)
     parts, size = [], 0
     while size <= claude_code.MAX_INPUT and (some := os.read(0, _READ)):

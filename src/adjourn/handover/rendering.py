@@ -86,7 +86,7 @@ def fit(sections: Sequence[Section], room: int, form: Form) -> list[Fitted]:
 
 
 def _precedence(fitted: Fitted) -> tuple[bool, int]:
-    """Sections of which something was left out come before those that could be told at more length; then the highest floor."""
+    """Sections of which something was left out come before those that could be shown at more length; then the highest floor."""
     return fitted.left_out == fitted.section.beyond, -fitted.section.floor
 
 

@@ -219,7 +219,7 @@ def test_in_a_small_room_failures_come_first_and_calls_that_succeeded_are_counte
 
 
 def test_done_steps_are_counted_in_a_small_room(memory_workspace: Workspace) -> None:
-    """The steps that are open are told before those that are done, of which the shorter wording has the number."""
+    """The steps that are open are shown before those that are done, of which the shorter wording has the number."""
     steps = (
         ReportedStep(text="read", status="done"),
         ReportedStep(text="write"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adjourn.handover.importing import import_folder, locate, vouched_for
     from adjourn.handover.inbox import Inbox, WaitingItem, calls_in_doubt, find_waiting, waiting_in_record
     from adjourn.handover.listing import list_tasks, read_contract_file
-    from adjourn.handover.pending import PendingWork, find_pending_work, older_work
+    from adjourn.handover.pending import PendingWork, find_pending_work, older_work, untrusted_work
     from adjourn.handover.record_sections import describe_record, read_section_request
     from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
     from adjourn.handover.resumption import Preview, Resumed, resume
@@ -68,6 +68,7 @@ __all__ = [
     "telling_argument",
     "to_json",
     "to_lines",
+    "untrusted_work",
     "vouched_for",
     "waiting_in_record",
 ]
@@ -89,7 +90,7 @@ if not TYPE_CHECKING:
             "importing": ("import_folder", "locate", "vouched_for"),
             "inbox": ("Inbox", "WaitingItem", "calls_in_doubt", "find_waiting", "waiting_in_record"),
             "listing": ("list_tasks", "read_contract_file"),
-            "pending": ("PendingWork", "find_pending_work", "older_work"),
+            "pending": ("PendingWork", "find_pending_work", "older_work", "untrusted_work"),
             "record_sections": ("describe_record", "read_section_request"),
             "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),
             "resumption": ("Preview", "Resumed", "resume"),

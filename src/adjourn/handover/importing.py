@@ -36,7 +36,7 @@ def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal[
     if "/" in name:  # TASK/NAME: the task's own, whatever has the name now
         return find(store, name), "store"
     if folder.is_as_written(store, root, name) is False:
-        return _import_named(store, root, name).checkpoint, "folder"
+        return import_named(store, root, name).checkpoint, "folder"
     try:
         return find(store, name), "store"
     except NotFoundError:
@@ -59,10 +59,11 @@ def import_newer_folders(store: Store, root: str, checkpoint: TaskCheckpoint) ->
                 continue
             brought = folder.read_published(folder.path_of(root, name)).file.adjourn
             if brought is not None and brought.task == task and brought.seq > store.head(task).seq:
-                _import_named(store, root, name)
+                import_named(store, root, name)
 
 
-def _import_named(store: Store, root: str, name: str) -> Imported:
+def import_named(store: Store, root: str, name: str) -> Imported:
+    """Verify the folder of a name and import it. Raises the errors of both."""
     verified = folder_verification.verify_named(root, name)
     # INVARIANT: import_folder holds this folder to the history that the person vouched for.
     return import_folder(store, verified, vouched=vouched_for(store, verified.checkpoint) is not None)

@@ -18,7 +18,7 @@ from adjourn.clients import ClientContext
 from adjourn.errors import ConflictError
 from adjourn.handover.composing import Reader, hand_over
 from adjourn.handover.importing import is_trusted
-from adjourn.handover.pending import PendingWork, find_pending_work, notice, older_work
+from adjourn.handover.pending import PendingWork, find_pending_work, notice, older_work, untrusted_work
 from adjourn.handover.rendering import ROOM, to_text
 from adjourn.handover.resumption import reader_of
 from adjourn.log import decode, kinds, timestamp
@@ -44,7 +44,7 @@ def brief_new_session(context: ClientContext, session: NewSession) -> str:
     """The brief of a client's pending work, at most `session.room` bytes; "" without any. Records that it was shown."""
     found = find_pending_work(context, session.task)
     if found is None:
-        return older_work(context)
+        return older_work(context) or untrusted_work(context)
     text = _text(found, session, context)
     _mark_shown(found)
     return text

@@ -67,7 +67,7 @@ class MetaTools:
         try:
             found = handover.find_pending_work(self._context)  # the upstream boots meanwhile
             if found is None:
-                return handover.older_work(self._context)
+                return handover.older_work(self._context) or handover.untrusted_work(self._context)
             name, task = found.checkpoint.data.name, found.task.id
             self._report.event("pending", f"{name}, of task {task}: unless it is resumed, a new task begins")
             return handover.instructions(self._context, found, self._spelled("aex.resume"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,35 @@ def first_day(here: Machine) -> str:
 @pytest.fixture
 def ann(tmp_path: Path) -> Machine:
     return Machine(tmp_path / "ann", *POLICY)
+
+
+def started(here: Machine) -> list[str]:
+    """What a new session is shown unasked: by the proxy's greeting, and by the hook of a client without a proxy."""
+    client = here.begun()
+    said = str(client.greeting["result"].get("instructions", ""))
+    client.close()
+    request = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(here.root)}
+    hook = subprocess.run(
+        [sys.executable, "-m", "adjourn", "hook"],
+        input=json.dumps(request), cwd=here.root, env=here.environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [said, hook.stdout]
+
+
+def test_a_new_session_learns_of_work_that_came_by_git(ann: Machine, tmp_path: Path) -> None:
+    """Of a signer nobody trusts it is shown the name, the key and the remedy alone; once the key is trusted, the work."""
+    first_day(ann)
+    bob = cloned(ann, tmp_path)
+    with bob:
+        for said in started(bob):
+            assert "fix-auth" in said
+            assert "adjourn keys trust" in said
+            assert "found the bug" not in said
+            assert "Fix the login" not in said
+        bob.trust(ann)
+        for said in started(bob):
+            assert "found the bug" in said
+            assert "network.fetch" in said
 
 
 def test_a_checkpoint_is_carried_by_git(ann: Machine, tmp_path: Path) -> None:

@@ -21,11 +21,11 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
 from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tools, known_tools
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.host import DEFAULT_STORE, group_of, has_store, ids, keys, now, open_at, process
+from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process
 from adjourn.log import digest, kinds
 from adjourn.policy import BrokenContractError, Contract, call_paths, for_task, reread_policy
 from adjourn.policy.protected import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
-from adjourn.store import EMPTY, MemoryStore, Store
+from adjourn.store import EMPTY, Store
 from adjourn.tasks import (
     Admitted,
     KeptHeads,
@@ -191,13 +191,6 @@ class ClientContext:
             if self._store is None:
                 self._store = open_at(self.options.root, self.options.store)
             return self._store
-
-    def create_no_store(self) -> None:
-        """Keep in memory what this process writes, where the workspace has no store yet: to look whether work waits creates none."""
-        url = self.options.store or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
-        with self._lock:
-            if self._store is None and not has_store(self.options.root, url):
-                self._store = MemoryStore()
 
     @property
     def secret(self) -> bytes:

@@ -8,6 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
+    from adjourn.handover.announced import find_pending_work, untrusted_work
     from adjourn.handover.calls import CallReport, CallsFold, Refusal, said, telling_argument
     from adjourn.handover.foreign import (
         SOURCES,
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from adjourn.handover.importing import import_folder, locate, vouched_for
     from adjourn.handover.inbox import Inbox, WaitingItem, calls_in_doubt, find_waiting, waiting_in_record
     from adjourn.handover.listing import list_tasks, read_contract_file
-    from adjourn.handover.pending import PendingWork, find_pending_work, older_work, untrusted_work
+    from adjourn.handover.pending import PendingWork, older_work
     from adjourn.handover.record_sections import describe_record, read_section_request
     from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
     from adjourn.handover.resumption import Preview, Resumed, resume
@@ -77,6 +78,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
+            "announced": ("find_pending_work", "untrusted_work"),
             "calls": ("CallReport", "CallsFold", "Refusal", "said", "telling_argument"),
             "foreign": (
                 "ForeignWork",
@@ -90,7 +92,7 @@ if not TYPE_CHECKING:
             "importing": ("import_folder", "locate", "vouched_for"),
             "inbox": ("Inbox", "WaitingItem", "calls_in_doubt", "find_waiting", "waiting_in_record"),
             "listing": ("list_tasks", "read_contract_file"),
-            "pending": ("PendingWork", "find_pending_work", "older_work", "untrusted_work"),
+            "pending": ("PendingWork", "older_work"),
             "record_sections": ("describe_record", "read_section_request"),
             "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),
             "resumption": ("Preview", "Resumed", "resume"),

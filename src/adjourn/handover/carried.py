@@ -1,10 +1,10 @@
 """Work that only the folder of a checkpoint brought: a clone has no store, or one that does not know the task.
 
-Each folder is imported into an overlay of the store, as a resume would import it into the store. So nothing is told that a resume
+Each folder is imported into an overlay of the store, as a resume would import it into the store. So nothing is shown that a resume
 would refuse, and nothing is written.
 
 Owns: which of these folders are examined, and the bounds of that: it runs unasked at the start of a session, in a repository that may
-be hostile. Must never: write into the store, or tell what an untrusted signer wrote.
+be hostile. Must never: write into the store, or show what an untrusted signer wrote.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from adjourn.handover.pending import (
     mark_cut_off_calls,
     oldest_announced,
 )
+from adjourn.host import CHECKPOINTS
 from adjourn.store import OverlayStore, Store
 from adjourn.tasks import Task, check_task_id
 
@@ -68,7 +69,7 @@ def find_untrusted_work(context: ClientContext, names: Iterable[str]) -> str:
     """The refusal of the newest of these folders whose signer is not trusted; "" without any."""
     for one in _folders(context, names):
         if refusal := _import(OverlayStore(context.store), context.options.root, one.name):
-            return f"adjourn: a checkpoint waits in this workspace that cannot be resumed yet: {refusal}"
+            return f"adjourn: a checkpoint in this workspace cannot be resumed yet: {refusal}"
     return ""
 
 
@@ -107,7 +108,7 @@ def _newest(root: str, names: Iterable[str]) -> list[str]:
     changed = {}
     for name in islice(names, folder.MAX_FOLDERS):
         with suppress(OSError):
-            changed[name] = os.lstat(os.path.join(root, folder.CHECKPOINTS, name)).st_mtime_ns
+            changed[name] = os.lstat(os.path.join(root, CHECKPOINTS, name)).st_mtime_ns
     return sorted(changed, key=lambda name: (changed[name], name), reverse=True)[:MAX_FOLDERS]
 
 

@@ -2,8 +2,7 @@
 
 Work is pending when a task has calls or notes and no living session of another client holds it; of several tasks, the one with the newest
 event. It is resumed from the newest checkpoint with a description, else the newest. A task that was cut off before it had any checkpoint
-gets one now. Finished and archived work is not pending, nor is what nobody has touched for `OLD_DAYS`. Where no task of the store is
-pending, one that only the folder of a checkpoint brought may be (`carried`).
+gets one now. Finished and archived work is not pending, nor is what nobody has touched for `OLD_DAYS`.
 
 Owns: the choice of that work, the notice about it. Must never: resume it, or import modules that only a brief needs (a proxy calls this at
 its start).
@@ -19,7 +18,6 @@ from adjourn import checkpoints
 from adjourn.checkpoints import TaskCheckpoint, find
 from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
-from adjourn.host import CHECKPOINTS
 from adjourn.log import decode, timestamp
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import Task, expire_dead_sessions, is_alive, tasks_of
@@ -40,9 +38,8 @@ class PendingWork(NamedTuple):
     checkpoint: TaskCheckpoint
 
 
-def find_pending_work(context: ClientContext, own: str = "") -> PendingWork | None:
-    """The pending work for a client: its `own` task if that has any, else the newest, else what only a folder brought. None when there
-    is none.
+def find_stored_work(context: ClientContext, own: str = "") -> PendingWork | None:
+    """The pending work for a client: its `own` task if that has any, else the newest of the store. None when there is none.
 
     A client that was bound to a task (`--task`) is shown no other.
     """
@@ -55,41 +52,11 @@ def find_pending_work(context: ClientContext, own: str = "") -> PendingWork | No
                 made = best_checkpoint(task) or _recovered(task, context)
                 mark_cut_off_calls(task)
                 return PendingWork(task, made)
-    folders = _new_folders(context)
-    if not folders:
-        return None
-    from adjourn.handover.carried import find_carried_work  # noqa: PLC0415  # few starts meet such folders
-
-    return find_carried_work(context, folders)
-
-
-def untrusted_work(context: ClientContext) -> str:
-    """One line for a client without pending work, if a folder was brought whose signer is not trusted; "" without any.
-
-    Of such a folder it has the name and the key alone: a cloned repository may be hostile.
-    """
-    folders = _new_folders(context)
-    if not folders:
-        return ""
-    from adjourn.handover.carried import find_untrusted_work  # noqa: PLC0415  # few starts meet such folders
-
-    return find_untrusted_work(context, folders)
-
-
-def _new_folders(context: ClientContext) -> list[str]:
-    """The names in the folder of checkpoints that the store did not write; none for a client that was bound to a task."""
-    if context.options.task:
-        return []
-    try:
-        names = os.listdir(os.path.join(context.options.root, CHECKPOINTS))
-    except OSError:
-        return []
-    written = context.store.refs("folder/")
-    return [name for name in names if f"folder/{name}" not in written]
+    return None
 
 
 def is_pending(task: Task, context: ClientContext, *, is_own: bool = False) -> bool:
-    """Whether a new session of a client is told of a task. Of its own one also when that is old."""
+    """Whether a new session of a client learns of a task. Of its own one also when that is old."""
     if not _has_work(task) or task.ledger.finished or _is_archived(task, context.options.tree):
         return False
     return is_own or not (_is_old(task) or _is_in_use(task, context.group))

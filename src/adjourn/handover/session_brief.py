@@ -16,9 +16,10 @@ from typing import NamedTuple
 from adjourn.checkpoints import document
 from adjourn.clients import ClientContext
 from adjourn.errors import ConflictError
+from adjourn.handover.announced import find_pending_work, untrusted_work
 from adjourn.handover.composing import Reader, hand_over
 from adjourn.handover.importing import is_trusted
-from adjourn.handover.pending import PendingWork, find_pending_work, notice, older_work, untrusted_work
+from adjourn.handover.pending import PendingWork, notice, older_work
 from adjourn.handover.rendering import ROOM, to_text
 from adjourn.handover.resumption import reader_of
 from adjourn.log import decode, kinds, timestamp

@@ -53,8 +53,6 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     servers = proxied_in(options)
     if servers:
         client.claim()
-    else:
-        client.context.create_no_store()
     session = client.session()
     client.context.forget_prompt()  # of a conversation before
     try:

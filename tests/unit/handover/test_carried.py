@@ -1,4 +1,4 @@
-"""Work that only a folder brought is pending, if its signer is trusted; nothing else of it is told otherwise."""
+"""Work that only a folder brought is pending, if its signer is trusted; nothing else of it is shown otherwise."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _found(workspace: Workspace) -> PendingWork | None:
 
 
 def test_a_trusted_folder_is_pending(clone: Workspace, memory_workspace: Workspace) -> None:
-    """It is told with its calls and facts as a resume would, and no longer once it was resumed and finished."""
+    """It is shown with its calls and facts as a resume would, and no longer once it was resumed and finished."""
     trusting(clone, memory_workspace)
     found = _found(clone)
     assert found is not None
     assert (found.checkpoint.data.name, found.task.ledger.calls_used) == ("fix-auth", 2)
     context = clone.context("reader")
     told = brief_new_session(context, NewSession())
-    assert 'checkpoint is "fix-auth"' in told
+    assert 'checkpoint "fix-auth"' in told
     assert "tests.run" in told
     clone.resume(context)
     clone.leave(context)
@@ -59,7 +59,7 @@ def test_a_trusted_folder_is_pending(clone: Workspace, memory_workspace: Workspa
 
 
 def test_of_an_untrusted_folder_the_name_and_the_key_are_told(clone: Workspace) -> None:
-    """It is no pending work: a hostile clone must not stop a prompt from opening a task. The remedy is told, no content."""
+    """It is no pending work: a hostile clone must not stop a prompt from opening a task. The remedy is shown, no content."""
     assert _found(clone) is None
     told = brief_new_session(clone.context("reader"), NewSession())
     assert told == untrusted_work(clone.context("reader"))
@@ -83,7 +83,7 @@ def test_a_forged_folder_is_not_told(clone: Workspace, memory_workspace: Workspa
 
 
 def test_all_folders_of_a_task_count(memory_workspace: Workspace, two: Workspace) -> None:
-    """The work is told as the latest folder has it, under the latest checkpoint with a description."""
+    """The work is shown as the latest folder has it, under the latest checkpoint with a description."""
     memory_workspace.use()
     context = memory_workspace.context()
     context.process = FAR

@@ -79,4 +79,4 @@ def _distance(left: str, right: str, most: int) -> int:
             row[j] = cost
         if min(row.values(), default=too_many) > most:
             return too_many
-    return row.get(len(right), too_many)
+    return min(row.get(len(right), too_many), too_many)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from adjourn.text import did_you_mean, nearest
@@ -58,6 +58,7 @@ def naive(left: str, right: str) -> int:
     return rows[-1][-1]
 
 
+@example("bb", "aaaaaa", 4)
 @given(st.text("abc", max_size=8), st.text("abc", max_size=8), st.integers(0, 4))
 def test_the_distance_is_that_of_the_whole_table(left: str, right: str, most: int) -> None:
     """The part of the table that a few errors can reach gives the same distance as all of it, up to those few."""

@@ -320,6 +320,32 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
+def test_set_up_without_a_policy_the_first_read_works(agent: Agent, place: Place) -> None:
+    """`adjourn init` writes the policy: tools that read work, one that writes asks, and one that destroys is denied."""
+    site = {"repo_path": str(place.site)}
+    (place.root / ".aex" / "policy.aex").unlink()
+    (place.root / "notes.txt").write_text("buy milk")
+    set_up(agent, place)
+    own_read = (
+        Use("Read", {"file_path": str(place.root / "notes.txt")}, own=True)
+        if agent is CLAUDE
+        else Use("exec_command", {"cmd": f"cat {place.root}/notes.txt"}, own=True)
+    )
+    script = [
+        Use("git_status", site),
+        own_read,
+        Use("git_add", site | {"files": ["a.txt"]}),
+    ]
+    with running(script, SERVER) as model, set_up_at_work(agent, place, model) as process:
+        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+    assert "a.txt" in model.results[0]
+    assert "buy milk" in model.results[1]
+    assert "requires confirmation" in model.results[2]
+    assert "adjourn approve" in model.results[2]
+    assert "deny adjourn.git_reset" in (place.root / ".aex" / "policy.aex").read_text()
+
+
 def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: Place) -> None:
     """Claude Code is killed in a commit, Codex continues and is killed too: each next one receives outcome, doubt and next step unasked."""
     site = {"repo_path": str(place.site)}

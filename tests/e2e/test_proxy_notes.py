@@ -86,7 +86,7 @@ def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(w
     again = client.meta("adjourn.ask", question="Keep the old file?")
     assert (again["question"], again["answer"]) == (asked["question"], "delete")
     client.meta("aex.checkpoint", name="asked")
-    assert "delete" in " ".join(adjourn(work, "resume", "asked")["facts"])
+    assert "delete" in " ".join(adjourn(work, "resume", "asked")["decisions"])
     document = json.loads((work.root / ".aex/checkpoints/asked/checkpoint.json").read_text())["adjourn"][
         "document"
     ]

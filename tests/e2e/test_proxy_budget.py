@@ -82,4 +82,25 @@ def test_a_new_task_does_not_escape_the_budget_of_the_workspace(tmp_path: Path) 
             answer = client.call("echo")
             assert refused(answer)
             assert "its tasks made 4 of 4 calls per day (budget calls=4 per day (" in text_of(answer)
-        assert "4 of 4 calls of all tasks in the last 1 day" in adjourn(work, "status", "two").out
+        explained = adjourn(work, "effective", "--explain", "echo")
+        assert (explained.code, explained.first[:2]) == (3, "no")
+        assert "Call budget of the workspace exhausted" in explained.out
+        assert "4 of 4 calls of all tasks in the last day" in adjourn(work, "status", "two").out
+
+
+def test_racing_and_killed_proxies_count_each_call_of_the_workspace_once(tmp_path: Path) -> None:
+    """Two proxies on two tasks call at once, one is killed with calls in flight: the count is that of the recorded intents."""
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=60 per day", version="v1") as work:
+        clients = [work.client("--task", task) for task in ("one", "two")]
+        for number in range(40):
+            for client in clients:
+                client.begin("write", {"n": number})
+        clients[0].kill()
+        while not refused(clients[1].call("write", {"n": "more"})):
+            pass
+        allowed = sum(len(work.facts("tool.allowed", task)) for task in ("one", "two"))
+        assert allowed == 60
+        assert len(work.executed()) <= 60
+        with work.store() as store:
+            counted = json.loads(store.ref("budget/calls/86400") or "[]")
+        assert sum(calls for _, calls in counted) == allowed

@@ -131,7 +131,7 @@ def test_status_tells_budgets_and_rates(
     lines = said(capfd, "status", "t").splitlines()
     assert "spent       4 of 90 minutes" in lines
     assert "spent       1,500 of 2,000 tokens" in lines
-    assert "rate        read: 2 of 2 calls in the last 1 day" in lines
+    assert "rate        read: 2 of 2 calls in the last day" in lines
     told = json.loads(said(capfd, "status", "t", "--json"))
     assert told["budgets"] == [
         {"what": "minutes", "used": 4.0, "limit": 90.0},

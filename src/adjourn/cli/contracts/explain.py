@@ -25,7 +25,17 @@ from adjourn.errors import AdjournError
 from adjourn.log import full_name
 from adjourn.policy import OWN_TOOLS, READING_VERBS, Contract, arguments_digest, call_paths, meta_tool
 from adjourn.policy.protected import only_reads, protected_path
-from adjourn.tasks import Ask, Block, Forward, Ledger, ToolRequest, always_passes, decide, is_vendors
+from adjourn.tasks import (
+    Ask,
+    Block,
+    Forward,
+    Ledger,
+    ToolRequest,
+    always_passes,
+    decide,
+    is_vendors,
+    workspace_spent,
+)
 from adjourn.text import did_you_mean
 
 _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
@@ -52,7 +62,9 @@ def answer(
         root=os.path.realpath(context.root),
         contract=Contract(policy=permissions, policy_files=(policy_path,) if policy_path else ()),
     )
-    setting = _Setting(permissions, clients.ClientContext(options), _ledger(context), known)
+    setting = _Setting(
+        permissions, clients.ClientContext(options), _ledger(context), known, _spent(permissions, context)
+    )
     return [_answer(setting, tool, server, name, given) for server, name in _meant(tool, known)]
 
 
@@ -77,16 +89,19 @@ def _meant(tool: str, known: KnownTools) -> Iterator[tuple[str, str]]:
 
 
 class _Setting(NamedTuple):
-    """What a call is decided on with: the policy, the client with its protected places, the state of its task, and what servers list."""
+    """What a call is decided on with: the policy, the client with its protected places, the state of its task, what servers list, and what
+    all tasks have spent of the budgets of the workspace.
+    """
 
     policy: Policy
     client: clients.ClientContext
     ledger: Ledger
     known: KnownTools
+    workspace: Mapping[int, int]
 
 
 def _answer(setting: _Setting, asked: str, server: str, tool: str, given: Mapping[str, object]) -> Answer:
-    _, client, ledger, known = setting
+    _, client, ledger, known, workspace = setting
     policy = setting.policy.at_server(server, known)
     if always_passes(tool) and not server:
         return Answer(asked, "", Explanation("yes", "always passes: no session works without it"), True, [])
@@ -109,7 +124,7 @@ def _answer(setting: _Setting, asked: str, server: str, tool: str, given: Mappin
         matcher=matcher,
         protected="" if own else _touched(client, tool, given, reads=reads),
     )
-    decision = decide(policy, ledger, request, now=client.clock())
+    decision = decide(policy, ledger, request, now=client.clock(), workspace=workspace)
     notes = list(_listing_notes(server, tool, known))
     permitted = explanation.answer != "no" or policy.observe
     if isinstance(decision, Block) and decision.reason not in _BY_RULES:
@@ -143,6 +158,13 @@ def _ledger(context: CommandContext) -> Ledger:
     except AdjournError:
         pass
     return Ledger(task="")
+
+
+def _spent(permissions: Policy, context: CommandContext) -> Mapping[int, int]:
+    """What all tasks have spent of the budgets of the workspace; nothing, where there is no store yet."""
+    if not permissions.workspace_budgets or context.store_or_none() is None:
+        return {}
+    return workspace_spent(context.store, permissions.workspace_budgets, context.now)
 
 
 def _listing_notes(server: str, tool: str, known: KnownTools) -> Iterator[str]:

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn import aex, code, runs, tasks
 from adjourn.cli.shared.store_context import StoreContext
-from adjourn.cli.shared.times import span
+from adjourn.cli.shared.times import period
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover import calls_in_doubt
 from adjourn.host import group_of, process, reading_secret
@@ -130,7 +130,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def title(self) -> str:
         """What is counted, in words."""
-        return f"{self.what} of all tasks in the last {span(self.seconds)}" if self.seconds else self.what
+        return f"{self.what} of all tasks in the last {period(self.seconds)}" if self.seconds else self.what
 
 
 def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:

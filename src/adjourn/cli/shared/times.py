@@ -43,6 +43,11 @@ def span(seconds: int) -> str:
     return f"{seconds} s"
 
 
+def period(seconds: int) -> str:
+    """`minute`, `day`, `3 h`: the length of time after "in the last"."""
+    return {1: "second", 60: "minute", 3600: "hour", 86_400: "day"}.get(seconds) or span(seconds)
+
+
 def local(stamp: str) -> str:
     """`2026-05-02T17:30:12+02:00`; the text itself if it is no time stamp."""
     found = _local(stamp)

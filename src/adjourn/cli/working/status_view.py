@@ -16,7 +16,7 @@ from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.cli.shared.terminal import Bar, fancy, panel, print_drawn, shown_amount
-from adjourn.cli.shared.times import ago, left, span
+from adjourn.cli.shared.times import ago, left, period
 from adjourn.errors import AdjournError
 from adjourn.handover import WaitingItem, waiting_in_record
 from adjourn.host.python import leave_working_folder
@@ -188,7 +188,7 @@ class StatusView:
         if ledger.tokens and not any(one.what == "tokens" for one in self._spent):
             rows.append(("spent", f"{ledger.tokens:,} tokens"))
         rows += [
-            ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {span(one.seconds)}")
+            ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {period(one.seconds)}")
             for one in task_view.rates(ledger, self._context.now)
         ]
         return [*rows, ("refused", str(ledger.calls_refused or ""))]

@@ -17,7 +17,6 @@ from adjourn.errors import IntegrityError
 from adjourn.store import Store, Swap
 from adjourn.tasks.ledger import SLICES
 
-PREFIX = "budget/calls/"
 Counts = Mapping[int, str | None]
 """The values of the refs, by the seconds of the period."""
 NO_COUNTS: Counts = MappingProxyType({})
@@ -26,7 +25,7 @@ _Slices = list[tuple[int, int]]
 
 def name_of(seconds: int) -> str:
     """The ref that counts the calls of a period of so many seconds."""
-    return f"{PREFIX}{seconds}"
+    return f"budget/calls/{seconds}"
 
 
 def counts_of(store: Store, budgets: Sequence[Rule]) -> Counts:
@@ -73,7 +72,7 @@ def _recent(text: str | None, seconds: int, now: int) -> _Slices:
     except msgspec.DecodeError as error:
         raise IntegrityError(
             f"the count of calls per {seconds} s in the store is unreadable: {error}",
-            f"restore a backup, or take `budget calls=… per …` out of the policy and delete the ref {name_of(seconds)}",
+            "restore the store from a backup, or take `budget calls=… per …` out of the policy",
         ) from error
     oldest = _slice(seconds, now) - SLICES
     return [one for one in slices if one[0] >= oldest]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
     from adjourn.handover.resumption import Preview, Resumed, resume
     from adjourn.handover.session_brief import NewSession, brief_new_session, instructions
-    from adjourn.handover.value import Handover, Item, Section
+    from adjourn.handover.value import Handover, Section, SectionItem
 
 __all__ = [
     "MAX_ROOM",
@@ -40,13 +40,13 @@ __all__ = [
     "Handover",
     "ImportedWork",
     "Inbox",
-    "Item",
     "NewSession",
     "PendingWork",
     "Preview",
     "Refusal",
     "Resumed",
     "Section",
+    "SectionItem",
     "Source",
     "WaitingItem",
     "brief_new_session",
@@ -97,6 +97,6 @@ if not TYPE_CHECKING:
             "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),
             "resumption": ("Preview", "Resumed", "resume"),
             "session_brief": ("NewSession", "brief_new_session", "instructions"),
-            "value": ("Handover", "Item", "Section"),
+            "value": ("Handover", "Section", "SectionItem"),
         },
     )

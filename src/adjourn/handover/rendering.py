@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.handover.value import Handover, Item, Section
+from adjourn.handover.value import Handover, Section, SectionItem
 from adjourn.tasks import Ledger
 from adjourn.text import Share, fit_items, fit_text, quoted, share_room
 
@@ -48,17 +48,17 @@ class Fitted(NamedTuple):
     """The items of a section that are shown, in order, and how many are not."""
 
     section: Section
-    items: Sequence[Item]
+    items: Sequence[SectionItem]
     left_out: int
 
 
 class Form(NamedTuple):
     """How large an item and a section's frame are in a form, and how an item is cut to a size (None: no part of it fits)."""
 
-    size: Callable[[Item], int]
+    size: Callable[[SectionItem], int]
     frame: Callable[[Section], int]
     note: Callable[[Section], int]
-    cut: Callable[[Item, int], Item | None]
+    cut: Callable[[SectionItem, int], SectionItem | None]
 
 
 def fit(sections: Sequence[Section], room: int, form: Form) -> list[Fitted]:
@@ -105,7 +105,7 @@ def _fit(section: Section, room: int, form: Form) -> Fitted:
     return _ordered(section, kept, len(last) - len(kept) + section.beyond)
 
 
-def _ordered(section: Section, items: Sequence[Item], left_out: int) -> Fitted:
+def _ordered(section: Section, items: Sequence[SectionItem], left_out: int) -> Fitted:
     return Fitted(section, list(reversed(items)) if section.is_reversed else items, left_out)
 
 
@@ -116,7 +116,7 @@ def _used(fitted: Fitted, form: Form) -> int:
     return _size(fitted.items, form) + form.frame(fitted.section) + note
 
 
-def _size(items: Sequence[Item], form: Form) -> int:
+def _size(items: Sequence[SectionItem], form: Form) -> int:
     return sum(map(form.size, items))
 
 
@@ -193,7 +193,7 @@ def _cut_text(text: str, limit: int) -> str:
     return fit_text(text, limit, measure=_bytes_of_text)
 
 
-def _value(item: Item) -> object:
+def _value(item: SectionItem) -> object:
     return item.text if item.data is None else item.data
 
 
@@ -205,18 +205,18 @@ def _bytes_of_text(text: str) -> int:
     return _bytes(text) + 1
 
 
-def _json_size(item: Item) -> int:
+def _json_size(item: SectionItem) -> int:
     return _bytes(_value(item)) + 1
 
 
-def _cut_json(item: Item, room: int) -> Item | None:
+def _cut_json(item: SectionItem, room: int) -> SectionItem | None:
     """The item with shorter texts; the digest goes first."""
     if item.data is None:
         text = fit_text(item.text, room, measure=_bytes_of_text)
-        return Item(text) if text else None
+        return SectionItem(text) if text else None
     data = {name: value for name, value in item.data.items() if name != "digest"}
     for limit in _CUTS:
-        found = Item(item.text, _shorter(data, limit))
+        found = SectionItem(item.text, _shorter(data, limit))
         if _json_size(found) <= room:
             return found
     return None
@@ -301,6 +301,6 @@ def _line_size(line: str) -> int:
     return len(line.encode()) + 1
 
 
-def _cut_line(item: Item, room: int, line: Callable[[str], str]) -> Item | None:
+def _cut_line(item: SectionItem, room: int, line: Callable[[str], str]) -> SectionItem | None:
     text = fit_text(item.text, room, measure=lambda part: _line_size(line(part)))
-    return Item(text) if text else None
+    return SectionItem(text) if text else None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from adjourn.aex import Policy
 from adjourn.checkpoints import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
-from adjourn.handover.value import Item, Section
+from adjourn.handover.value import Section, SectionItem
 from adjourn.knowledge.brief import Recorded, RecordLine
 from adjourn.log import tool_name
 from adjourn.tasks import Approval, Ledger, OpenCall, budgets_used
@@ -70,38 +70,38 @@ def sections(sources: Sources) -> tuple[Section, ...]:
     return tuple(section for section in made if section.items)
 
 
-def _section(name: str, title: str, items: Iterable[Item], floor: int) -> Section:
+def _section(name: str, title: str, items: Iterable[SectionItem], floor: int) -> Section:
     return Section(name, title, (_once(items),), floor)
 
 
 def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, rest: str) -> Section:
     """Lines in full, and in a shorter wording what they say without the reasons."""
-    in_full, short = list[Item](), list[Item]()
+    in_full, short = list[SectionItem](), list[SectionItem]()
     for line in lines:
         text = said(line.text + line.more, MAX_LINE)
         if text and not any(text in other.text for other in in_full):
-            in_full.append(Item(text))
-            short.append(Item(said(line.text, MAX_LINE)))
+            in_full.append(SectionItem(text))
+            short.append(SectionItem(said(line.text, MAX_LINE)))
     return Section(name, title, (in_full, short), floor, rest=rest)
 
 
-def _once(items: Iterable[Item]) -> list[Item]:
+def _once(items: Iterable[SectionItem]) -> list[SectionItem]:
     """The items without those that an earlier one says as well."""
-    kept: list[Item] = []
+    kept: list[SectionItem] = []
     for item in items:
         if not any(item.text in other.text for other in kept):
             kept.append(item)
     return kept
 
 
-def _lines(texts: Iterable[str], limit: int = MAX_LINE) -> list[Item]:
-    return [Item(line) for text in texts if (line := said(text, limit))]
+def _lines(texts: Iterable[str], limit: int = MAX_LINE) -> list[SectionItem]:
+    return [SectionItem(line) for text in texts if (line := said(text, limit))]
 
 
 # --- what is next
 
 
-def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
+def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[SectionItem]:
     """The agent's or the record's resumption point; else what is in hand; else the last call. There always is one."""
     page, known = sources.page, sources.recorded
     if known.is_finished or sources.ledger.finished:
@@ -118,14 +118,14 @@ def _next_step(sources: Sources, progress: Sequence[Item]) -> list[Item]:
         return _lines([sources.description], MAX_STEP)
     last = next(reversed(sources.recent.made.values()), None)
     if last is None:
-        return [Item(NOTHING_SAID)]
+        return [SectionItem(NOTHING_SAID)]
     group = _Group.of(last)
     if last.call in sources.ledger.doubts:
         group = group._replace(outcome="in doubt", message="")
-    return [Item(f"{NOTHING_SAID}; the last call was {_line(group)}")]
+    return [SectionItem(f"{NOTHING_SAID}; the last call was {_line(group)}")]
 
 
-def _progress(sources: Sources) -> tuple[list[Item], list[Item]]:
+def _progress(sources: Sources) -> tuple[list[SectionItem], list[SectionItem]]:
     """What is open: the step in hand, the current state, what is to do, goals and criteria; and what is done, the last first."""
     page = sources.page
     steps = page.progress if isinstance(page.progress, tuple) else ()
@@ -144,8 +144,8 @@ def _progress(sources: Sources) -> tuple[list[Item], list[Item]]:
     return _lines([*order[:1], *state, *order[1:], *sources.recorded.progress]), _lines(done)
 
 
-def _number(done: Sequence[Item]) -> list[Item]:
-    return [Item(f"[x] {len(done)} done")] if done else []
+def _number(done: Sequence[SectionItem]) -> list[SectionItem]:
+    return [SectionItem(f"[x] {len(done)} done")] if done else []
 
 
 # --- what must not be repeated, and what is open
@@ -159,21 +159,21 @@ def _in_doubt(sources: Sources, floor: int) -> Section:
     return Section("inDoubt", title, wordings, floor, rest="`adjourn status`")
 
 
-def _doubt(call: OpenCall) -> Item:
+def _doubt(call: OpenCall) -> SectionItem:
     data = {"call": call.call, "tool": call.tool}
     data |= {"arguments": without_secrets(call.arguments)[:200]} if call.arguments else {}
     remedy = f"a person settles it: `adjourn settle {call.call} --done` (or --not-done)"
-    return Item(
+    return SectionItem(
         f"{_brief_doubt(call).text[:-1]}, since {call.since}); {remedy}",
         data | {"since": call.since, "digest": call.digest},
     )
 
 
-def _brief_doubt(call: OpenCall) -> Item:
+def _brief_doubt(call: OpenCall) -> SectionItem:
     """What the call was, without its remedy."""
     argument = telling_argument(call.arguments)
     data = {"call": call.call, "tool": call.tool} | ({"argument": argument} if argument else {})
-    return Item(f"{said(call.tool, 200)}{_spaced(argument)} (call {call.call})", data)
+    return SectionItem(f"{said(call.tool, 200)}{_spaced(argument)} (call {call.call})", data)
 
 
 def _waiting(sources: Sources) -> list[RecordLine]:
@@ -278,7 +278,7 @@ def _done(sources: Sources, floor: int) -> Section:
     )
 
 
-def _last_of(calls: Sequence[CallReport]) -> list[Item]:
+def _last_of(calls: Sequence[CallReport]) -> list[SectionItem]:
     """The last of these calls, and how many there are; nothing for none."""
     if not calls:
         return []
@@ -286,7 +286,7 @@ def _last_of(calls: Sequence[CallReport]) -> list[Item]:
     return [_told(_Group.of(calls[-1])._replace(message=message))]
 
 
-def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[Item]:
+def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[SectionItem]:
     """Calls as lines, the newest first. `each`: only calls that say the very same are one line, else all of a tool and an outcome."""
     groups: dict[object, _Group] = {}
     for call in calls:
@@ -296,8 +296,8 @@ def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[Item]:
     return [_told(group) for group in reversed(groups.values())]
 
 
-def _told(group: _Group) -> Item:
-    return Item(_line(group), {"event": "tool.allowed", "data": _data(group)})
+def _told(group: _Group) -> SectionItem:
+    return SectionItem(_line(group), {"event": "tool.allowed", "data": _data(group)})
 
 
 def _line(group: _Group) -> str:
@@ -336,7 +336,7 @@ def _spaced(text: str) -> str:
 # --- what it may do, and what it made
 
 
-def _rules(sources: Sources) -> list[Item]:
+def _rules(sources: Sources) -> list[SectionItem]:
     policy = sources.policy
     if policy is None:
         return []
@@ -364,6 +364,6 @@ def _permissions(policy: Policy) -> Iterator[str]:
         yield f"limit: {rule.text}"
 
 
-def _artifacts(page: AgentReport) -> list[Item]:
+def _artifacts(page: AgentReport) -> list[SectionItem]:
     artifacts = page.artifacts if isinstance(page.artifacts, tuple) else ()
     return _lines(one.path + (f" ({one.note})" if one.note else "") for one in reversed(artifacts))

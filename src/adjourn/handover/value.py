@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 
-class Item(NamedTuple):
+class SectionItem(NamedTuple):
     """One item, on one line. `data` is the same for machines, None where the text is all there is."""
 
     text: str
@@ -28,14 +28,14 @@ class Section(NamedTuple):
 
     name: str
     title: str
-    wordings: Sequence[Sequence[Item]]
+    wordings: Sequence[Sequence[SectionItem]]
     floor: int
     beyond: int = 0
     rest: str = ""
     is_reversed: bool = False
 
     @property
-    def items(self) -> Sequence[Item]:
+    def items(self) -> Sequence[SectionItem]:
         """All of it, in full."""
         return self.wordings[0]
 

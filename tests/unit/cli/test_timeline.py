@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from adjourn.cli.shared.terminal import cells
-from adjourn.cli.shared.timeline import LABEL, STYLES, Entry, Timeline
+from adjourn.cli.shared.timeline import LABEL, STYLES, Timeline, TimelineEntry
 from adjourn.cli.shared.timeline_view import entry_line, layout
 from adjourn.cli.working.log_graph import graph_lines
 from adjourn.log import kinds, timestamp
@@ -137,7 +137,7 @@ def test_labels_fit_their_column() -> None:
 @pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_an_entry_fits_the_width(columns: int) -> None:
     """A line of the log is no wider than the screen, and shows some of each part where there is room."""
-    entry = Entry(
+    entry = TimelineEntry(
         1,
         timestamp(NOON - 60_000),
         "s",
@@ -157,7 +157,7 @@ def test_an_entry_fits_the_width(columns: int) -> None:
 
 def test_at_80_columns_most_of_a_line_is_what_happened() -> None:
     """At 80 columns a line has at least 50 characters for the call and its outcome."""
-    entry = Entry(1, timestamp(NOON), "s", "tool.allowed", "ok", "x" * 200, "")
+    entry = TimelineEntry(1, timestamp(NOON), "s", "tool.allowed", "ok", "x" * 200, "")
     line = "".join(text for text, _ in entry_line(entry, NOON, layout([entry], 80)))
     assert line.index("x") <= 30
 

@@ -14,7 +14,7 @@ from adjourn.handover import resume
 from adjourn.handover.calls import RecentCalls, telling_argument
 from adjourn.handover.rendering import MIN_ROOM, SMALL, to_json, to_lines, to_text
 from adjourn.handover.sections import Sources, sections
-from adjourn.handover.value import Handover, Item, Section
+from adjourn.handover.value import Handover, Section, SectionItem
 from adjourn.knowledge.brief import Recorded, RecordLine
 from adjourn.log import kinds
 from adjourn.tasks.approvals import answer, settle_doubt
@@ -178,10 +178,10 @@ def handed_over(workspace: Workspace) -> Handover:
 
 def test_a_longer_wording_takes_only_what_the_others_leave() -> None:
     """What has a shorter wording is shown in it while another section is cut."""
-    calls = [Item(f"call {number} " + "x" * 40) for number in range(40)]
-    facts = [Item(f"fact {number} " + "y" * 30) for number in range(25)]
+    calls = [SectionItem(f"call {number} " + "x" * 40) for number in range(40)]
+    facts = [SectionItem(f"fact {number} " + "y" * 30) for number in range(25)]
     sections = (
-        Section("auditSummary", "Done", (calls, [Item("40 calls")]), 40),
+        Section("auditSummary", "Done", (calls, [SectionItem("40 calls")]), 40),
         Section("facts", "Facts", (facts,), 10),
     )
     handover = Handover(name="n", task="t", made="2026-01-01", state="active", sections=sections)
@@ -192,7 +192,7 @@ def test_a_longer_wording_takes_only_what_the_others_leave() -> None:
 
 def test_the_first_item_of_a_section_is_cut_and_later_ones_are_counted() -> None:
     """No item but a section's first is shown in part: whoever reads on gets whole lines, and how many more there are."""
-    long = [Item(f"fact {number} " + "y" * 300) for number in range(4)]
+    long = [SectionItem(f"fact {number} " + "y" * 300) for number in range(4)]
     sections = (Section("facts", "Facts", (long,), 100),)
     handover = Handover(name="n", task="t", made="2026-01-01", state="active", sections=sections)
     assert [*to_lines(handover, 500, quoted)] == ["## Facts", f"| - {long[0].text}", "(3 more)"]
@@ -278,7 +278,7 @@ def test_what_binds_loses_its_reasons_in_a_small_room(memory_workspace: Workspac
 def made(sizes: list[int], length: int) -> Handover:
     """A hand-over whose sections have so many items of about that length."""
     sections = tuple(
-        Section(name, name, ([Item(f"{name}-{n}-" + "x" * length) for n in range(count)],), 12)
+        Section(name, name, ([SectionItem(f"{name}-{n}-" + "x" * length) for n in range(count)],), 12)
         for name, count in zip(NAMES, sizes, strict=False)
         if count
     )

@@ -62,3 +62,13 @@ def test_importing_costs_nothing() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["True", "set()", ""]
+
+
+def test_one_class_name_is_one_class() -> None:
+    """No two modules have a class of the same name, so that a name alone says which class is meant."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted((Path(__file__).parents[3] / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(path.name)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}

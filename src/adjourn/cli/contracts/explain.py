@@ -43,7 +43,7 @@ _BY_RULES = ("deny_list", "not_allowed")
 _HEADS = frozenset(name.partition(".")[0] for name in OWN_TOOLS)
 
 
-class Answer(NamedTuple):
+class ExplainedCall(NamedTuple):
     """The answer about the tool of one server. `permitted`: the call would pass, or a person be asked."""
 
     shown: str
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 
 def answer(
     permissions: Policy, policy_path: str, tool: str, arguments: str, context: CommandContext
-) -> list[Answer]:
+) -> list[ExplainedCall]:
     """What would happen to a call of the tool; one answer for each server that may be meant."""
     known, given = known_here(context), _decoded(arguments)
     options = clients.ClientOptions(
@@ -100,11 +100,15 @@ class _Setting(NamedTuple):
     workspace: Mapping[int, int]
 
 
-def _answer(setting: _Setting, asked: str, server: str, tool: str, given: Mapping[str, object]) -> Answer:
+def _answer(
+    setting: _Setting, asked: str, server: str, tool: str, given: Mapping[str, object]
+) -> ExplainedCall:
     _, client, ledger, known, workspace = setting
     policy = setting.policy.at_server(server, known)
     if always_passes(tool) and not server:
-        return Answer(asked, "", Explanation("yes", "always passes: no session works without it"), True, [])
+        return ExplainedCall(
+            asked, "", Explanation("yes", "always passes: no session works without it"), True, []
+        )
     listed = next((one for one in known.servers.get(server, ()) if one.name == tool), None)
     reads = tool in READING_VERBS or (listed is not None and listed.read_only)
     own = bool(meta_tool(tool)) and not server
@@ -141,7 +145,7 @@ def _answer(setting: _Setting, asked: str, server: str, tool: str, given: Mappin
         )
     elif policy.observe and explanation.answer != "yes":
         notes.append("mode observe blocks nothing: the decision is only recorded")
-    return Answer(full_name(server, tool) if server else asked, server, explanation, permitted, notes)
+    return ExplainedCall(full_name(server, tool) if server else asked, server, explanation, permitted, notes)
 
 
 def _touched(client: clients.ClientContext, tool: str, given: Mapping[str, object], *, reads: bool) -> str:
@@ -187,7 +191,9 @@ def _decoded(arguments: str) -> Mapping[str, object]:
 # --- showing it
 
 
-def show(answers: Sequence[Answer], permissions: Policy, *, tool: str, unlooked: bool, as_json: bool) -> int:
+def show(
+    answers: Sequence[ExplainedCall], permissions: Policy, *, tool: str, unlooked: bool, as_json: bool
+) -> int:
     """Print the answers. Returns the exit code: 3 if a call would be refused."""
     if as_json:
         _print_json(answers, permissions, tool)
@@ -199,7 +205,7 @@ def show(answers: Sequence[Answer], permissions: Policy, *, tool: str, unlooked:
     return 0 if all(one.permitted for one in answers) else 3
 
 
-def _print(one: Answer, *, unlooked: bool) -> None:
+def _print(one: ExplainedCall, *, unlooked: bool) -> None:
     found = one.explanation
     say(f"{found.answer}: {safe(one.shown)} {safe(found.why)}", _COLOURS[found.answer])
     for note in one.notes:
@@ -211,7 +217,7 @@ def _print(one: Answer, *, unlooked: bool) -> None:
         say(f"    {safe(part.why)}")
 
 
-def _print_json(answers: Sequence[Answer], permissions: Policy, tool: str) -> None:
+def _print_json(answers: Sequence[ExplainedCall], permissions: Policy, tool: str) -> None:
     told = [_to_json(one, permissions) for one in answers]
     if len(told) == 1:
         say_json({"tool": tool} | told[0])
@@ -220,7 +226,7 @@ def _print_json(answers: Sequence[Answer], permissions: Policy, tool: str) -> No
     say_json({"tool": tool} | strictest | {"servers": told})
 
 
-def _to_json(one: Answer, permissions: Policy) -> dict[str, Any]:
+def _to_json(one: ExplainedCall, permissions: Policy) -> dict[str, Any]:
     found = one.explanation
     rules = [
         {"kind": part.rule.kind} | rule_json(part.rule) | {"decides": part.decides, "why": part.why}

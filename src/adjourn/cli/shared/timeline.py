@@ -28,7 +28,7 @@ STYLES = {
 """How a label is painted on a terminal; one that is not here is dim."""
 
 
-class Entry(msgspec.Struct):
+class TimelineEntry(msgspec.Struct):
     """One thing that happened. `label` is a word or two of at most `LABEL` characters, `what` its subject, `about` and `note` say more.
 
     `closes` is the session that a loss ended, which another session found.
@@ -50,14 +50,14 @@ class Timeline:
 
     def __init__(self) -> None:
         self._calls = CallsFold(meta=True)
-        self._entries: dict[int, Entry] = {}
-        self._of_call: dict[str, Entry] = {}
-        self._questions: dict[str, tuple[Entry, kinds.ConfirmRequired]] = {}
+        self._entries: dict[int, TimelineEntry] = {}
+        self._of_call: dict[str, TimelineEntry] = {}
+        self._questions: dict[str, tuple[TimelineEntry, kinds.ConfirmRequired]] = {}
         self._approved: dict[str, str] = {}
         self.clients: dict[str, str] = {}
         """Session → the client that works in it."""
 
-    def feed(self, event: Event) -> list[Entry]:
+    def feed(self, event: Event) -> list[TimelineEntry]:
         """Take in the next event. Returns the entries that are new or changed by it."""
         before = (len(self._calls.made), len(self._calls.refused))
         if self._calls.apply(event):
@@ -73,11 +73,11 @@ class Timeline:
         entry.closes = data.lost if isinstance(data, kinds.SessionLost) else ""
         return [*changed, entry]
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TimelineEntry]:
         """All entries, the oldest first."""
         return list(self._entries.values())
 
-    def mark_doubts(self, calls: Collection[str]) -> list[Entry]:
+    def mark_doubts(self, calls: Collection[str]) -> list[TimelineEntry]:
         """Mark calls whose outcome is unknown. Returns those entries that this changed."""
         changed = []
         for call in calls:
@@ -96,7 +96,7 @@ class Timeline:
 
     # --- calls
 
-    def _of_a_call(self, event: Event, before: tuple[int, int]) -> list[Entry]:
+    def _of_a_call(self, event: Event, before: tuple[int, int]) -> list[TimelineEntry]:
         made, refused = self._calls.made, self._calls.refused
         data = kinds.data_of(event)
         if isinstance(data, kinds.ConfirmApproved):
@@ -124,7 +124,7 @@ class Timeline:
         known.note = note or known.note
         return [known]
 
-    def _approve(self, event: Event, data: kinds.ConfirmApproved) -> list[Entry]:
+    def _approve(self, event: Event, data: kinds.ConfirmApproved) -> list[TimelineEntry]:
         by = f"approved by {said(event.by.id, 40)}" if event.by.id else "approved"
         self._approved[data.approval] = by
         if data.approval not in self._questions:
@@ -135,9 +135,9 @@ class Timeline:
 
     # --- everything else
 
-    def _add(self, event: Event, label: str, what: str, about: str = "", note: str = "") -> Entry:
+    def _add(self, event: Event, label: str, what: str, about: str = "", note: str = "") -> TimelineEntry:
         texts = (safe(said(text, MAX_TEXT)) for text in (what, about, note))
-        entry = Entry(event.seq, event.timestamp, event.session, event.event, label, *texts)
+        entry = TimelineEntry(event.seq, event.timestamp, event.session, event.event, label, *texts)
         self._entries[event.seq] = entry
         return entry
 

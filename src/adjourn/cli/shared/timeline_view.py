@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from adjourn.cli.shared.output import cut
 from adjourn.cli.shared.terminal import WIDTH, Spans, cells, print_spans
-from adjourn.cli.shared.timeline import LABEL, STYLES, Entry
+from adjourn.cli.shared.timeline import LABEL, STYLES, TimelineEntry
 from adjourn.cli.shared.times import day, moment
 
 NARROW = 72
@@ -30,7 +30,7 @@ class Layout(NamedTuple):
     subject: int
 
 
-def layout(entries: Collection[Entry], columns: int) -> Layout:
+def layout(entries: Collection[TimelineEntry], columns: int) -> Layout:
     """The layout that suits these entries."""
     narrow = 0 < columns < NARROW
     longest = max((cells(entry.what) for entry in entries), default=0)
@@ -39,7 +39,7 @@ def layout(entries: Collection[Entry], columns: int) -> Layout:
     return Layout(columns, 6 if narrow else 10, subject)
 
 
-def entry_line(entry: Entry, now: int, shape: Layout) -> Spans:
+def entry_line(entry: TimelineEntry, now: int, shape: Layout) -> Spans:
     """One line for an entry."""
     when = moment(entry.timestamp, now)
     if shape.columns and shape.time < len("59 min ago"):
@@ -73,7 +73,7 @@ def _fit(about: str, note: str, room: int) -> tuple[str, str]:
     return cut(about, room - gap - cells(note)), note
 
 
-class Printer:
+class TimelinePrinter:
     """Prints entries under the headings of their days."""
 
     def __init__(self, shape: Layout, now: int) -> None:
@@ -81,7 +81,7 @@ class Printer:
         self._now = now
         self._day = ""
 
-    def __call__(self, entries: Sequence[Entry], now: int = 0) -> None:
+    def __call__(self, entries: Sequence[TimelineEntry], now: int = 0) -> None:
         """Print entries as they look at the time `now`."""
         now = now or self._now
         for entry in entries:

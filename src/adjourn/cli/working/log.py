@@ -15,7 +15,7 @@ from adjourn.cli.shared.pager import paged
 from adjourn.cli.shared.task_view import current_task, doubts, holders
 from adjourn.cli.shared.terminal import Spinner, print_spans, width
 from adjourn.cli.shared.timeline import Timeline, details
-from adjourn.cli.shared.timeline_view import Printer, layout
+from adjourn.cli.shared.timeline_view import TimelinePrinter, layout
 from adjourn.cli.shared.times import local
 from adjourn.cli.working.log_graph import graph_lines
 from adjourn.errors import InvalidError, UsageError
@@ -25,9 +25,9 @@ from adjourn.tasks import checked
 from adjourn.text import visible_json
 
 if TYPE_CHECKING:
-    from adjourn.cli.shared.timeline import Entry
+    from adjourn.cli.shared.timeline import TimelineEntry
     from adjourn.log import Event
-    from adjourn.store import Entry as Stored
+    from adjourn.store import Entry
     from adjourn.tasks import Task
 
 WATCH_SECONDS = 1.0
@@ -79,12 +79,12 @@ class _Lines:
         self._context, self._task, self._columns = context, task, columns
         self.head = Head(task.ledger.seq, task.ledger.hash)
         self._timeline = Timeline()
-        self._print: Printer
+        self._print: TimelinePrinter
 
     def begin(self, tail: int | None) -> None:
         """Print the last `tail` lines, or all."""
         entries = self._read(tail)
-        self._print = Printer(layout(entries, self._columns), self._context.now)
+        self._print = TimelinePrinter(layout(entries, self._columns), self._context.now)
         self._print(entries)
 
     def graph(self, tail: int | None) -> None:
@@ -96,12 +96,12 @@ class _Lines:
 
     def more(self, start: int) -> None:
         """Print what the events from `start` on are, or change."""
-        changed: dict[int, Entry] = {}
+        changed: dict[int, TimelineEntry] = {}
         for event in self._events(start):
             changed |= {entry.seq: entry for entry in self._timeline.feed(event)}
         self._print(list(changed.values()), self._context.clock())
 
-    def _read(self, tail: int | None) -> list[Entry]:
+    def _read(self, tail: int | None) -> list[TimelineEntry]:
         """The last `tail` entries, or all. What is far back is not read for a few of them."""
         if tail == 0:
             return []
@@ -146,7 +146,7 @@ class _Events:
         _show(entries, start, self._columns, as_json=self._as_json)
 
 
-def _show(entries: Iterable[Stored], start: int, room: int, *, as_json: bool) -> None:
+def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> None:
     for seq, entry in enumerate(entries, start):
         if as_json:
             _raw(entry.data)

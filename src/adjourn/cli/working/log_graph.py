@@ -11,7 +11,7 @@ from itertools import groupby
 
 from adjourn.cli.shared.output import counted, cut
 from adjourn.cli.shared.terminal import Spans
-from adjourn.cli.shared.timeline import STYLES, Entry
+from adjourn.cli.shared.timeline import STYLES, TimelineEntry
 from adjourn.cli.shared.times import ago
 from adjourn.log import kinds
 
@@ -24,10 +24,12 @@ _STYLE = "bright_black"
 _MIN_TEXT = 10
 
 
-def graph_lines(entries: Sequence[Entry], now: int, columns: int, *, unicode: bool) -> Iterator[Spans]:
+def graph_lines(
+    entries: Sequence[TimelineEntry], now: int, columns: int, *, unicode: bool
+) -> Iterator[Spans]:
     """The lines of a graph: lanes, time, and what happened. Calls in a row of one session are one line."""
     lanes: list[str] = []
-    drawn: list[tuple[str, str, Entry, str]] = []
+    drawn: list[tuple[str, str, TimelineEntry, str]] = []
     for (session, kind), run in groupby(entries, key=lambda one: (one.session, _kind(one))):
         group = list(run)
         if kind == "calls":
@@ -44,13 +46,13 @@ def graph_lines(entries: Sequence[Entry], now: int, columns: int, *, unicode: bo
         yield [(f"{lane:<{size}}  ", _STYLE), (when, "dim"), (shown, style)]
 
 
-def _kind(entry: Entry) -> str:
+def _kind(entry: TimelineEntry) -> str:
     return (
         "calls" if entry.event.partition(".")[0] in _CALLS and entry.event != "tool.changed" else entry.event
     )
 
 
-def _node(lanes: list[str], entry: Entry) -> str:
+def _node(lanes: list[str], entry: TimelineEntry) -> str:
     """The lanes at an entry; a session takes its lane when it begins, and leaves it when it ends."""
     if entry.event == kinds.SessionOpened.KIND:
         lanes.append(entry.session)
@@ -69,7 +71,7 @@ def _at(lanes: Sequence[str], session: str, mark: str) -> str:
     return trunk + "".join(f" {mark if lane == session else '│'}" for lane in lanes)
 
 
-def _counts(group: Sequence[Entry]) -> str:
+def _counts(group: Sequence[TimelineEntry]) -> str:
     """`12 calls: 10 ok, 1 error, 1 refused`; a single call is named."""
     if len(group) == 1:
         (one,) = group
@@ -80,6 +82,6 @@ def _counts(group: Sequence[Entry]) -> str:
     )
 
 
-def _said(entry: Entry) -> str:
+def _said(entry: TimelineEntry) -> str:
     name = entry.what if entry.label == "session" else f"{entry.label} {entry.what}"
     return "  ".join(part for part in (name, entry.about, entry.note) if part)

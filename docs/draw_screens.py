@@ -215,28 +215,12 @@ def shown(*arguments: str) -> str:
     return screen.getvalue()
 
 
-def picture(command: tuple[str, ...], sent: str) -> str:
-    """The SVG of a terminal with a command and its output."""
-    from rich.console import Console
-    from rich.terminal_theme import TerminalTheme
-    from rich.text import Text
+def screen(command: tuple[str, ...], sent: str) -> str:
+    """The picture of a terminal with a command and its output."""
+    from terminal_svg import picture
 
-    theme = TerminalTheme(
-        (24, 28, 36), (214, 219, 228),
-        [(24, 28, 36), (232, 104, 110), (126, 198, 126), (226, 185, 98), (104, 160, 232), (196, 136, 226), (98, 194, 206), (214, 219, 228)],
-        [(92, 99, 112), (240, 130, 134), (150, 214, 150), (240, 206, 130), (134, 182, 244), (214, 164, 240), (130, 212, 222), (255, 255, 255)],
-    )  # fmt: skip
-    console = Console(
-        record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor"
-    )
-    console.print(Text.assemble(("$ ", "bright_black"), (f"adjourn {' '.join(command)}", "bold")))
-    console.print(Text.from_ansi(sent.rstrip("\n")))
-    svg = console.export_svg(title="", theme=theme, unique_id=f"adjourn-{command[0]}-{len(command)}")
-    svg = re.sub(
-        r"\n\s*@font-face \{.*?\}\n", "\n", svg, flags=re.DOTALL
-    )  # a page must load nothing from elsewhere
-    svg = svg.replace("<text ", '<text xml:space="preserve" ')  # some viewers drop blanks where a text begins
-    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
+    typed = f"adjourn {' '.join(command)}"
+    return picture(f"\x1b[90m$\x1b[0m \x1b[1m{typed}\x1b[0m\n{sent}", typed, columns=COLUMNS)
 
 
 def draw(*, machine: bool) -> Iterator[tuple[str, str]]:
@@ -250,7 +234,7 @@ def draw(*, machine: bool) -> Iterator[tuple[str, str]]:
         Path(".aex/policy.aex").write_text(POLICY)
         Story(root, clock).tell()
         for name, command in COMMANDS.items():
-            yield name, picture(command, _plain(shown(*command), home))
+            yield name, screen(command, _plain(shown(*command), home))
         if machine:
             fresh = f"{home}/new"
             os.makedirs(f"{fresh}/.git")
@@ -259,7 +243,7 @@ def draw(*, machine: bool) -> Iterator[tuple[str, str]]:
             servers = {"inv": {"command": sys.executable, "args": ["server.py"]}}
             Path(".mcp.json").write_text(json.dumps({"mcpServers": servers}, indent=2))
             for name, command in OF_THIS_MACHINE.items():
-                yield name, picture(command, _plain(shown(*command), home))
+                yield name, screen(command, _plain(shown(*command), home))
         os.chdir("/")
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import click
 
 from adjourn.cli.shared.context import user
-from adjourn.cli.shared.terminal import Spinner
+from adjourn.cli.shared.terminal import PANEL_WIDTH, Spinner, print_spans, width
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
@@ -144,7 +144,7 @@ class Story:
         hook.chmod(0o755)
         for line in POLICY.strip().splitlines()[2:]:
             if line:
-                self._say(f"    {line}")
+                self._say(f"    {line}", "dim")
 
     def _first_session(self) -> None:
         self._chapter("Session 1: a client with the initialize handshake works through the proxy")
@@ -169,7 +169,7 @@ class Story:
         process = self._holder()
         os.kill(process, signal.SIGKILL)
         client.stop()
-        self._say(f"  !! kill -9 of the proxy (process {process}) while git_commit is under way")
+        self._say(f"  !! kill -9 of the proxy (process {process}) while git_commit is under way", "red")
         time.sleep(3)  # the server may still finish what it was doing: that is what makes the call doubtful
 
     def _second_session(self) -> None:
@@ -184,7 +184,10 @@ class Story:
         )
         self._say(f"     description: {told['description']}")
         for doubt in told.get("inDoubt", []):
-            self._say(f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')} since {doubt['since']}")
+            self._say(
+                f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')} since {doubt['since']}",
+                "yellow",
+            )
         for doubt in told.get("inDoubt", []):
             self._settle(doubt["call"])
         repository = {"repo_path": str(self.folder)}
@@ -240,7 +243,7 @@ class Story:
         return int(self._run("git", "rev-list", "--count", "HEAD").strip())
 
     def _adjourn(self, *arguments: str) -> None:
-        self._say(f"  $ adjourn {' '.join(arguments[:3])}")
+        self._say(f"  $ adjourn {' '.join(arguments[:3])}", "bold")
         text = self._run(*python.command("-m", "adjourn", *arguments))
         for line in text.rstrip().splitlines():
             self._say(f"     {line}")
@@ -255,12 +258,13 @@ class Story:
 
     def _chapter(self, title: str) -> None:
         self.chapters += 1
-        click.echo(f"\n{self.chapters}. {title}")
+        click.echo()
+        self._say(f"{self.chapters}. {title}", "bold")
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: str, style: str = "") -> None:
         indent = " " * (len(line) - len(line.lstrip()) + 2)
-        for part in wrap(line, 100, subsequent_indent=indent, drop_whitespace=False, break_on_hyphens=False):
-            click.echo(part.rstrip())
+        for part in wrap(line, min(width(), PANEL_WIDTH), subsequent_indent=indent, break_on_hyphens=False):
+            print_spans([(part, style)])
 
 
 class DemoClient:
@@ -311,17 +315,17 @@ class DemoClient:
         if step == "connected":
             say(f"  connected, protocol {text}")
         elif step == "asked":
-            say("  ?  a person is asked, and approves")
+            say("  ?  a person is asked, and approves", "yellow")
         elif step == "calling":
             say(f"  -> {self._steps[int(text)][0]:<18} {self._steps[int(text)][2]}")
         else:
             self.texts.append(text)
-            shown = (
-                json.loads(text).get("message", "the state that the first session left")
-                if first == "{"
-                else first
-            )
-            say(f"     {'refused' if line['error'] else 'answered'}: {shown}")
+            if first.startswith("{"):
+                first = json.loads(text).get("message", "the state that the first session left")
+            if line["error"]:
+                say(f"     refused: {first}", "red")
+            else:
+                say(f"     answered: {first}", "green")
 
     def finish(self) -> None:
         """Print everything until it ends. Raises `AdjournError` when it ends badly."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from adjourn.checkpoints.page_files import search
 from adjourn.log.chain import verify_chain
 from support.command_line import CommandLine
 from support.proxy import ERAS, ProxyWorkspace
+from support.terminal import at_terminal
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 12
@@ -226,6 +229,48 @@ def test_rolling_back_shows_first(tmp_path: Path) -> None:
         assert (work.root / "notes.md").read_text() == "spoilt"
         assert run("rollback", "--yes", "--json").json["files"] == [{"kind": "restore", "path": "notes.md"}]
         assert (work.root / "notes.md").read_text() == "good"
+        assert run("verify").code == 0
+
+
+KILLED = """
+import os, signal, sys
+from adjourn.cli.app import main
+real = os.rename
+def rename(source, target, **named):
+    if "rollback/files" in str(source):
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(source, target, **named)
+os.rename = rename
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_rollback_that_was_killed_is_finished(tmp_path: Path) -> None:
+    """The next `adjourn rollback` names it, begins no other, and finishes it with --yes; doctor names it too."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        subprocess.run(["git", "init", "-q"], cwd=work.root, check=True)
+        (work.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
+        (work.root / "notes.md").write_text("good")
+        client = work.client("--task", "t")
+        client.call("shell.exec", {"command": "rm -rf build"})
+        (work.root / "notes.md").write_text("spoilt")
+        client.close()
+        run = context(work).run
+        killed = [sys.executable, "-P", "-c", KILLED, "rollback", "--yes"]
+        ended = at_terminal(killed, cwd=work.root, env=context(work).environment)
+        assert ended.returncode == 128 + signal.SIGKILL
+        assert (work.root / "notes.md").read_text() == "spoilt"
+        assert run("rollback").out == "a rollback was interrupted; `adjourn rollback --yes` finishes it\n"
+        refused = run("rollback", "t-before", "--yes")
+        assert (refused.code, "an earlier rollback was interrupted" in refused.err) == (1, True)
+        assert "a rollback was interrupted" in run("doctor").out
+        done = run("rollback", "--yes")
+        assert done.out.startswith(
+            "finished the rollback that was interrupted; tmp/checkpoint-active.md is active"
+        )
+        assert "restored: notes.md" in done.out
+        assert (work.root / "notes.md").read_text() == "good"
+        assert not (work.root / ".aex" / "rollback").exists()
         assert run("verify").code == 0
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from adjourn.checkpoints.git_restore import RollbackChange, restore
+from adjourn.checkpoints.git_snapshot import GitSnapshot, keep
 from adjourn.checkpoints.save import save_checkpoint
 from adjourn.host.process import Process
+from adjourn.policy import Settings
 from adjourn.store.base import Store
 from support.workspace import Workspace
 
@@ -32,3 +36,12 @@ def snapshots(root: str | Path, task: str) -> dict[str, str]:
     listed = ["git", "for-each-ref", "--format=%(refname) %(objectname)", refs]
     done = subprocess.run(listed, cwd=root, capture_output=True, text=True, check=True)
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
+
+
+def put_back(
+    root: str, commit: str, task: str, number: int, settings: Settings
+) -> tuple[list[RollbackChange], GitSnapshot]:
+    """Restore a snapshot as a rollback does: the present files are kept first. Returns the changes, and the snapshot from before."""
+    before = keep(root, task, number, settings)
+    with TemporaryDirectory(dir=os.path.dirname(os.path.realpath(root))) as staging:
+        return restore(root, commit, before.commit, staging, settings), before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -22,8 +23,10 @@ class Kill:
 
     CALLS = ("mkdir", "open", "fsync", "rename", "unlink", "rmdir")
 
-    def __init__(self, patch: pytest.MonkeyPatch, after: int) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, after: int, *, by_signal: bool = False) -> None:
+        """`by_signal` ends this process for real; otherwise `Killed` is raised."""
         self.left = after
+        self._by_signal = by_signal
         self._thread = threading.get_ident()
         for name in self.CALLS:
             patch.setattr(os, name, self.killing(getattr(os, name)))
@@ -31,6 +34,8 @@ class Kill:
     def killing(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def step(*args: Any, **options: Any) -> Any:
             if threading.get_ident() == self._thread:
+                if self.left <= 0 and self._by_signal:
+                    os.kill(os.getpid(), signal.SIGKILL)
                 if self.left <= 0:
                     raise Killed
                 self.left -= 1

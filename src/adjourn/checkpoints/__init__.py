@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from adjourn.checkpoints.finishing import finish, reopen
     from adjourn.checkpoints.folder_verification import VerifiedFolder
+    from adjourn.checkpoints.git_restore import RollbackChange
     from adjourn.checkpoints.histories import Freed
     from adjourn.checkpoints.page import MAX_PAGE_BYTES
     from adjourn.checkpoints.page_files import FoundPage
@@ -56,6 +57,7 @@ __all__ = [
     "GuardedSession",
     "ReportedArtifact",
     "ReportedStep",
+    "RollbackChange",
     "TaskCheckpoint",
     "VerifiedFolder",
     "as_checkpoint",
@@ -102,6 +104,7 @@ if not TYPE_CHECKING:
             ),
             "finishing": ("finish", "reopen"),
             "folder_verification": ("VerifiedFolder",),
+            "git_restore": ("RollbackChange",),
             "histories": ("Freed",),
             "page": ("MAX_PAGE_BYTES",),
             "page_files": ("FoundPage",),

@@ -7,7 +7,7 @@
 Only objects and that ref are added to the repository: the index, the branch, the stash and the files do not change. A snapshot that
 takes longer than `keepSeconds` is abandoned, with an error.
 
-Owns: these commands, planning and restoring a snapshot. Must never: run a hook, a filter or any other program that the repository's
+Owns: these commands. Must never: run a hook, a filter or any other program that the repository's
 own configuration names.
 """
 
@@ -23,9 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-import msgspec
-
-from adjourn.errors import NotFoundError, RefusedError, StoreError
+from adjourn.errors import NotFoundError, StoreError
 from adjourn.host import GitCommand, distrusting
 from adjourn.policy import Settings
 
@@ -57,16 +55,7 @@ class GitSnapshot(NamedTuple):
         return {"commit": self.commit, "ref": self.ref, "leftOut": names}
 
 
-class RollbackChange(NamedTuple):
-    """What putting a snapshot back does to one file: `restore` its content, `bring back`, `leave` (made since), or `avoid`: what is
-    at its place now is not kept anywhere, and so it stays.
-    """
-
-    kind: str
-    path: str
-
-
-class _Git:
+class SnapshotGit:
     """Runs git commands in one workspace, with a private index, until a deadline."""
 
     def __init__(self, root: str, index: str, seconds: float) -> None:
@@ -116,12 +105,12 @@ class _Git:
 
 
 @contextmanager
-def _git(root: str, seconds: float) -> Iterator[_Git]:
+def open_git(root: str, seconds: float) -> Iterator[SnapshotGit]:
     """Git in a workspace inside a working tree. Raises `NotFoundError` where there is none."""
     folder = tempfile.mkdtemp(prefix="adjourn-")
     try:
         index = os.path.join(folder, "index")
-        git = _Git(root, index, seconds)
+        git = SnapshotGit(root, index, seconds)
         if git.word("rev-parse", "--is-inside-work-tree", may_fail=True) != "true":
             raise NotFoundError(f"{root} is not in a git repository", "create one with `git init`")
         with suppress(OSError):
@@ -136,8 +125,8 @@ def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
     """Save the files as they are, before event `number` of a task. Raises `NotFoundError` outside of a repository, `StoreError`
     if git fails or times out.
     """
-    with _git(root, settings.keep_seconds) as git:
-        tree, left_out = _tree(git, root, settings.max_file_bytes)
+    with open_git(root, settings.keep_seconds) as git:
+        tree, left_out = write_tree(git, root, settings.max_file_bytes)
         head = git.word("rev-parse", "--verify", "--quiet", "HEAD^{commit}", may_fail=True)
         message = f"Files of task {task} before event {number}"
         commit = git.word("commit-tree", tree, *(("-p", head) if head else ()), "-m", message)
@@ -145,7 +134,7 @@ def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
     return GitSnapshot(commit, ref, left_out)
 
 
-def _held(git: _Git, commit: str, folder: str, number: int) -> str:
+def _held(git: SnapshotGit, commit: str, folder: str, number: int) -> str:
     """The ref that keeps a commit from now on: the one of `number`, or the next free one. No ref is overwritten."""
     for free in range(number, number + MAX_REFS):
         ref = f"{folder}{free}"
@@ -158,7 +147,7 @@ def _held(git: _Git, commit: str, folder: str, number: int) -> str:
     raise StoreError(f"git cannot create a ref in {folder}", "make the folder .git writable")
 
 
-def _tree(git: _Git, root: str, largest: int) -> tuple[str, list[str]]:
+def write_tree(git: SnapshotGit, root: str, largest: int) -> tuple[str, list[str]]:
     """The files as a tree, and those that are left out: too large (one that once was not is as it was then), or a repository of
     its own.
     """
@@ -178,79 +167,8 @@ def _size(path: str) -> int:
         return 0
 
 
-# --- putting back
-
-
-def changes(root: str, commit: str, settings: Settings) -> list[RollbackChange]:
-    """The changes that restoring a snapshot would make. Newer files stay. Raises `RefusedError`, `NotFoundError`."""
-    with _git(root, max(60.0, settings.keep_seconds)) as git:
-        return _changes(git, root, commit, settings)
-
-
-def _changes(git: _Git, root: str, commit: str, settings: Settings) -> list[RollbackChange]:
-    _check(git, commit)
-    tree, left_out = _tree(git, root, settings.max_file_bytes)
-    unkept = set(left_out)
-    listed = git.run(
-        "diff-tree", "-r", "-z", "--no-renames", "--name-status", "--relative", tree, commit
-    ).split(b"\0")
-    pairs = zip(listed[::2], listed[1::2], strict=False)
-    kinds = {b"A": "bring back", b"M": "restore", b"T": "restore", b"D": "leave"}
-    found = [RollbackChange(kinds[kind], os.fsdecode(path)) for kind, path in pairs if kind in kinds]
-    return [
-        change._replace(kind="avoid") if change.kind != "leave" and _in_way(root, change, unkept) else change
-        for change in found
-        if not change.path.startswith(OURS)
-    ]
-
-
-def _in_way(root: str, change: RollbackChange, unkept: set[str]) -> bool:
-    """Whether the place of a file has something that a snapshot would not save: ignored, too large, or a folder."""
-    if change.path in unkept:
-        return True
-    place = root
-    *folders, name = change.path.split("/")
-    for folder in folders:
-        place = os.path.join(place, folder)
-        if not os.path.lexists(place):
-            return False
-        if os.path.islink(place) or not os.path.isdir(place):
-            return True
-    place = os.path.join(place, name)
-    there = os.path.lexists(place)
-    return there and (change.kind == "bring back" or (os.path.isdir(place) and not os.path.islink(place)))
-
-
-def _check(git: _Git, commit: str) -> None:
-    if len(commit) not in (40, 64) or not set(commit) <= set("0123456789abcdef"):
-        raise RefusedError(f"{commit[:64]!r} is not a commit", "name the commit of a checkpoint")
-    if git.word("cat-file", "-t", commit, may_fail=True) != "commit":
-        raise NotFoundError(
-            f"commit {commit[:12]} is not in the repository",
-            "fetch it from the clone that has it; if it was pruned, it is lost",
-        )
-
-
-def put_back(
-    root: str, commit: str, task: str, number: int, settings: Settings
-) -> tuple[list[RollbackChange], GitSnapshot]:
-    """Restore files to a snapshot; newer files stay. The present files are saved first, so that this can be undone.
-
-    Returns the changes, and the snapshot of the files before. Raises `RefusedError`, `NotFoundError`, `StoreError`.
-    """
-    patient = msgspec.structs.replace(settings, keep_seconds=max(60.0, settings.keep_seconds))
-    kept = keep(root, task, number, patient)
-    with _git(root, max(60.0, settings.keep_seconds)) as git:
-        found = _changes(git, root, commit, settings)
-        paths = [change.path for change in found if change.kind in ("restore", "bring back")]
-        if paths:
-            git.run("read-tree", commit)
-            git.run("checkout-index", "--force", "-z", "--stdin", given=b"\0".join(map(os.fsencode, paths)))
-    return found, kept
-
-
 def forget(root: str, refs: Sequence[str]) -> None:
     """Delete the refs of snapshots. Git removes their objects when it next collects garbage."""
-    with _git(root, 30.0) as git:
+    with open_git(root, 30.0) as git:
         given = "".join(f"delete {ref}\n" for ref in refs if _REF.fullmatch(ref))
         git.run("update-ref", "--stdin", given=given.encode())

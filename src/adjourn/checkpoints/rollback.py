@@ -7,15 +7,19 @@ Owns: the plan, and carrying it out. Must never: change anything while planning.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import NamedTuple
 
-from adjourn.checkpoints import git_snapshot, page_writer
-from adjourn.checkpoints.checkpoint import create
-from adjourn.checkpoints.git_snapshot import RollbackChange
+import msgspec
+
+from adjourn.checkpoints import git_snapshot, page_writer, rollback_journal
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
+from adjourn.checkpoints.git_restore import SECONDS, RollbackChange, changes, restore
 from adjourn.checkpoints.page_files import FoundPage, search
+from adjourn.checkpoints.rollback_journal import RollbackJournal
 from adjourn.checkpoints.save import task_checkpoint_name
 from adjourn.checkpoints.triggers import BEFORE
-from adjourn.errors import NotFoundError
+from adjourn.errors import AdjournError, ConflictError, NotFoundError
 from adjourn.log import Actor, decode, kinds, tool_name
 from adjourn.policy import read_settings
 from adjourn.tasks import Task, following
@@ -65,7 +69,7 @@ def plan(task: Task, root: str, target: FoundPage, *, files: bool = True, tree: 
     (default: the same). Raises `NotFoundError`, `StoreError`.
     """
     commit = commit_of(target) if files else ""
-    changed = git_snapshot.changes(tree or root, commit, read_settings(root)) if commit else []
+    changed = changes(tree or root, commit, read_settings(root)) if commit else []
     return RollbackPlan(target, commit, changed, _effects(task, target.seq))
 
 
@@ -76,28 +80,88 @@ def commit_of(found: FoundPage) -> str:
     return commit if isinstance(commit, str) else ""
 
 
+def interrupted(root: str) -> str:
+    """The task of a rollback that was killed in the work tree `root`; "" if there is none. Raises `InvalidError`, `RefusedError`."""
+    found = rollback_journal.read(root)
+    return found.task if found else ""
+
+
 def carry_out(
     task: Task, root: str, made: RollbackPlan, *, state: bool, by: Actor, tree: str = ""
 ) -> RollbackResult:
     """Roll back. Files first: the present files are saved before, so that this can be undone.
 
-    `state` is whether the page becomes the active one. Raises `AdjournError`.
+    `state` is whether the page becomes the active one. A kill at any moment leaves every file whole, and a journal with which `finish`
+    does the rest. Raises `AdjournError`; `ConflictError` if an earlier rollback is to be finished first.
     """
-    undo, changed, more = "", list[RollbackChange](), dict[str, Any]()
-    if made.commit:
-        number = task.ledger.seq + 1
-        changed, kept = git_snapshot.put_back(tree or root, made.commit, task.id, number, read_settings(root))
-        undo = kept.commit
-        more["files"] = kept.to_json()
-    if not state:
-        return RollbackResult("", undo, changed)
-    target = made.target
-    trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
-    checkpoint = create(task, f"{task_checkpoint_name(task.id)[:50]}-rollback", trigger=trigger, by=by)
-    written = page_writer.write(
-        task, checkpoint, tree or root, budget=task.ledger.budget, base=target, more=more
-    )
-    return RollbackResult(written.path, undo, changed)
+    tree = tree or root
+    with rollback_journal.alone(tree):
+        if interrupted(tree):
+            raise ConflictError(
+                "an earlier rollback was interrupted", "finish it first: adjourn rollback --yes"
+            )
+        settings, seq = read_settings(root), task.ledger.seq
+        patient = msgspec.structs.replace(settings, keep_seconds=max(SECONDS, settings.keep_seconds))
+        before = git_snapshot.keep(tree, task.id, seq + 1, patient).to_json() if made.commit else {}
+        journal = RollbackJournal(task.id, made.target.id, seq, state, made.commit, before)
+        rollback_journal.write(tree, journal)
+        try:
+            files = _restore_files(root, tree, journal)
+        except AdjournError:
+            rollback_journal.finish(tree)  # no file was changed
+            raise
+        return _complete(task, tree, journal, files, by)
+
+
+def finish(task: Task, root: str, *, by: Actor, tree: str = "") -> RollbackResult:
+    """Do what a rollback of this task that was killed did not do. Raises `AdjournError`; then the next call does it."""
+    tree = tree or root
+    with rollback_journal.alone(tree):
+        journal = rollback_journal.read(tree)
+        if journal is None or journal.task != task.id:
+            raise NotFoundError(f"no rollback of task {task.id} was interrupted")
+        return _complete(task, tree, journal, _restore_files(root, tree, journal), by)
+
+
+def _restore_files(root: str, tree: str, journal: RollbackJournal) -> list[RollbackChange]:
+    if not journal.commit:
+        return []
+    place = rollback_journal.staging(tree)
+    return restore(tree, journal.commit, str(journal.before.get("commit", "")), place, read_settings(root))
+
+
+def _complete(
+    task: Task, tree: str, journal: RollbackJournal, files: list[RollbackChange], by: Actor
+) -> RollbackResult:
+    """Make the page active, and end the rollback."""
+    page = _make_active(task, tree, journal, by) if journal.state else ""
+    rollback_journal.finish(tree)
+    return RollbackResult(page, str(journal.before.get("commit", "")), files)
+
+
+def _make_active(task: Task, tree: str, journal: RollbackJournal, by: Actor) -> str:
+    pages = search(tree).pages
+    target = next((page for page in pages if page.id == journal.page), None)
+    if target is None:
+        return ""  # deleted after a rollback was killed
+    name = f"{task_checkpoint_name(task.id)[:50]}-rollback"
+    made = _made_since(task, name, journal.seq)
+    if made is None:
+        trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
+        made = create(task, name, trigger=trigger, by=by)
+    newest = search(tree, task=task.id).newest
+    if newest is not None and newest.seq == made.event.seq:
+        return newest.path
+    more = {"files": journal.before} if journal.before else None
+    return page_writer.write(task, made, tree, budget=task.ledger.budget, base=target, more=more).path
+
+
+def _made_since(task: Task, name: str, seq: int) -> TaskCheckpoint | None:
+    """The checkpoint of this rollback, if it was made before a kill."""
+    with suppress(NotFoundError):
+        found = find(task.store, f"{task.id}/{name}")
+        return found if found.event.seq > seq else None
+    return None
 
 
 def _effects(task: Task, since: int) -> list[Effect]:

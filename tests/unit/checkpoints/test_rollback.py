@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,18 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import git_snapshot
-from adjourn.checkpoints.git_snapshot import RollbackChange, changes, forget, keep, put_back
+from adjourn.checkpoints.git_restore import RollbackChange, changes
+from adjourn.checkpoints.git_snapshot import forget, keep
 from adjourn.checkpoints.page_files import find_active
-from adjourn.checkpoints.report import AgentReport
 from adjourn.checkpoints.rollback import carry_out, plan, target_of
-from adjourn.checkpoints.save import save_checkpoint
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.policy.destructive import DEFAULT
 from adjourn.tasks.decision import ToolRequest
-from support.checkpoints import snapshots
+from support.checkpoints import put_back, snapshots
+from support.rollbacks import deployed, git, make_workspace
 from support.workspace import ANN, Workspace
 
 SMALL = msgspec.structs.replace(DEFAULT, max_file_bytes=1000, keep_seconds=30.0)
-
-
-def git(root: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "core.quotePath=false"]
-    done = subprocess.run(["git", *who, *arguments], cwd=root, capture_output=True, text=True, check=True)
-    return done.stdout
 
 
 @pytest.fixture
@@ -211,42 +204,7 @@ def test_snapshots_are_let_go_of(repository: Path) -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    workspace = Workspace(tmp_path, monkeypatch)
-    (workspace.root / ".aex" / "policy.aex").write_text(
-        'policy work v1\ngoal "do it"\nallow *\nbudget calls=50\n'
-    )
-    (workspace.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
-    git(workspace.root, "init", "-q")
-    return workspace
-
-
-def deployed(workspace: Workspace) -> Any:
-    """A session that was about to deploy, and spoilt a file since."""
-    context = workspace.context()
-    (workspace.root / "a").write_text("good")
-    session = workspace.work(context, "file.read")
-    save_checkpoint(
-        session.task,
-        str(workspace.root),
-        "m",
-        budget=50,
-        said=AgentReport(resumption_point="deploy"),
-        session=session,
-    )
-    call = ToolRequest(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
-    workspace.clock.move(seconds=60)
-    session, _ = context.admit([call])
-    workspace.clock.move(seconds=60)
-    (workspace.root / "a").write_text("spoilt")
-    save_checkpoint(
-        session.task,
-        str(workspace.root),
-        "n",
-        budget=50,
-        said=AgentReport(resumption_point="go on"),
-        session=session,
-    )
-    return session
+    return make_workspace(tmp_path, monkeypatch)
 
 
 def test_files_are_kept_before_a_destructive_call(workspace: Workspace) -> None:

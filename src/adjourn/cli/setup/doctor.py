@@ -14,6 +14,7 @@ from typing import Literal
 import click
 
 from adjourn import code
+from adjourn.checkpoints import rollback
 from adjourn.cli.setup import doctor_fixes, doctor_tries
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
@@ -90,6 +91,11 @@ def _found(
 def _workspace(context: CommandContext) -> Iterator[Finding]:
     for reason in context.workspace.skipped:
         yield _found("workspace-skipped", reason, "make it yours, or remove it", "warning")
+    try:
+        if rollback.interrupted(context.tree):
+            yield _found("rollback", "a rollback was interrupted", "finish it: adjourn rollback --yes")
+    except AdjournError as error:
+        yield _found("rollback", error.message, error.remedy, "warning")
 
 
 def _python(context: CommandContext) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from adjourn.host import folders
 
 PROTECTED = (
     ".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex", "aex.policy.json", ".aex/discipline.json",
-    ".aex/undo",
+    ".aex/undo", ".aex/rollback",
 )  # fmt: skip
 SIGNATURES = "*.signature.json"
 """Signature files of contracts. Protected if the policy requires signatures."""

@@ -1,0 +1,311 @@
+"""Restoring files leaves no hole: a kill at any step is finished by the next rollback, and what no snapshot has is not replaced."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from adjourn.checkpoints import rollback_journal
+from adjourn.checkpoints.git_restore import EDITED, POLICY, SUBMODULE, RollbackChange, changes, restore
+from adjourn.checkpoints.git_snapshot import keep
+from adjourn.checkpoints.page_files import find_active
+from adjourn.checkpoints.rollback import carry_out, finish, interrupted, plan, target_of
+from adjourn.errors import InvalidError, RefusedError, StoreError
+from adjourn.host import keys
+from adjourn.host.workspace_store import open_at
+from adjourn.policy.destructive import DEFAULT
+from adjourn.tasks import Task
+from support.checkpoints import put_back
+from support.clock import Clock
+from support.kills import Kill
+from support.rollbacks import deployed, git, make_workspace
+from support.workspace import ANN
+
+PATIENT = msgspec.structs.replace(DEFAULT, keep_seconds=60.0)
+FILES = ("z", "b/c", "b/d/e", "run.sh")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "r"
+    root.mkdir()
+    git(root, "init", "-q")
+    write_all(root, "good")
+    return root
+
+
+def write_all(root: Path, text: str) -> None:
+    for name in FILES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{text} {name}")
+
+
+def content(root: Path) -> dict[str, str]:
+    return {name: (root / name).read_text() if (root / name).exists() else "" for name in FILES}
+
+
+# --- kills
+
+
+def in_child(work: Callable[[], object]) -> int:
+    """Run `work` in a child process. Returns its exit code, negative for a signal."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            work()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def later() -> Clock:
+    clock = Clock()
+    clock.move(seconds=100_000)
+    return clock
+
+
+def roll_back(root: Path) -> None:
+    with closing(open_at(str(root))) as store:
+        target = target_of(str(root), "n")
+        task = Task(store, target.task, clock=later(), secret=keys.secret())
+        carry_out(task, str(root), plan(task, str(root), target_of(str(root))), state=True, by=ANN)
+
+
+def finish_rollback(root: Path, task: str) -> None:
+    with closing(open_at(str(root))) as store:
+        finish(Task(store, task, clock=later(), secret=keys.secret()), str(root), by=ANN)
+
+
+def test_a_kill_at_any_step_is_finished_by_the_next_rollback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each kill every file is whole, as before or as restored; afterwards all are restored, and one page is active."""
+    template = tmp_path / "template"
+    template.mkdir()
+
+    def prepare() -> None:
+        workspace = make_workspace(template, monkeypatch, store="sqlite")
+        write_all(workspace.root, "good")
+        deployed(workspace)
+        workspace.store.close()
+
+    assert in_child(prepare) == 0
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    good, kills, finished = {name: f"good {name}" for name in FILES}, 0, 0
+    while True:
+        root = tmp_path / "work"
+        for name in ("work", "config"):
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+            shutil.copytree(template / name, tmp_path / name)
+        write_all(root, "spoilt")
+        (root / "b" / "c").unlink()
+        before = content(root)
+
+        def killed(root: Path = root, step: int = kills) -> None:
+            Kill(monkeypatch, step, by_signal=True)
+            roll_back(root)
+
+        end = in_child(killed)
+        now = content(root)
+        assert all(now[name] in (before[name], good[name]) for name in FILES), now
+        if end == 0:
+            break
+        assert end == -signal.SIGKILL
+        kills += 1
+        task = interrupted(str(root))
+        if task:
+            assert in_child(lambda root=root, task=task: finish_rollback(root, task)) == 0  # type: ignore[misc]
+            finished += 1
+        else:
+            assert now in (before, good)
+        assert not interrupted(str(root))
+        active = find_active(str(root))
+        assert active is not None
+        assert active.machine["trigger"].startswith("rollback to ") == (content(root) == good)
+    assert now == good
+    assert finished > 10
+
+
+# --- concurrent edits, and what is left alone
+
+
+def test_a_file_that_is_edited_meanwhile_stays(repository: Path, tmp_path: Path) -> None:
+    """What was written after the present files were kept is in no snapshot, so it is not replaced."""
+    root = str(repository)
+    kept = keep(root, "t", 1, PATIENT)
+    write_all(repository, "spoilt")
+    before = keep(root, "t", 2, PATIENT)
+    (repository / "z").write_text("edited since")
+    found = restore(root, kept.commit, before.commit, str(tmp_path), PATIENT)
+    assert RollbackChange("avoid", "z", EDITED) in found
+    assert content(repository) == {name: f"good {name}" for name in FILES} | {"z": "edited since"}
+
+
+def test_a_file_that_is_edited_while_files_are_staged_stays(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last look at a file is directly before it is replaced."""
+    root = str(repository)
+    kept = keep(root, "t", 1, PATIENT)
+    write_all(repository, "spoilt")
+    before = keep(root, "t", 2, PATIENT)
+    real = os.fsync
+
+    def edit(handle: int) -> None:
+        (repository / "z").write_text("edited since")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", edit)
+    found = restore(root, kept.commit, before.commit, str(tmp_path), PATIENT)
+    assert RollbackChange("avoid", "z", EDITED) in found
+    assert (repository / "z").read_text() == "edited since"
+    assert (repository / "b" / "c").read_text() == "good b/c"
+
+
+def test_what_cannot_be_written_is_named_and_the_rest_restored(repository: Path) -> None:
+    """A folder that became a file, and a file that became a folder, stay; all others are restored."""
+    root = str(repository)
+    kept = keep(root, "t", 1, PATIENT)
+    write_all(repository, "spoilt")
+    shutil.rmtree(repository / "b")
+    (repository / "b").write_text("now a file")
+    (repository / "z").unlink()
+    (repository / "z").mkdir()
+    (repository / "z" / "inside").write_text("x")
+    planned = changes(root, kept.commit, PATIENT)
+    found, _ = put_back(root, kept.commit, "t", 2, PATIENT)
+    assert found == planned
+    kinds = {change.path: change.kind for change in found}
+    assert [kinds[name] for name in FILES] == ["avoid", "avoid", "avoid", "restore"]
+    assert (repository / "b").read_text() == "now a file"
+    assert (repository / "run.sh").read_text() == "good run.sh"
+
+
+def test_policies_of_any_place_stay(repository: Path) -> None:
+    """A rollback brings back no earlier policy: it may permit more."""
+    names = (
+        "sub/.aex/policy.aex",
+        "tasks/one.aex",
+        "tasks/one.aex.signature.json",
+        "sub/.AEX/x",
+        "aex.policy.json",
+    )
+    for name in names:
+        (repository / name).parent.mkdir(parents=True, exist_ok=True)
+        (repository / name).write_text("wide")
+    kept = keep(str(repository), "t", 1, PATIENT)
+    for name in names:
+        (repository / name).write_text("narrow")
+    found, _ = put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    assert sorted(found) == sorted(RollbackChange("avoid", name, POLICY) for name in names)
+    assert {(repository / name).read_text() for name in names} == {"narrow"}
+
+
+def test_a_submodule_stays(repository: Path, tmp_path: Path) -> None:
+    """Its files belong to another repository."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    for text in ("one", "two"):
+        (inner / "f").write_text(text)
+        git(inner, "add", "f")
+        git(inner, "commit", "-qm", text)
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "mod")
+    git(repository, "commit", "-qm", "with a submodule")
+    kept = keep(str(repository), "t", 1, PATIENT)
+    git(repository / "mod", "checkout", "-q", "HEAD~1")
+    git(repository, "add", "mod")
+    found, _ = put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    assert found == [RollbackChange("avoid", "mod", SUBMODULE)]
+    assert (repository / "mod" / "f").read_text() == "one"
+
+
+def test_a_link_on_the_way_is_not_followed(repository: Path, tmp_path: Path) -> None:
+    """A folder that became a link out of the workspace stays one, and nothing is written behind it."""
+    kept = keep(str(repository), "t", 1, PATIENT)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.rmtree(repository / "b")
+    (repository / "b").symlink_to(outside)
+    put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_place_on_another_file_system_is_replaced_at_once_too(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content is copied beside the file first where a rename cannot reach it."""
+    kept = keep(str(repository), "t", 1, PATIENT)
+    write_all(repository, "spoilt")
+    (repository / "run.sh").unlink()
+    (repository / "run.sh").symlink_to("z")
+    real = os.rename
+
+    def rename(source: str, target: str, **named: int) -> None:
+        if "src_dir_fd" not in named:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        real(source, target, **named)
+
+    monkeypatch.setattr(os, "rename", rename)
+    put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    assert content(repository) == {name: f"good {name}" for name in FILES}
+    assert not (repository / "run.sh").is_symlink()
+    assert sorted(os.listdir(repository)) == [".git", "b", "run.sh", "z"]
+
+
+def test_content_that_cannot_be_staged_changes_no_file(repository: Path) -> None:
+    """All content is written before the first file is replaced: a full disk leaves everything as it was."""
+    (repository / "large").write_text("x" * 500_000)
+    kept = keep(str(repository), "t", 1, PATIENT)
+    write_all(repository, "spoilt")
+    (repository / "large").unlink()
+
+    def with_little_space() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        with pytest.raises(StoreError):
+            put_back(str(repository), kept.commit, "t", 2, PATIENT)
+
+    assert in_child(with_little_space) == 0
+    assert content(repository) == {name: f"spoilt {name}" for name in FILES}
+
+
+# --- the journal
+
+
+def test_a_journal_of_somebody_else_is_not_believed(repository: Path) -> None:
+    """A cloned repository cannot bring a rollback of its own."""
+    folder = repository / ".aex" / "rollback"
+    folder.mkdir(parents=True)
+    (folder / "journal.json").write_text('{"task":"t","page":"p","seq":1,"state":true,"seal":"00"}')
+    with pytest.raises(RefusedError, match="not written by you"):
+        interrupted(str(repository))
+    (folder / "journal.json").write_text("{")
+    with pytest.raises(InvalidError, match="not the journal of a rollback"):
+        interrupted(str(repository))
+
+
+def test_only_one_rollback_at_a_time(repository: Path) -> None:
+    """The second one is refused while the first one runs, and no folder is left behind."""
+    with (
+        rollback_journal.alone(str(repository)),
+        pytest.raises(StoreError, match="locked"),
+        rollback_journal.alone(str(repository)),
+    ):
+        pass
+    assert not (repository / ".aex").exists()

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SECONDS ?= 3600
 TARGET ?= aex
 
-.PHONY: help demo test lint tools campaign fuzz bench eval lock clean
+.PHONY: help demo test docs lint tools campaign fuzz bench eval lock clean
 
 help:                ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -32,6 +32,10 @@ lint: $(READY)
 
 test: lint tools     ## every check and every test
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+docs: $(READY)       ## the documentation as a site, in .tools/site; a broken link is an error
+	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --group docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 campaign: tools      ## the long forms: a thousand kills, a million fuzzed lines, 100,000 changed bytes
 	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest --timeout 7200 $$(grep -rl --include='test_*.py' ADJOURN_CAMPAIGN tests)

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 SECONDS ?= 3600
 TARGET ?= aex
 
-.PHONY: help demo test docs lint tools campaign fuzz bench eval lock clean
+.PHONY: help demo test docs lint tools campaign fuzz bench eval dist lock clean
 
 help:                ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -15,7 +15,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjourn needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,semantic]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,semantic]' --group dev --group release
 	@touch $(READY)
 
 demo: $(READY)       ## a session that is killed, and the one that goes on
@@ -52,8 +52,11 @@ bench: tools         ## the tables of docs/benchmarks.md
 eval: $(READY)       ## what a successor learns from a hand-over: thirty scenarios, scored; fails if it is too little
 	PYTHONPATH=tests:tests/bench $(BIN)/python -m evaluation
 
+dist: $(READY)       ## what a release consists of: wheel, sdist, SBOM and SHA256SUMS of the last commit
+	$(BIN)/python tests/dist.py
+
 lock: $(READY)       ## renew the versions that the tests are run with
 	$(BIN)/python -m pip freeze --exclude-editable > tests/constraints.txt
 
 clean:
-	rm -rf $(VENV) .tools .demo
+	rm -rf $(VENV) .tools .demo dist

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from adjourn.knowledge.records import CRStore
     from adjourn.store import MemoryStore, PostgresStore, SqliteStore, Store, open_store
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AdjournError",

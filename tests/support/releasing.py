@@ -1,0 +1,68 @@
+"""A repository with the project as it stands, and what `python tests/dist.py` builds of it.
+
+Owns: that repository, and programs of the dependency group `release`. Must never: publish, or read the person's own repository twice.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(sys.executable).parent
+COMMITTED = "2026-05-02T12:00:00+02:00"
+SECONDS = 280.0
+"""How long a build or an installation may take."""
+
+
+def run(command: Sequence[str | Path], folder: Path, umask: int = -1, **environment: str) -> str:
+    """The output of a command that has to succeed."""
+    done = attempt(command, folder, umask, **environment)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def attempt(
+    command: Sequence[str | Path], folder: Path, umask: int = -1, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "ADJOURN_"))}
+    return subprocess.run(
+        command, cwd=folder, env=clean | environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False, timeout=SECONDS, umask=umask,
+    )  # fmt: skip
+
+
+def from_index(done: subprocess.CompletedProcess[str]) -> str:
+    """The output of a command that needs a package index: without one the test is skipped, except in CI."""
+    if done.returncode:
+        if os.environ.get("CI") == "true":
+            pytest.fail(done.stdout)
+        pytest.skip(f"cannot be installed here: {done.stdout.strip().splitlines()[-1]}")
+    return done.stdout
+
+
+def repository(folder: Path) -> Path:
+    """The project's files, also those that are not committed yet, as one commit of a set time."""
+    listed = run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], ROOT).split("\0")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    run(["git", "init", "--quiet", "."], folder)
+    run(["git", "add", "--all"], folder)
+    who = ("-c", "user.name=ann", "-c", "user.email=ann@example.org")
+    commit = ["git", *who, "commit", "--quiet", "--message", "as it stands"]
+    run(commit, folder, GIT_COMMITTER_DATE=COMMITTED, GIT_AUTHOR_DATE=COMMITTED)
+    return folder
+
+
+def build(repository: Path, *options: str, umask: int = 0o022, **environment: str) -> Path:
+    """The folder with what is built of a repository."""
+    run([sys.executable, "tests/dist.py", *options], repository, umask, **environment)
+    return repository / "dist"

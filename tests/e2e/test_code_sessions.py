@@ -52,7 +52,7 @@ def test_the_record_of_calls_is_bounded(server: Server, repo: Repo) -> None:
     server.accepted(SIMPLE["EXPLORATION"])
     calls = repo.saved()["tool_calls"]
     assert len(calls) == 200
-    assert calls[-1]["params"] == {"pattern": '"*219.py"'}
+    assert calls[-1]["params"]["pattern"] == '"*219.py"'
     assert (calls[-1]["phase"], calls[-1]["result_detail"]["status"]) == ("EXPLORATION", "success")
 
 

@@ -24,6 +24,8 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ListToolsResult
 
+from adjourn.code.server.text_replies import RENDERERS
+
 Reply = dict[str, Any]
 FILES = {
     "app/cart.py": "def total(prices):\n    return sum(prices)\n\n\ndef apply_discount(price, share):\n    return price * share\n",
@@ -216,7 +218,9 @@ class Server:
     def call(
         self, name: str, arguments: Reply | None = None, *, progress: Callable[[float], None] | None = None
     ) -> Reply:
-        """A tool's reply."""
+        """A tool's reply, as JSON."""
+        if name in RENDERERS:
+            arguments = {"format": "json", **(arguments or {})}
         return json.loads(self.text(name, arguments, progress=progress))  # type: ignore[no-any-return]
 
     def text(

@@ -10,7 +10,9 @@ import msgspec
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
+from adjourn.code.server.inputs import SearchInput
 from adjourn.code.server.replies import MAX_REPLY, MOST
+from adjourn.code.server.text_replies import RENDERERS
 from adjourn.code.server.tools import TOOLS
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow.flags import table
@@ -19,7 +21,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "code.md").read_text(
 
 
 def test_every_tool_is_there_with_what_it_takes() -> None:
-    """One row a tool, its arguments in order, those that are required marked."""
+    """One row a tool, its arguments in order, those that are required marked; `format` is said above the table."""
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", TEXT.partition("## Phases")[0], re.MULTILINE)
     expected = [
         (
@@ -27,11 +29,16 @@ def test_every_tool_is_there_with_what_it_takes() -> None:
             ", ".join(
                 f"`{field.name}{'*' if field.required else ''}`"
                 for field in msgspec.structs.fields(tool.input_type)
+                if field.name != "format"
             ),
         )
         for tool in TOOLS
     ]
     assert rows == expected
+    named = re.search(r"The replies of (.*?) are text", TEXT, re.DOTALL)
+    assert named
+    assert set(re.findall(r"`(\w+)`", named[1])) == RENDERERS.keys()
+    assert {tool.name for tool in TOOLS if issubclass(tool.input_type, SearchInput)} == RENDERERS.keys()
 
 
 def test_every_step_is_there_with_what_is_submitted() -> None:

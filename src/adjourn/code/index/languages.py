@@ -10,6 +10,9 @@ from functools import cache
 
 import msgspec
 
+from adjourn.errors import InvalidError
+from adjourn.text import did_you_mean
+
 
 class Language(msgspec.Struct, frozen=True):
     """One language. `module` and `grammar` say where its grammar is, `queries` which query files read it.
@@ -83,10 +86,14 @@ def by_name(name: str) -> Language | None:
 def matching_languages(name: str | None) -> frozenset[str] | None:
     """Every language that a given name covers: `typescript` covers tsx, and C and C++ share headers.
 
-    None covers all of them. A name that the table does not know stands for itself: Universal Ctags may know it.
+    None covers all of them; `text` is any file without a grammar. Raises `InvalidError` for another name.
     """
     if not name:
         return None
     language = by_name(name)
     known = language.name if language else name.strip().lower()
+    if language is None and known != TEXT:
+        names = sorted((*_BY_NAME, TEXT))
+        meant = did_you_mean(known, (*names, *_ALIASES))
+        raise InvalidError(f"unknown language {name[:50]!r}", meant or f"use one of {', '.join(names)}")
     return frozenset(_FAMILIES.get(known, (known,)))

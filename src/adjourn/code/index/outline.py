@@ -39,6 +39,11 @@ COMMENT, STRING, IMPORT, TYPE, EXPORT = "comment", "string", "import", "type", "
 REGIONS = (COMMENT, STRING, IMPORT, TYPE, EXPORT)
 CLASSES = frozenset({"class", "interface", "struct", "trait", "enum"})
 FUNCTIONS = frozenset({"function", "method"})
+KINDS = CLASSES | FUNCTIONS | frozenset((
+    "alias", "constant", "field", "heading", "id", "key", "keyframes", "macro", "module", "namespace", "property", "prototype",
+    "selector", "type", "variable",
+))  # fmt: skip
+"""The kinds of definitions that the grammars' queries name. Universal Ctags has more."""
 _FIELD, _VARIABLE = "field", "variable"
 _DOCUMENTED = CLASSES | FUNCTIONS
 _WRAPPERS = frozenset(

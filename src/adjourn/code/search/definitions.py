@@ -15,10 +15,11 @@ from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.languages import matching_languages
 from adjourn.code.index.lookup import Definition, IndexedFile
-from adjourn.code.index.outline import CLASSES, FUNCTIONS, Symbol
+from adjourn.code.index.outline import CLASSES, FUNCTIONS, KINDS, Symbol
 from adjourn.code.index.reading import open_source
 from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError, InvalidError
+from adjourn.text import did_you_mean
 
 MAX_SYMBOL = 200
 _MAX_RESULTS = 5_000
@@ -49,7 +50,9 @@ def find_definitions(
     scope, name = split_symbol(symbol)
     codebase.request_update()
     index = codebase.index
+    matching_languages(language)  # an unknown one is an error before anything is searched
     found: list[Definition] = []
+    names: list[str] = []
     if index is not None:
         names = [name] if exact_match else lookup.names_like(index, name)[:_ENOUGH_NAMES]
         found = current(
@@ -70,7 +73,7 @@ def find_definitions(
     kept = [one for one in found if _wanted(one, language) and (not scope or in_scope(one.symbol, scope))]
     kept.sort(key=lambda one: _rank(one, name))
     shown = kept[: max(1, min(max_results, _MAX_RESULTS))]
-    return {
+    answer: dict[str, Any] = {
         "symbol": symbol,
         "path": under or ".",
         "definitions": [_to_json(one) for one in shown],
@@ -79,6 +82,9 @@ def find_definitions(
         "cache_stats": codebase.count_lookup(answered=answered),
         "index_state": codebase.state(),
     }
+    if len(names) == _ENOUGH_NAMES:
+        answer["partial"] = f"{_ENOUGH_NAMES:,} names match: there may be more"
+    return answer
 
 
 def get_symbols(
@@ -105,7 +111,12 @@ def get_symbols(
             ),
             deadline,
         )
-    kept = [one for one in found if _wanted(one, language) and (not kind or one.symbol.kind == kind)]
+    spoken = [one for one in found if _wanted(one, language)]
+    kept = [one for one in spoken if not kind or one.symbol.kind == kind]
+    if kind and not kept and kind not in KINDS:
+        kinds = {one.symbol.kind for one in spoken} or KINDS
+        meant = did_you_mean(kind, kinds | KINDS)
+        raise InvalidError(f"unknown kind {kind[:50]!r}", meant or f"use one of {', '.join(sorted(kinds))}")
     shown = kept[: max(1, max_results)]
     keys = ("name", "file", "line", "end_line", "kind", "scope", "language")
     return {

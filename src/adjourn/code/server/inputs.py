@@ -26,9 +26,16 @@ Cursor = Annotated[
     str,
     msgspec.Meta(description="The `cursor` of a truncated reply to the same call, to get the rest."),
 ]
+Format = Literal["text", "json"]
 Repo = Annotated[
     str, msgspec.Meta(description="Folder of the repository or work tree; default: where the server runs.")
 ]
+
+
+class SearchInput(Input, kw_only=True):
+    """Base of the inputs of tools whose reply is text, or the JSON that it is made of."""
+
+    format: Format = "text"
 
 
 class StartSession(Input, kw_only=True):
@@ -67,7 +74,7 @@ class SessionStatus(Input, kw_only=True):
     repo_path: Repo = "."
 
 
-class SearchText(Input, kw_only=True):
+class SearchText(SearchInput, kw_only=True):
     pattern: Annotated[
         str | list[str],
         msgspec.Meta(
@@ -84,14 +91,14 @@ class SearchText(Input, kw_only=True):
     cursor: Cursor = ""
 
 
-class SearchFiles(Input, kw_only=True):
+class SearchFiles(SearchInput, kw_only=True):
     pattern: Annotated[str, msgspec.Meta(description="A glob, such as *.py or src/**/test_*.")]
     path: Path = "."
     file_type: FileType = None
     cursor: Cursor = ""
 
 
-class FindDefinitions(Input, kw_only=True):
+class FindDefinitions(SearchInput, kw_only=True):
     symbol: Annotated[str, msgspec.Meta(description="A name, a part of one, or Class.method.")]
     path: Path = "."
     language: Language = None
@@ -102,14 +109,14 @@ class FindDefinitions(Input, kw_only=True):
     cursor: Cursor = ""
 
 
-class FindReferences(Input, kw_only=True):
+class FindReferences(SearchInput, kw_only=True):
     symbol: Annotated[str, msgspec.Meta(description="The whole name of a symbol, or Class.method.")]
     path: Path = "."
     language: Language = None
     cursor: Cursor = ""
 
 
-class AnalyzeStructure(Input, kw_only=True):
+class AnalyzeStructure(SearchInput, kw_only=True):
     file_path: Annotated[str | None, msgspec.Meta(description="The file; or give `code` and `language`.")] = (
         None
     )
@@ -117,7 +124,7 @@ class AnalyzeStructure(Input, kw_only=True):
     language: str | None = None
 
 
-class GetSymbols(Input, kw_only=True):
+class GetSymbols(SearchInput, kw_only=True):
     path: Path
     kind: Annotated[
         str | None, msgspec.Meta(description="Only symbols of this kind, such as function or class.")
@@ -126,12 +133,12 @@ class GetSymbols(Input, kw_only=True):
     cursor: Cursor = ""
 
 
-class FunctionAtLine(Input, kw_only=True):
+class FunctionAtLine(SearchInput, kw_only=True):
     file_path: Path
     line_number: Annotated[int, msgspec.Meta(ge=1, description="Counted from 1.")]
 
 
-class Query(Input, kw_only=True):
+class Query(SearchInput, kw_only=True):
     question: Annotated[str, msgspec.Meta(min_length=1, description="The question, in words.")]
     intent: Intent | None = None
     path: Path = "."
@@ -141,12 +148,12 @@ class Query(Input, kw_only=True):
     cursor: Cursor = ""
 
 
-class ChunkDetail(Input, kw_only=True):
+class ChunkDetail(SearchInput, kw_only=True):
     chunk_id: Annotated[str, msgspec.Meta(description="The `id` of a hit of semantic_search.")]
     path: Path = "."
 
 
-class SemanticSearch(Input, kw_only=True):
+class SemanticSearch(SearchInput, kw_only=True):
     query: Annotated[str, msgspec.Meta(min_length=1, description="What the code does, in words.")]
     path: Path = "."
     target_feature: str | None = None

@@ -10,6 +10,8 @@ import base64
 import copy
 import hashlib
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -33,10 +35,9 @@ _LONGEST = 2_000
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
-    """Where a truncated list continues: its path in the reply, the number of items returned, and a hash of the call."""
+    """Where a truncated reply continues: of each list, its path in the reply and the number of items returned; and a hash of the call."""
 
-    place: list[str]
-    given: int
+    given: list[tuple[list[str], int]]
     question: str
 
 
@@ -61,10 +62,10 @@ def capped(
     `question` is the call (tool and arguments). A truncated reply has a `cursor`; the same call with
     the cursor continues the list. Raises `InvalidError` if the cursor belongs to another call.
     """
-    before = Cursor([], 0, "")
+    before: list[tuple[list[str], int]] = []
     if cursor is not None:
-        before = _decode(cursor)
-        result = _resumed(result, before, question)
+        before = _decode(cursor, question).given
+        result = _resumed(result, before)
     if not _long(result) and size(result) <= limit:
         return result
     reply = copy.deepcopy(result)
@@ -90,11 +91,17 @@ def capped(
         "Narrow the question, or repeat the call with the cursor for the rest.",
     }
     if cuts:
-        place, kept, _ = cuts[0]
-        given = kept + (before.given if place == before.place else 0)
-        found = Cursor(place, given, _digest(question))
-        reply["cursor"] = base64.urlsafe_b64encode(msgspec.json.encode(found)).decode()
+        reply["cursor"] = _cursor(reply, before, question)
     return reply
+
+
+def _cursor(reply: dict[str, Any], before: list[tuple[list[str], int]], question: Any) -> str:
+    """The cursor after a reply. Every list of it counts, so that each reply of a series has items that none before had."""
+    given = {tuple(place): count for place, count in before}
+    for place, items in _lists(reply, []):
+        given[tuple(place)] = given.get(tuple(place), 0) + len(items)
+    found = Cursor([(list(place), count) for place, count in given.items()], _digest(question))
+    return base64.urlsafe_b64encode(msgspec.json.encode(found)).decode()
 
 
 def _long(result: dict[str, Any]) -> list[list[str]]:
@@ -123,23 +130,16 @@ def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[
     return cuts
 
 
-def _resumed(result: dict[str, Any], cursor: Cursor, question: Any) -> dict[str, Any]:
+def _resumed(result: dict[str, Any], before: list[tuple[list[str], int]]) -> dict[str, Any]:
     """The result without the items that earlier replies returned."""
-    if cursor.question != _digest(question):
-        raise InvalidError(
-            "the cursor belongs to another question",
-            "repeat the call that returned the cursor, with the same arguments",
-        )
     remaining = copy.deepcopy(result)
-    holder: Any = remaining
-    for key in cursor.place[:-1]:
-        holder = holder.get(key) if isinstance(holder, dict) else None
-    last = cursor.place[-1] if cursor.place else ""
-    if not isinstance(holder, dict) or not isinstance(holder.get(last), list):
-        raise InvalidError(
-            "the answer changed since the cursor was made", "repeat the call without the cursor"
-        )
-    del holder[last][: cursor.given]
+    lists = {tuple(place): items for place, items in _lists(remaining, [])}
+    for place, given in before:
+        if tuple(place) not in lists:
+            raise InvalidError(
+                "the answer changed since the cursor was made", "repeat the call without the cursor"
+            )
+        del lists[tuple(place)][:given]
     return remaining
 
 
@@ -153,9 +153,9 @@ def _lists(value: Any, place: list[str]) -> list[tuple[list[str], list[Any]]]:
 
 
 def _that_fit(items: list[Any], depth: int, over: int) -> int:
-    """The number of leading items to keep when `over` bytes must be removed."""
+    """The number of leading items to keep when `over` bytes must be removed: at least one, or a cursor would not advance."""
     kept = len(items)
-    while kept and over > 0:
+    while kept > 1 and over > 0:
         kept -= 1
         text = to_json(items[kept])
         over -= len(text.encode()) + 2 * depth * (text.count("\n") + 1) + 2
@@ -185,16 +185,19 @@ def _digest(question: Any) -> str:
     return hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _decode(cursor: str) -> Cursor:
+def _decode(cursor: str, question: Any) -> Cursor:
+    found = None
     if len(cursor) <= _MAX_CURSOR:
-        try:
+        with suppress(ValueError, msgspec.DecodeError):
             found = msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=Cursor)
-        except (ValueError, msgspec.DecodeError):
-            pass
-        else:
-            if found.given >= 0:
-                return found
-    raise InvalidError("invalid cursor", "pass the cursor of a reply unchanged")
+    if found is None or any(count < 0 for _, count in found.given):
+        raise InvalidError("invalid cursor", "pass the cursor of a reply unchanged")
+    if found.question != _digest(question):
+        raise InvalidError(
+            "the cursor belongs to another question",
+            "repeat the call that returned the cursor, with the same arguments",
+        )
+    return found
 
 
 _CODES: tuple[tuple[type[AdjournError], str], ...] = (
@@ -207,9 +210,16 @@ _CODES: tuple[tuple[type[AdjournError], str], ...] = (
 )
 
 
-def written(reply: dict[str, Any], question: Any = None, cursor: str | None = None) -> tuple[str, bool]:
-    """A reply as text, within the size cap, and whether it reports a failure."""
-    return to_json(capped(reply, question, cursor=cursor)), is_failure(reply)
+def written(
+    reply: dict[str, Any],
+    question: Any = None,
+    cursor: str | None = None,
+    *,
+    render: Callable[[dict[str, Any]], str] = to_json,
+) -> tuple[str, bool]:
+    """A reply as it is sent, within the size cap, and whether it reports a failure. `render` is for results; errors are JSON."""
+    result = capped(reply, question, cursor=cursor)
+    return (to_json if "error" in reply else render)(result), is_failure(reply)
 
 
 def is_failure(reply: dict[str, Any]) -> bool:

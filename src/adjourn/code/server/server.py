@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from functools import partial
 from threading import Event, Thread
 from typing import Any, Self
 
@@ -19,7 +20,8 @@ from adjourn.code.model.session_state import Strictness, ToolCall, stamp
 from adjourn.code.server.codebases import Codebases
 from adjourn.code.server.handlers import ToolInvocation
 from adjourn.code.server.inputs import schema
-from adjourn.code.server.replies import error_of, is_failure, written
+from adjourn.code.server.replies import error_of, is_failure, to_json, written
+from adjourn.code.server.text_replies import RENDERERS, to_text
 from adjourn.code.server.tools import BY_NAME, TOOLS, CodeTool
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
@@ -79,8 +81,10 @@ class CodeServer:
             reply = self.answer(client, tool, given, deadline)
         asked = {name: value for name, value in given.items() if name != "cursor"}
         cursor = given.get("cursor") or None
+        as_text = tool.name in RENDERERS and given.get("format", "text") == "text"
+        render = partial(to_text, tool.name) if as_text else to_json
         try:
-            return written(reply, (tool.name, asked), None if is_failure(reply) else cursor)
+            return written(reply, (tool.name, asked), None if is_failure(reply) else cursor, render=render)
         except AdjournError as error:
             return written(error_of(error))
 

@@ -56,7 +56,7 @@ _ALIASES = {"--no-doc": "--no-doc-research"}
 _GATES: dict[str, GateLevel] = {"full": "full", "f": "full", "auto": "auto", "a": "auto"}
 
 
-class Flags(msgspec.Struct):
+class Flags(msgspec.Struct, forbid_unknown_fields=True):
     """The flags of a session. `resume` exists only to be rejected: it starts no session."""
 
     no_verify: bool = False

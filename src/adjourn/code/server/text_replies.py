@@ -1,0 +1,204 @@
+"""Replies of the search tools as text: like `rg -n`, with each path once, above its lines.
+
+    7 matches
+    src/cart.py
+    12:def total(prices):
+    14-    return sum(prices)
+
+Owns: the text of each of these replies. Must never: lose a hit that the reply has, or let a file name look like a line of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+Reply = dict[str, Any]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+_SURROGATE = re.compile(r"[\udc80-\udcff]")
+
+
+def search_text(reply: Reply) -> Iterator[str]:
+    """Matches of one pattern, or of several, one after the other."""
+    for pattern, found in reply.get("results", {}).items():
+        yield f"pattern {pattern}"
+        yield from search_text(found)
+    if "matches" not in reply:
+        return
+    yield _count(reply, "match", "matches", "total_matches", len(reply["matches"]))
+    for path, matches in _by_file(reply["matches"], "file"):
+        yield path
+        shown = 0
+        for match in matches:
+            for mark, line in _with_context(match):
+                number = line["line_number"]
+                if number <= shown and mark == "-":
+                    continue
+                if shown and number > shown + 1 and ("context_before" in match or "context_after" in match):
+                    yield "--"
+                yield f"{number}{mark}{line['line_content']}"
+                shown = max(shown, number)
+    yield from reply.get("warnings", ())
+
+
+def _with_context(match: Reply) -> Iterator[tuple[str, Reply]]:
+    yield from (("-", line) for line in match.get("context_before", ()))
+    yield ":", match
+    yield from (("-", line) for line in match.get("context_after", ()))
+
+
+def search_files(reply: Reply) -> Iterator[str]:
+    yield _count(reply, "file", "files", "total_files", len(reply["files"]))
+    yield from map(shown_path, reply["files"])
+
+
+def find_definitions(reply: Reply) -> Iterator[str]:
+    yield _count(reply, "definition", "definitions", "total", len(reply["definitions"]))
+    yield from _symbols(reply["definitions"])
+
+
+def get_symbols(reply: Reply) -> Iterator[str]:
+    yield _count(reply, "symbol", "symbols", "total", len(reply["symbols"]))
+    yield from _symbols(reply["symbols"])
+
+
+def _symbols(symbols: Iterable[Reply]) -> Iterator[str]:
+    for path, found in _by_file(symbols, "file"):
+        yield path
+        for one in found:
+            yield f"{_lines(one['line'], one['end_line'])} {_symbol(one, one['kind'])}"
+
+
+def find_references(reply: Reply) -> Iterator[str]:
+    """References, the most certain first; the certainty is said once, above them."""
+    yield _count(reply, "reference", "references", "total", len(reply["references"]))
+    for match, references in groupby(reply["references"], lambda one: one["match"]):
+        yield f"{match}:"
+        for path, found in _by_file(references, "file"):
+            yield path
+            yield from (f"{one['line']}:{one['content']}" for one in found)
+
+
+def analyze_structure(reply: Reply) -> Iterator[str]:
+    """An outline of the file: its definitions in order, then what it imports and exports."""
+    yield f"{shown_path(reply['file_path'] or 'the code')}: {reply['language']}, {reply['summary']['total_lines']} lines"
+    symbols = sorted(
+        (*reply["classes"], *reply["functions"], *reply["other"]),
+        key=lambda one: (one["start_line"], -one["end_line"]),
+    )
+    for one in symbols:
+        yield f"{_lines(one['start_line'], one['end_line'])} {_symbol(one, one['type'])}"
+    for kind in ("imports", "exports"):
+        if reply[kind]:
+            yield f"{kind}:"
+            yield from (f"{one['start_line']} {one['statement']}" for one in reply[kind])
+    if reply["syntax_errors"]:
+        yield "the file has syntax errors; parts may be missing"
+
+
+def get_function_at_line(reply: Reply) -> Iterator[str]:
+    yield shown_path(reply["file_path"])
+    yield f"{_lines(reply['start_line'], reply['end_line'])} {_symbol(reply, reply['type'])}"
+
+
+def query(reply: Reply) -> Iterator[str]:
+    yield f"{_count(reply, 'result', 'results', 'total_results', len(reply['results']))}; {reply['reasoning']}"
+    for path, found in _by_file(reply["results"], "file_path"):
+        yield path
+        yield from (
+            f"{_lines(one['start_line'], one['end_line'])} {_one_line(one['content_snippet'])}"
+            for one in found
+        )
+    yield from (
+        f"{one['tool']}: {one['summary']}"
+        for one in reply["step_outputs"]
+        if one["summary"].startswith("failed")
+    )
+
+
+def semantic_search(reply: Reply) -> Iterator[str]:
+    """Hits, the best first, each with its id and its first lines."""
+    hits = reply["hits"]
+    yield f"{len(hits)} {'hit' if len(hits) == 1 else 'hits'} in the {reply['source']}, confidence {reply['confidence']}"
+    for hit in hits:
+        yield f"id {shown_path(hit['id'])} (score {hit['score']:.2f})"
+        yield from _numbered(hit)
+
+
+def fetch_chunk_detail(reply: Reply) -> Iterator[str]:
+    yield f"id {shown_path(reply['chunk_id'])}"
+    yield from _numbered(reply)
+
+
+def _numbered(hit: Reply) -> Iterator[str]:
+    """The lines of a hit with their numbers; those of an agreement have none."""
+    first = hit["metadata"].get("line_start")
+    for place, line in enumerate(hit["content"].split("\n")):
+        yield line if first is None else f"{first + place}:{line}"
+
+
+def ending(reply: Reply) -> Iterator[str]:
+    """What the reader has to know about any reply: that it is cut, incomplete, or that the index is not ready."""
+    if "cursor" in reply:
+        yield f"truncated: {reply['returned_matches']:,} of {reply['total_matches']:,}; for the rest, the same call with cursor {reply['cursor']}"
+    elif reply.get("truncated"):
+        yield reply["message"]
+    state = reply.get("index_state") or {}
+    if state.get("state", "ready") != "ready":
+        done = f", {state['done']} of {state['total']} files" if "total" in state else ""
+        yield f"index {state['state']}{done}: there may be more"
+
+
+RENDERERS: dict[str, Callable[[Reply], Iterator[str]]] = {
+    render.__name__: render
+    for render in (
+        search_text, search_files, find_definitions, find_references, analyze_structure, get_symbols, get_function_at_line, query,
+        semantic_search, fetch_chunk_detail,
+    )
+}  # fmt: skip
+"""The tools whose replies have a text."""
+
+
+def to_text(tool: str, reply: Reply) -> str:
+    """The reply of a tool as text."""
+    return "\n".join([*RENDERERS[tool](reply), *ending(reply)])
+
+
+def shown_path(path: str) -> str:
+    r"""A path on one line: bytes that are no text, and control characters, as `\xNN`."""
+    plain = _SURROGATE.sub(lambda hit: f"\\x{ord(hit[0]) - 0xDC00:02x}", path)
+    return _CONTROL.sub(lambda hit: "".join(f"\\x{byte:02x}" for byte in hit[0].encode()), plain)
+
+
+def _by_file(items: Iterable[Reply], key: str) -> Iterator[tuple[str, Iterator[Reply]]]:
+    """Neighbours of one file together: the order of items is that of the reply."""
+    for path, found in groupby(items, lambda one: one[key]):
+        yield shown_path(path or "the code"), found
+
+
+def _lines(first: int, last: int) -> str:
+    return str(first) if last <= first else f"{first}-{last}"
+
+
+def _symbol(one: Reply, kind: str) -> str:
+    """A definition: its signature, else its kind and name; with the scope if the signature lacks it."""
+    signature = _one_line(one.get("signature") or "")
+    told = signature or f"{kind} {one['name']}"
+    scope = f" in {one['scope']}" if one["scope"] else ""
+    guess = "" if one.get("match", "exact") == "exact" else f" ({one['match']})"
+    return f"{told}{scope}{guess}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _count(reply: Reply, one: str, several: str, total: str, returned: int) -> str:
+    """The first line: how many there are, and how many of them are here."""
+    count = reply.get(total, returned)
+    least = "at least " if "partial" in reply else ""
+    here = f", the first {returned:,}" if returned < count and "cursor" not in reply else ""
+    return f"{least}{count:,} {one if count == 1 else several}{here}"

@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 SECONDS ?= 3600
 TARGET ?= aex
 
-.PHONY: help demo test docs lint tools campaign fuzz bench eval dist lock clean
+.PHONY: help demo test docs lint tools campaign fuzz bench eval dist test-wheel lock clean
 
 help:                ## what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjourn needs Python 3.11 or newer")'
@@ -54,6 +54,9 @@ eval: $(READY)       ## what a successor learns from a hand-over: thirty scenari
 
 dist: $(READY)       ## what a release consists of: wheel, sdist, SBOM and SHA256SUMS of the last commit
 	$(BIN)/python tests/dist.py
+
+test-wheel: $(READY) ## the wheel in each supported Python that is here, with each extra and the newest dependencies
+	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest -v tests/e2e/test_wheel.py
 
 lock: $(READY)       ## renew the versions that the tests are run with
 	$(BIN)/python -m pip freeze --exclude-editable > tests/constraints.txt

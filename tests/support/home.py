@@ -14,14 +14,14 @@ BIN = str(Path(sys.executable).parent)
 
 
 class Home:
-    """A workspace, and an empty home folder but for what a test puts there."""
+    """A workspace, and an empty home folder but for what a test puts there. The `adjourn` on PATH is `program`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, program: str = f"{BIN}/adjourn") -> None:
         self.root, self.home = path / "work", path / "home"
         self.root.mkdir()
         self.home.mkdir()
         (path / "bin").mkdir()
-        os.symlink(f"{BIN}/adjourn", path / "bin" / "adjourn")
+        os.symlink(program, path / "bin" / "adjourn")
         self.environment = {
             "PATH": f"{path}/bin:/usr/bin:/bin", "HOME": str(self.home), "ADJOURN_CONFIG": str(path / "config"), "LANG": "C.UTF-8",
         }  # fmt: skip

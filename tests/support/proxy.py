@@ -66,10 +66,18 @@ class Done(NamedTuple):
 
 
 def run(
-    *arguments: str, cwd: Path, env: Mapping[str, str], stdin: int = subprocess.DEVNULL, apart: bool = True
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: int = subprocess.DEVNULL,
+    apart: bool = True,
+    program: Sequence[str] = (sys.executable, "-m", "adjourn"),
 ) -> Done:
-    """Run `adjourn` to its end, which is no traceback, at a person's terminal; not `apart`, as a child of the clients here."""
-    command = [sys.executable, "-m", "adjourn", *arguments]
+    """Run `adjourn` to its end, which is no traceback, at a person's terminal; not `apart`, as a child of the clients here.
+
+    `program` is another installation of it.
+    """
+    command = [*program, *arguments]
     done = at_terminal(command, cwd=cwd, env=env, stdin=stdin, apart=apart)
     assert "Traceback" not in done.stderr, done.stderr
     return Done(done.returncode, done.stdout, done.stderr)

@@ -1,6 +1,6 @@
-"""A repository with the project as it stands, and what `python tests/dist.py` builds of it.
+"""A repository with the project as it stands, what `python tests/dist.py` builds of it, and the Pythons to install that in.
 
-Owns: that repository, and programs of the dependency group `release`. Must never: publish, or read the person's own repository twice.
+Owns: those. Must never: publish, or change the repository that it copies.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -66,3 +67,24 @@ def build(repository: Path, *options: str, umask: int = 0o022, **environment: st
     """The folder with what is built of a repository."""
     run([sys.executable, "tests/dist.py", *options], repository, umask, **environment)
     return repository / "dist"
+
+
+class Interpreter(NamedTuple):
+    """A release of Python, and the program that runs it; "" where it is not installed."""
+
+    release: str
+    program: str
+
+
+def interpreters(releases: Iterable[str]) -> list[Interpreter]:
+    """Each release as PATH or pyenv has it."""
+    return [Interpreter(release, next(_programs(release), "")) for release in releases]
+
+
+def _programs(release: str) -> Iterator[str]:
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    found = [shutil.which(f"python{release}"), *map(str, versions.glob(f"{release}.*/bin/python{release}"))]
+    for program in filter(None, found):
+        asked = attempt([program, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], ROOT)
+        if asked.stdout.strip() == release:  # a shim of pyenv may lead to no release, or to another one
+            yield program

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     )
     from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
     from adjourn.setup.repairs import moved_programs
-    from adjourn.setup.starting import is_beside_python
+    from adjourn.setup.starting import check_lasting, is_beside_python
     from adjourn.setup.tightening import Tightened, ToolUse, tightened
     from adjourn.setup.trying import RegisteredServer, hooks_to_try, registered_servers
 
 __all__ = [
     "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RegisteredServer",
-    "RuledTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "Tightened", "ToolUse", "findings", "has_code_behind_proxy", "home",
+    "RuledTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "Tightened", "ToolUse", "check_lasting", "findings", "has_code_behind_proxy", "home",
     "hooks_to_try", "is_beside_python", "listed_servers", "moved_programs", "plan", "plan_for_user", "probe_all", "registered_servers",
     "ruled", "tightened", "user_folder",
 ]  # fmt: skip
@@ -41,7 +41,7 @@ if not TYPE_CHECKING:
         "planning": ("IGNORED_FILES", "SettingsChange", "SetupNote", "SetupPlan", "plan", "plan_for_user"),
         "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),
         "repairs": ("moved_programs",),
-        "starting": ("is_beside_python",),
+        "starting": ("check_lasting", "is_beside_python"),
         "tightening": ("Tightened", "ToolUse", "tightened"),
         "trying": ("RegisteredServer", "hooks_to_try", "registered_servers"),
     })  # fmt: skip

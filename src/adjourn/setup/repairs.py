@@ -15,18 +15,20 @@ from adjourn.setup.checks import hook_commands, listed_entries
 from adjourn.setup.files import read_plain
 from adjourn.setup.planning import SettingsChange
 from adjourn.setup.servers import hook_words, names_proxy
+from adjourn.setup.starting import cache_around
 
 
 def moved_programs(root: str) -> Iterator[SettingsChange]:
-    """A change for each file of the workspace that names a path of adjourn at which nothing is; none if it is not on PATH."""
-    found = find("adjourn", root)
+    """A change for each file of the workspace that names a path of adjourn at which nothing is; none if none that lasts is on PATH."""
+    found = find("adjourn", root) or ""
+    lasts = found and not cache_around(os.path.dirname(os.path.dirname(os.path.realpath(found))))
     programs = [(path, (hook_words(command) or [""])[0]) for path, command in hook_commands(root)]
     programs += [(one.path, one.server["command"]) for one in listed_entries(root) if names_proxy(one.server)]
     gone: dict[str, set[str]] = {}
     for path, program in programs:
         if os.path.isabs(program) and os.path.basename(program) == "adjourn" and not os.path.exists(program):
             gone.setdefault(path, set()).add(program)
-    for path, names in gone.items() if found else ():
+    for path, names in gone.items() if lasts else ():
         whole = os.path.join(root, path)
         try:
             before = after = read_plain(whole, root)

@@ -3,7 +3,7 @@
 A client starts its hooks and servers in the workspace. A relative program, a folder of the workspace on PATH, and `python -m` without
 -P each lead to a file that an agent can write.
 
-Owns: that command, and the problems of commands written earlier. Must never: read or write a file.
+Owns: that command, and the problems of commands written earlier. Must never: read the content of a file, or write one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,32 @@ import shutil
 import sys
 from collections.abc import Sequence
 
+from adjourn.errors import AdjournError
 from adjourn.host import find, lies_in, python
 
 _SAFE = re.compile(r"-[a-zA-Z]*[PI][a-zA-Z]*")
 """The options of Python that keep the current folder out of what it imports."""
+
+_CACHE_TAG = "CACHEDIR.TAG"
+"""Marks a folder that may be deleted at any time (bford.info/cachedir): what uvx and `pipx run` install into lies in one."""
+
+
+def check_lasting() -> None:
+    """Raise `AdjournError` if the adjourn that runs here is deleted with a cache, so that no client could start it later."""
+    if cache := cache_around(sys.prefix):
+        raise AdjournError(
+            f"adjourn is installed in a cache only ({cache}): clients cannot start it after the cache is cleared",
+            "install it first: uv tool install adjourn, or pipx install adjourn",
+        )
+
+
+def cache_around(environment: str) -> str:
+    """The cache that an environment of Python lies in, "" if in none. An environment of its own may carry the tag of a cache."""
+    folder = os.path.dirname(os.path.abspath(environment))
+    while not os.path.exists(os.path.join(folder, _CACHE_TAG)):
+        if folder == (folder := os.path.dirname(folder)):
+            return ""
+    return folder
 
 
 def program(root: str) -> list[str]:

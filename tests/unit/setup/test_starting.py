@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.errors import AdjournError
 from adjourn.setup import SetupPlan, jsonc, plan, servers, starting
 from adjourn.setup.places import home
 
@@ -132,3 +133,27 @@ def test_another_programs_hook_does_not_stand_for_ours(root: str, tmp_path: Path
         made = plan(root, home({"HOME": str(tmp_path / "home")}))
         after = made.changes[f"{root}/.claude/settings.json"].after
         assert ("PreToolUse" in jsonc.read(after).value["hooks"]) is written
+
+
+@pytest.mark.parametrize(
+    ("tagged", "cache"),
+    [("cache", "cache"), ("cache/uv/archive", "cache/uv/archive"), ("cache/uv/archive/here", ""), ("", "")],
+)
+def test_an_environment_in_a_cache_is_recognized(tmp_path: Path, tagged: str, cache: str) -> None:
+    """A folder above the environment that is tagged as a cache may be deleted; the tag of the environment itself says nothing."""
+    environment = tmp_path / "cache/uv/archive/here"
+    environment.mkdir(parents=True)
+    if tagged:
+        (tmp_path / tagged / "CACHEDIR.TAG").touch()
+    assert starting.cache_around(str(environment)) == (str(tmp_path / cache) if cache else "")
+
+
+def test_what_is_installed_in_a_cache_cannot_be_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the cache, and how to install adjourn for good."""
+    (tmp_path / "CACHEDIR.TAG").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "here"))
+    with pytest.raises(AdjournError, match=str(tmp_path)) as error:
+        starting.check_lasting()
+    assert "uv tool install adjourn" in error.value.remedy

@@ -13,6 +13,7 @@ from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import say, say_json
 from adjourn.code.server import skill_files
 from adjourn.host import create_file, make_folder
+from adjourn.setup import check_lasting
 
 
 @click.command(
@@ -65,6 +66,8 @@ def init(*, policy: bool, task: str, code: bool, user: bool, undo: bool, observe
     how = clients.Asked(**asked)
     if undo:
         return clients.take_back(how, user=user)
+    if user or code or not (policy or task or published):
+        check_lasting()
     if user:
         return clients.set_up_user(how)
     if not (policy or task or code or published):

@@ -96,6 +96,31 @@ def test_a_server_cannot_take_the_name_that_another_one_was_given(tmp_path: Path
         assert refused(given.call("slow", {"seconds": 0})) == ""
 
 
+def test_a_server_that_was_faster_loses_the_name_of_another(tmp_path: Path) -> None:
+    """A server that calls itself as one that a person named later keeps no allow by that name, and evades no refusal by it."""
+    with ProxyWorkspace(tmp_path, "use echo.*, ping", "deny echo.big") as workspace:
+        other = workspace.client(server=("--page", "4"))
+        assert refused(other.call("slow", {"seconds": 0})) == ""
+        given = workspace.client("--name", "echo")
+        assert "echo" in given.tools()
+        other.tools()
+        assert "not in the allow list" in refused(other.call("slow", {"seconds": 0}))
+        assert "denied by policy: deny echo.big" in refused(other.call("big"))
+        assert refused(given.call("slow", {"seconds": 0})) == ""
+
+
+def test_the_first_server_keeps_the_name_that_two_give_themselves(tmp_path: Path) -> None:
+    """Where no person named either of two servers, the one that listed its tools first has the name, also in a later session."""
+    with ProxyWorkspace(tmp_path, "use echo.*") as workspace:
+        first = workspace.client()
+        assert "echo" in first.tools()
+        first.kill()
+        other = workspace.client(server=("--page", "4"))
+        other.tools()
+        assert "not in the allow list" in refused(other.call("slow", {"seconds": 0}))
+        assert refused(workspace.client().call("slow", {"seconds": 0})) == ""
+
+
 def test_a_rule_that_names_no_tool_is_said_once_the_server_has_listed_its_tools(tmp_path: Path) -> None:
     """Typing errors are said on the proxy's stderr, and by check, effective and doctor; nothing is, before a list was seen."""
     with ProxyWorkspace(tmp_path, "use inv.ehco, file.read, later.*", "deny inv.file.wirte") as workspace:

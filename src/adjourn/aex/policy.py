@@ -36,7 +36,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     Rules name a tool as `inv.remove_item`, or as `remove_item` for short. `servers` are the spellings of the name of the one
     server whose tools are judged (`at_server`), the canonical one first; none: a tool has just the name that is asked for.
-    `known` are the tools that servers have listed.
+    `claims` are names that it gives itself, and that are not its own. `known` are the tools that servers have listed.
     """
 
     allow: Sequence[Rule] = ()
@@ -55,11 +55,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     goal: str = ""
     name: str = ""
     servers: Sequence[str] = ()
+    claims: Sequence[str] = ()
     known: KnownTools = NOTHING_KNOWN
     tools: dict[str, ToolRules] = {}
 
     def __post_init__(self) -> None:
-        for name in (*_LOOKED_UP, "require", "servers", "workspace_budgets"):
+        for name in (*_LOOKED_UP, "require", "servers", "claims", "workspace_budgets"):
             msgspec.structs.force_setattr(self, name, tuple(getattr(self, name)))
         msgspec.structs.force_setattr(self, "tools", {})
         msgspec.structs.force_setattr(self, "percents", tuple(sorted(set(self.percents))))
@@ -91,18 +92,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The canonical name of the server whose tools are judged; "" where none is known."""
         return self.servers[0] if self.servers else ""
 
-    def at_server(self, name: str, known: KnownTools = NOTHING_KNOWN) -> Policy:
+    def at_server(self, name: str, known: KnownTools = NOTHING_KNOWN, *, claim: str = "") -> Policy:
         """The same permissions for the tools of one server, which are asked for by the names that the server gives them.
 
         A refusal, a question, a limit, a `once` and a checkpoint rule count by either form of a tool's name. An allow by the
         short form does not where it may mean another server: one of those `known` that has a tool of that name, or that the
         first part of the pattern names.
+
+        For a server without a name, `claim` is the one that it would like: by that, refusals and the like count, allows do not.
         """
         canonical = canonical_server(name)
         servers = tuple(dict.fromkeys((canonical, as_client_names_it(name)))) if canonical else ()
-        if (servers, known) == (self.servers, self.known):
+        claims = (claim,) if claim and not servers else ()
+        if (servers, claims, known) == (self.servers, self.claims, self.known):
             return self
-        bound = msgspec.structs.replace(self, servers=servers, known=known)
+        bound = msgspec.structs.replace(self, servers=servers, claims=claims, known=known)
         bound.__dict__["_sets"] = self._sets
         return bound
 
@@ -197,7 +201,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if found is None:
             if len(self.tools) >= CACHE_MAX:
                 self.tools.clear()
-            found = self.tools[name] = ToolRules(self._sets, name, self.servers, self.known)
+            found = self.tools[name] = ToolRules(self._sets, name, self)
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -225,21 +229,20 @@ class ToolRules:
         "strict", "strict_open", "unclear",
     )  # fmt: skip
 
-    def __init__(
-        self, sets: Mapping[str, RuleSet], name: str, servers: Sequence[str], known: KnownTools
-    ) -> None:
+    def __init__(self, sets: Mapping[str, RuleSet], name: str, policy: Policy) -> None:
+        servers, claims, known = policy.servers, policy.claims, policy.known
         folded = fold(name)
-        forms = [folded, *(fold(f"{server}.{name}") for server in servers)]
+        forms = [folded, *(fold(f"{server}.{name}") for server in (*servers, *claims))]
         self.denied = sets["deny"].naming(*forms)
         self.asked = sets["confirm"].naming(*forms)
         self.limits, self.once, self.checkpoints = (
             tuple(rule for rule, _ in sets[kind].naming(*forms)) for kind in ("limits", "once", "checkpoints")
         )
-        self.denied_open = sets["deny"].naming(folded) if servers else self.denied
-        asked = sets["confirm"].naming(folded) if servers else self.asked
+        self.denied_open = sets["deny"].naming(folded) if servers or claims else self.denied
+        asked = sets["confirm"].naming(folded) if servers or claims else self.asked
         self.asked_open = [named for named in asked if _names_open(named[0])]
         allowed = _allows_of(sets["allow"], name, servers)
-        self.unclear = _unclear_of(allowed, name, servers, known) if known and servers else ()
+        self.unclear = _unclear_of(allowed, name, policy) if known and (servers or claims) else ()
         counting = [named for named in allowed if named[0] not in self.unclear]
         plain = [named for named in counting if named[1] is None]
         self.allowed = plain or counting  # an allow that needs no look makes the others superfluous
@@ -278,13 +281,11 @@ def _allows_of(allows: RuleSet, name: str, servers: Sequence[str]) -> list[Named
     return allows.naming(name, *(f"{server}.{name}" for server in servers))
 
 
-def _unclear_of(
-    allowed: Sequence[Named], name: str, servers: Sequence[str], known: KnownTools
-) -> tuple[Rule, ...]:
+def _unclear_of(allowed: Sequence[Named], name: str, policy: Policy) -> tuple[Rule, ...]:
     """Those of the allows that name a tool by its short form, and may mean the tool of another server."""
-    others = known.servers.keys() - {servers[0]}
-    is_elsewhere = not others.isdisjoint(known.with_tool(name))
-    names = [f"{server}.{name}" for server in servers]
+    others = policy.known.servers.keys() - {policy.server}
+    is_elsewhere = not (others - set(policy.claims)).isdisjoint(policy.known.with_tool(name))
+    names = [f"{server}.{name}" for server in policy.servers]
 
     def is_unclear(pattern: str) -> bool:
         if pattern == "*" or any(matches(pattern, full) for full in names):

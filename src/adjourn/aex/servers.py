@@ -56,6 +56,16 @@ class KnownTools(msgspec.Struct, frozen=True):
             for tool in tools:
                 yield server, tool.name
 
+    def without(self, command: str) -> KnownTools:
+        """All but the servers that a command starts."""
+        own = {server for server in self.servers if command and self.commands.get(server) == command}
+        if not own:
+            return self
+        return KnownTools(
+            MappingProxyType({name: tools for name, tools in self.servers.items() if name not in own}),
+            MappingProxyType({name: one for name, one in self.commands.items() if name not in own}),
+        )
+
     def with_tool(self, name: str) -> tuple[str, ...]:
         """The servers that have a tool of this name."""
         return tuple(server for server, tool in self.names() if tool == name)

@@ -45,6 +45,8 @@ MAX_CHANGES = 1000
 """Changed tools that one proxy records when the server lists them; any other is recorded when it is used."""
 RESERVED = ("mcp", "aex", "adjourn")
 """Names that no server can give itself: rules have methods of the protocol and adjourn's own tools under them."""
+UNNAMED = "_"
+"""What a server without a name claims: a name that no server has."""
 MAX_SHOWN = 500
 """Characters of what is wrong with a broken policy."""
 CLIENT, BOUND = "client/", "bound/"
@@ -105,6 +107,8 @@ class ClientContext:
         self._task = options.task and check_task_id(options.task)
         self.server = canonical_server(options.server)
         """The name of the server behind this process; "" as long as it is not known."""
+        self._claim = self._told = ""
+        """What the server calls itself, where no person gave it a name; and that of which was said that another one has it."""
         self.known = NOTHING_KNOWN
         self.contract = self._at_server(options.contract)
         self._policy_file = _PolicyFile(options.root, options.contract)
@@ -132,20 +136,29 @@ class ClientContext:
     def name_server(self, name: str) -> None:
         """Take the server's own name, where no person gave it one. Rules name its tools by it from now on.
 
-        A name that a person gave to another server is not taken.
+        A name that another server has is not taken: only refusals, questions and limits count by it.
         """
         canonical = canonical_server(name)
-        if self.server or not canonical or canonical.lower() in RESERVED:
+        if self.options.server or self.server or not canonical or canonical.lower() in RESERVED:
             return
-        with suppress(AdjournError):
-            if is_anothers(self.store, canonical, self.options.command):
-                self._on_event(
-                    "server.name",
-                    f"the server calls itself {canonical}, as another one is named; give it a name with --name",
-                )
-                return
         with self._lock:
-            self.server = canonical
+            self._claim = canonical
+            with suppress(AdjournError):
+                self._settle_name()
+
+    def _settle_name(self) -> None:
+        """Give the server the name that it claims, or take it away, as another one has it or not. Raises `StoreError`."""
+        if not self._claim:
+            return
+        is_taken = is_anothers(self.store, self._claim, self.options.command)
+        if is_taken and self._claim != self._told:
+            self._told = self._claim
+            self._on_event(
+                "server.name",
+                f"the server calls itself {self._claim}, as another one is named; give it a name with --name",
+            )
+        if (name := "" if is_taken else self._claim) != self.server:
+            self.server = name
             self._bind()
 
     def meet_servers(self) -> None:
@@ -155,7 +168,9 @@ class ClientContext:
         self.look_at_tools()
 
     def look_at_tools(self) -> None:
-        """Take in which tools the servers of the workspace have listed. Raises `StoreError`."""
+        """Take in which tools the servers of the workspace have listed, and whose names they have. Raises `StoreError`."""
+        with self._lock:
+            self._settle_name()
         if (known := known_tools(self.store)) != self.known:
             with self._lock:
                 self.known = known
@@ -163,6 +178,8 @@ class ClientContext:
 
     def keep_tools(self, tools: Iterable[KnownTool]) -> None:
         """Keep the whole list of the server's tools, where its name is known. Raises `StoreError`."""
+        with self._lock:
+            self._settle_name()
         if self.server:
             command, is_given = self.options.command, bool(self.options.server)
             keep_tools(self.store, self.server, tools, command=command, is_given=is_given)
@@ -172,11 +189,16 @@ class ClientContext:
         """Judge the server's tools by what is known now."""
         self.contract = self._at_server(self.contract)
         for session in self._sessions.values():
-            session.decide_under(session.policy.at_server(self.options.server or self.server, self.known))
+            session.decide_under(self._bound(session.policy))
 
     def _at_server(self, contract: Contract) -> Contract:
-        policy = contract.policy.at_server(self.options.server or self.server, self.known)
-        return msgspec.structs.replace(contract, policy=policy)
+        return msgspec.structs.replace(contract, policy=self._bound(contract.policy))
+
+    def _bound(self, policy: Policy) -> Policy:
+        name, command = self.options.server or self.server, self.options.command
+        if name or not command:
+            return policy.at_server(name, self.known)
+        return policy.at_server("", self.known.without(command), claim=self._claim or UNNAMED)
 
     def join(self, group: str) -> None:
         """Work as one of the processes of another client's `group`."""

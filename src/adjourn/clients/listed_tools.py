@@ -37,7 +37,7 @@ def keep_tools(
 ) -> None:
     """Keep the tools of a server, by its canonical name. Nothing is written if they are known already.
 
-    With a name that a person gave it, a server is no longer known by the one that it gave itself. Raises `StoreError`.
+    A server is no longer known by another name that it gave itself before. Raises `StoreError`.
     """
     if canonical_server(server) != server or not server:
         return
@@ -49,15 +49,14 @@ def keep_tools(
     if refs.get(own) != value and (own in refs or len(refs) < MAX_SERVERS):
         with suppress(ConflictError):  # another proxy of this server was faster
             store.swap(own, value, expect=refs.get(own), durable=False)
-    if is_given:
-        forget_own_name(store, command)
+    forget_own_name(store, command, but="" if is_given else server)
 
 
-def forget_own_name(store: Store, command: str) -> None:
-    """Forget what the server that a command starts calls itself: a person gave it a name. Raises `StoreError`."""
+def forget_own_name(store: Store, command: str, *, but: str = "") -> None:
+    """Forget what the server that a command starts has called itself: it has another name now. Raises `StoreError`."""
     for name, text in store.refs(TOOLS).items():
         listed = _read(text)
-        if command and listed.command == command and not listed.is_given:
+        if command and listed.command == command and not listed.is_given and name != f"{TOOLS}{but}":
             with suppress(ConflictError):  # another proxy of this server was faster
                 store.swap(name, None, expect=text, durable=False)
 
@@ -76,9 +75,9 @@ def known_tools(store: Store) -> KnownTools:
 
 
 def is_anothers(store: Store, server: str, command: str) -> bool:
-    """Whether a person gave this name to a server that another command starts. Raises `StoreError`."""
+    """Whether a server that another command starts has this name. Raises `StoreError`."""
     listed = _read(store.ref(f"{TOOLS}{server}") or "")
-    return listed.is_given and listed.command not in ("", command)
+    return listed.command not in ("", command)
 
 
 def _read(text: str) -> _Listed:

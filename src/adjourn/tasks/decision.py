@@ -454,7 +454,7 @@ def usable_approval(
     for approval in ledger.approvals.values():
         if subject(approval)[1:] != wanted or (who and approval.who != who):
             continue
-        if not is_same_tool(approval, call):
+        if (approval.server, approval.tool) != (call.server, call.tool):
             continue
         if (approval.approved and approval.expires > stamp) or (silence and _silent_yes(approval, now)):
             return approval

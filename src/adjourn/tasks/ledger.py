@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, full_name, kinds, milliseconds, tool_name
+from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, kinds, milliseconds, tool_name
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
@@ -317,7 +317,7 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
 
 def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> None:
     ledger.calls_used += not data.uncounted
-    name = full_name(data.server, data.tool) if data.server else data.tool
+    name = tool_name(data)
     if name in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
         ledger.tools[name] = ledger.tools.get(name, 0) + 1
     call = OpenCall(
@@ -338,7 +338,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     else:  # nobody can tell whether who claimed it lives: it is in doubt until it is settled
         ledger.doubts[call.call] = call
     if ledger.notable:
-        ledger.notable.pop(f"{name} {data.digest}", None)
+        ledger.notable.pop(f"{data.server} {data.tool} {data.digest}", None)
     if data.limits:
         _count_rates(ledger, event, data.limits)
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
@@ -399,7 +399,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
 
 def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
     """Keep the outcome of a call that did not simply succeed."""
-    key = f"{tool_name(call)} {call.digest or event.seq}"
+    key = f"{call.server} {call.tool} {call.digest or event.seq}"
     ledger.notable.pop(key, None)  # the last one stands last
     if len(ledger.notable) >= MAX_NOTABLE:
         del ledger.notable[next(iter(ledger.notable))]

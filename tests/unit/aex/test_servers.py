@@ -138,3 +138,27 @@ def test_binding_keeps_the_rules_and_happens_once() -> None:
     assert (at.allow, at.budget, at.server) == (found.allow, 3, "inv")
     assert at.at_server("inv", known(inv="a")) is at
     assert found.judge("a").effect == "closed"
+
+
+def test_a_name_that_is_anothers_gains_no_allow_and_evades_no_refusal() -> None:
+    """A server that claims another's name is named by it in refusals, questions and limits, and in no allow."""
+    found = policy("use git.*, git.status, push, ping", "deny git.force", "limit git.push 3 per hour")
+    at = found.at_server("", known(git="status push"), claim="git")
+    effects = {
+        tool: at.judge(tool).effect for tool in ("status", "git.status", "push", "ping", "force", "git.force")
+    }
+    closed = dict.fromkeys(("status", "git.status"), "closed")
+    assert effects == closed | {"push": "allow", "ping": "allow", "force": "deny", "git.force": "deny"}
+    assert len(at.limits_of("push")) == 1
+    assert at.server == ""
+
+
+def test_a_server_without_a_name_gains_no_allow_for_a_known_one() -> None:
+    """A tool called `git.status`, or as one of the known server `git`, gains nothing where its server has no name at all."""
+    found = policy("use git.status, status, ping")
+    at = found.at_server("", known(git="status"), claim="_")
+    assert [at.judge(tool).effect for tool in ("git.status", "status", "ping")] == [
+        "closed",
+        "closed",
+        "allow",
+    ]

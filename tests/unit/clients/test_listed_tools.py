@@ -65,13 +65,15 @@ def test_a_server_that_gets_a_name_loses_the_one_that_it_gave_itself(store: Stor
     assert set(known_tools(store).servers) == {"work", "home"}
 
 
-def test_a_name_that_a_person_gave_belongs_to_its_command(store: Store) -> None:
-    """A server that another command starts is distinguished from the one that a person gave the name."""
+def test_a_name_belongs_to_its_command(store: Store) -> None:
+    """A server that another command starts is distinguished from the one that has the name, whoever gave it."""
     keep_tools(store, "inv", tools("a"), command="c1")
     keep_tools(store, "self", tools("a"), command="c1", is_given=False)
     assert is_anothers(store, "inv", "c2")
     assert not is_anothers(store, "inv", "c1")
-    assert not is_anothers(store, "self", "c2")
+    keep_tools(store, "own", tools("a"), command="c3", is_given=False)
+    assert is_anothers(store, "own", "c2")
+    assert not is_anothers(store, "own", "c3")
     assert not is_anothers(store, "unheard_of", "c2")
 
 
@@ -91,3 +93,11 @@ def test_a_ref_of_another_form_tells_nothing(store: Store, text: str) -> None:
     store.swap(f"{TOOLS}my-server", '{"tools":[{"name":"a"}]}', expect=None)
     assert list(known_tools(store).names()) == []
     assert "my-server" not in known_tools(store).servers
+
+
+def test_a_server_that_changes_its_own_name_leaves_no_others_behind(store: Store) -> None:
+    """A command's server is known by the last name that it gave itself alone: names cannot crowd out other servers."""
+    for number in range(MAX_SERVERS + 5):
+        keep_tools(store, f"s{number}", tools("a"), command="c1", is_given=False)
+    keep_tools(store, "git", tools("a"), command="c2")
+    assert set(known_tools(store).servers) == {f"s{MAX_SERVERS + 4}", "git"}

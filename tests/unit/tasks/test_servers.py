@@ -76,11 +76,20 @@ def test_a_call_in_doubt_is_recognised_by_its_server(server: str, tool: str, ask
     assert isinstance(decision, Ask if asks else Forward)
 
 
-@pytest.mark.parametrize(("server", "counts"), [("inv", True), ("", True), ("notes", False)])
-def test_a_yes_is_for_the_tool_of_one_server(server: str, counts: bool) -> None:
-    """An approval lets the tool pass of the server that it was asked for; one from before, of any."""
+@pytest.mark.parametrize(
+    ("server", "tool", "counts"),
+    [
+        ("inv", "deploy", True),
+        ("", "deploy", False),
+        ("", "inv.deploy", False),
+        ("inv", "inv.deploy", False),
+        ("notes", "deploy", False),
+    ],
+)
+def test_a_yes_is_for_the_tool_of_one_server(server: str, tool: str, counts: bool) -> None:
+    """An approval lets the tool pass of the server that it was asked for, not one that is shown by the same name."""
     yes = Approval(
-        id="q1", server=server, tool="deploy", digest=ONE, expires=timestamp(NOON + 9000), cause="c", asked="",
+        id="q1", server=server, tool=tool, digest=ONE, expires=timestamp(NOON + 9000), cause="c", asked="",
         approved=True,
     )  # fmt: skip
     policy = at("inv", policy_of("use *", "confirm before deploy"))
@@ -105,6 +114,13 @@ def test_the_ledger_counts_and_notes_calls_by_their_full_names() -> None:
         ("notes", "deploy"),
     ]
     assert ledger.open_calls["s1.1"].server == "notes"
+
+
+def test_a_success_hides_no_failure_of_a_tool_that_is_shown_by_the_same_name() -> None:
+    """What went wrong with a server's `inv.deploy` is still told after its `deploy` has passed with the same arguments."""
+    refused = kinds.ToolDenied(digest=ONE, reason="deny_list", server="inv", tool="inv.deploy")
+    passed = kinds.ToolAllowed(call="s1.1", digest=ONE, effectful=True, server="inv", tool="deploy")
+    assert [one.tool for one in after((refused, "s1"), (passed, "s1")).notable.values()] == ["inv.deploy"]
 
 
 def charge(server: str) -> ToolRequest:

@@ -19,11 +19,13 @@ import yaml
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 LLMS = ROOT / "llms.txt"
 _FENCED = re.compile(r"^( *)(```.*?^ *```)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"^ *<!--.*?-->\n?", re.DOTALL | re.MULTILINE)
+_FILE = re.compile(r"^( *)<!-- file: (\S+) -->\n( *```\w+)$", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 _NO_PROSE = re.compile(r"^(Status|Date): |; do not edit\.$")
 _SENTENCE = re.compile(r".*?[^.][.:](?= |$)", re.DOTALL)
@@ -157,9 +159,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A page without comments."""
-    return shown(markdown)
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """A page without comments. The name of a file becomes the title of its block; decisions are found after guides."""
+    if page.file.src_uri.startswith("docs/adr/"):
+        page.meta["search"] = {"boost": 0.3}
+    return shown(_FILE.sub(r'\1\3 title="\2"', markdown))
 
 
 def on_post_build(config: MkDocsConfig) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import itertools
 import json
 import os
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from adjourn.clients import ClientContext
 
 # ruff: noqa: PLC0415, SLF001  # what is loaded is loaded after the stage is set; a killed session has no public way
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 SCREENS = Path(__file__).parent / "assets" / "screens"
 COLUMNS = 80
 BEGUN = 1_790_000_000_000
@@ -72,8 +72,11 @@ COMMANDS = {
     "show": ("show", "counted"),
     "resume": ("resume", "counted"),
     "inbox": ("inbox",),
+    "verify": ("verify",),
 }
-OF_THIS_MACHINE = {"init": ("init", "--yes"), "doctor": ("doctor",)}
+OF_THIS_MACHINE = {"init": ("init",), "doctor": ("doctor", "--yes")}
+TYPED = {"init": "y\ny\n"}
+"""What a person answers to the questions of a command."""
 
 
 class Clock:
@@ -87,18 +90,6 @@ class Clock:
 
     def move(self, *, seconds: float) -> None:
         self.now += int(seconds * 1000)
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what it is sent."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        raise OSError
 
 
 def set_the_stage(clock: Clock, home: str) -> None:
@@ -124,10 +115,14 @@ class Story:
     """Two sessions in a shop's workspace: one that was killed during a call, and one that waits for a person."""
 
     def __init__(self, root: str, clock: Clock) -> None:
+        self.root, self.clock = root, clock
+        self.at_process(4711)
+
+    def at_process(self, number: int) -> None:
+        """What follows is done by another process of the same machine."""
         from adjourn.host import process
 
-        self.root, self.clock = root, clock
-        machine = process.Process("laptop:1b4e28ba:4026531836", 4711, 90210)
+        machine = process.Process("laptop:1b4e28ba:4026531836", number, 90210 + number)
         process.current = lambda: machine
 
     def client(self, name: str, group: str, task: str = "", server: str = "inv") -> ClientContext:
@@ -199,20 +194,30 @@ class Story:
         self.call(other, "inv.list_items", shelf="screws")
         self.call(other, "inv.add_item", name="M3 screw, 16 mm", count=1000)
         self.call(other, "inv.count", shelf="screws")
+        self.at_process(4712)
         site = self.client("codex", "g2", task.id, "site")  # the same client, by its proxy of another server
         self.call(site, "site.preview", page="prices")
         self.call(site, "site.publish", page="prices", title="Prices of autumn 2026")
         self.clock.move(seconds=20)
 
 
-def shown(*arguments: str) -> str:
-    """What a terminal is sent by a command."""
+def shown(*arguments: str, typed: str = "") -> str:
+    """What a terminal shows of a command, and of what a person types."""
     from adjourn.cli import main
+    from support.kept_output import Terminal
 
-    screen = Terminal()
-    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+    class Keyboard(Terminal):
+        def readline(self, size: int | None = -1, /) -> str:
+            line = super().readline(size)
+            terminal.write(line)
+            return line
+
+    terminal = Terminal()
+    if typed:
+        sys.stdin = Keyboard(typed)
+    with contextlib.redirect_stdout(terminal), contextlib.redirect_stderr(terminal):
         main(list(arguments))
-    return screen.getvalue()
+    return terminal.getvalue()
 
 
 def screen(command: tuple[str, ...], sent: str) -> str:
@@ -242,8 +247,11 @@ def draw(*, machine: bool) -> Iterator[tuple[str, str]]:
             Path("server.py").write_text(SERVER)
             servers = {"inv": {"command": sys.executable, "args": ["server.py"]}}
             Path(".mcp.json").write_text(json.dumps({"mcpServers": servers}, indent=2))
+            os.mkdir(".claude")
             for name, command in OF_THIS_MACHINE.items():
-                yield name, screen(command, _plain(shown(*command), home))
+                yield name, screen(command, _plain(shown(*command, typed=TYPED.get(name, "")), home))
+                with open(".aex/policy.aex", "a", encoding="utf-8") as policy:
+                    policy.write("deny inv.remove_itm\n")  # what doctor finds
         os.chdir("/")
 
 

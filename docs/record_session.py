@@ -102,17 +102,21 @@ def draw(cast: str) -> str:
         if following > at:
             share = f"{100 * at / seconds:.2f}%"
             cover.append(f"{share}{{transform:translateY({min(lines, ROWS) * LINE + 2:.1f}px)}}")
-            scroll.append(f"{share}{{transform:translateY(-{max(0, lines - ROWS) * LINE:.1f}px)}}")
-    end = max(0, shown[-1][1] - ROWS) * LINE
+            scroll.append(f"{share}{{transform:translateY({_scrolled(lines):.1f}px)}}")
     style = (
         f"@keyframes cover{{{''.join(cover)}}}\n@keyframes scroll{{{''.join(scroll)}}}\n"
-        f".scroll{{transform:translateY(-{end:.1f}px);animation:scroll {seconds:.1f}s step-end infinite}}\n"
+        f".scroll{{transform:translateY({_scrolled(shown[-1][1]):.1f}px);animation:scroll {seconds:.1f}s step-end infinite}}\n"
         f".cover{{transform:translateY({ROWS * LINE + 2:.1f}px);animation:cover {seconds:.1f}s step-end infinite}}\n"
         "@media (prefers-reduced-motion:reduce){.scroll,.cover{animation:none}}\n"
     )
     above = f'<rect class="cover" width="100%" height="100%" fill="{THEME.background_color.hex}"/>\n'
     label = "adjourn demo: a session is killed during a call, and another client resumes it"
     return picture(text, label, columns=COLUMNS, rows=ROWS, style=style, above=above)
+
+
+def _scrolled(lines: int) -> float:
+    """How far the text moves where the window has too few lines; letters reach a little below their line."""
+    return -(lines - ROWS) * LINE - 2 if lines > ROWS else 0.0
 
 
 def main() -> int:

@@ -11,9 +11,9 @@ import io
 import math
 import re
 
+from rich.ansi import AnsiDecoder
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
-from rich.text import Text
 
 LINE = 24.4
 """Height of a line, as rich draws it."""
@@ -25,7 +25,7 @@ THEME = TerminalTheme(
 _WINDOW = """\
 <svg viewBox="0 0 {{width}} {height}" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}">
 <style>
-.{{unique_id}}-matrix {{{{ font: {{char_height}}px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }}}}
+.{{unique_id}}-matrix {{{{ font: 21px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace }}}}
 {{styles}}
 {style}</style>
 <rect x="0.5" y="0.5" width="{right}" height="{bottom}" rx="8" fill="{colour}" stroke="#4a5160"/>
@@ -57,8 +57,8 @@ def picture(text: str, label: str, *, columns: int, rows: int = 0, style: str = 
     console = Console(
         record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    for line in text.rstrip("\n").split("\n"):
-        console.print(Text.from_ansi(line), soft_wrap=False, overflow="fold")
+    for line in AnsiDecoder().decode(text.rstrip("\n")):
+        console.print(line, overflow="fold")
     count = console.file.getvalue().count("\n")  # type: ignore[attr-defined]
     inner = (rows or count) * LINE + 2
     height, width = round(inner + 49, 1), math.ceil(columns * 20 * 0.61 + 16) + 2  # as rich counts

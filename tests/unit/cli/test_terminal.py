@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import subprocess
 import sys
 import threading
@@ -12,24 +11,9 @@ from contextlib import redirect_stdout, suppress
 import pytest
 
 from adjourn.cli.shared import output, terminal
+from support.kept_output import Terminal
 
 HOSTILE = "a\x1b[31mred\x07 [bold]x[/bold] :smile: \u202e"
-_STYLES = re.compile(r"\x1b\[[0-9;]*m")
-
-
-class Terminal(io.StringIO):
-    """A terminal that keeps what it was sent."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        raise OSError
-
-    def shown(self) -> str:
-        return _STYLES.sub("", self.getvalue())
 
 
 @pytest.fixture
@@ -119,6 +103,42 @@ def test_a_table_wraps_its_last_column_within_the_width(
     assert set(words.split()) <= set(screen.shown().split())
 
 
+def test_a_table_without_room_names_its_cells(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not even the short columns have room, each row is its first cell, with the others below it by their titles."""
+    monkeypatch.setenv("COLUMNS", "40")
+    with redirect_stdout(screen):
+        output.say_table(
+            ("NAME", "TASK", "USED", "TEXT"), [("n" * 30, "t1", "7", "words"), ("m", "", "8", "")]
+        )
+    assert screen.shown().splitlines() == ["n" * 30, "  task t1 · used 7", "  words", "m", "  used 8"]
+
+
+def test_prose_wraps_at_words_on_a_terminal_only(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A long line is continued below its own beginning; a line that fits, and one for a pipe, stays as it is."""
+    monkeypatch.setenv("COLUMNS", "40")
+    text = "it fits\n  one two three four five six seven eight nine"
+    with redirect_stdout(screen):
+        output.say_prose(text)
+    assert screen.shown() == "it fits\n  one two three four five six seven\n    eight nine\n"
+    output.say_prose(text)
+    assert capsys.readouterr().out == text + "\n"
+
+
+@pytest.mark.parametrize(("severity", "colour"), [("error", "31"), ("warning", "33")])
+def test_a_finding_shows_its_severity_in_colour(screen: Terminal, severity: str, colour: str) -> None:
+    """Severity and code are coloured; what a finding quotes is not wrapped, its help is."""
+    quoted = "x" * 90
+    with redirect_stdout(screen):
+        output.say_finding(f"{severity} AEX1 · a.aex:1 · is wrong\n{quoted}\n  help: {'mend it ' * 12}")
+    lines = screen.getvalue().splitlines()
+    assert lines[0] == f"\x1b[{colour}m{severity} AEX1\x1b[0m · a.aex:1 · is wrong"
+    assert lines[1] == quoted
+    assert max(map(len, lines[2:])) <= 80
+    assert len(lines) == 4
+
+
 def test_a_panel_shows_bars_names_and_values(screen: Terminal) -> None:
     """A panel has its title, a bar for each budget, and sections of names with their values."""
     bars = [terminal.Bar("calls", 15, 20, "5 left")]
@@ -132,6 +152,17 @@ def test_a_panel_shows_bars_names_and_values(screen: Terminal) -> None:
     assert "t1" in lines[0]
     assert "━━━  15 of 20  5 left" in lines[1]
     assert "1 waiting" in lines[-1]
+
+
+def test_a_bar_gives_way_to_its_numbers(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a narrow panel the bars are shorter, all alike, and what is left stays on its line."""
+    monkeypatch.setenv("COLUMNS", "50")
+    bars = [terminal.Bar("calls", 1500, 2000, "500 left"), terminal.Bar("minutes", 2, 90, "88 left")]
+    with redirect_stdout(screen):
+        terminal.print_drawn(terminal.panel("t1", "", bars, []))
+    lines = screen.shown().splitlines()[1:-1]
+    assert ["500 left" in lines[0], "88 left" in lines[1], len(lines)] == [True, True, 2]
+    assert lines[0].count("━") == lines[1].count("━") < 24
 
 
 def test_nothing_of_a_text_is_obeyed(screen: Terminal) -> None:

@@ -24,7 +24,16 @@ from adjourn.checkpoints import (
     task_checkpoint_name,
 )
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, user
-from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, say_table
+from adjourn.cli.shared.output import (
+    complain,
+    finding_json,
+    safe,
+    safe_lines,
+    say,
+    say_finding,
+    say_json,
+    say_table,
+)
 from adjourn.cli.shared.times import span
 from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
@@ -310,7 +319,7 @@ def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
     errors = sum(finding.severity == "error" for finding in findings)
     say(f"{safe(path)}: {f'{errors} errors' if errors else 'valid'}", "red" if errors else "green")
     for finding in findings:
-        say(render(finding, data.decode(errors="replace")))
+        say_finding(render(finding, data.decode(errors="replace")))
 
 
 @checkpoint.command(epilog=example("adjourn checkpoint rules"))

@@ -64,9 +64,9 @@ def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, a
         _print(resumed.handover(), context.now, brief_bytes)
 
     sessions = resumed.task.ledger.sessions
-    for holder in resumed.holders():
+    for holder in dict.fromkeys(who(sessions[holder]) for holder in resumed.holders()):
         complain(
-            f"task {resumed.task.id} is held by {safe(who(sessions[holder]))}",
+            f"task {resumed.task.id} is held by {safe(holder)}",
             "another client's resume is refused until that session ends, or it starts with --take-over",
         )
 

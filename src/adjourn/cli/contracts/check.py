@@ -13,7 +13,7 @@ from adjourn import __version__
 from adjourn.aex import discover, examine, github, layer, read_json_policy, render, sarif
 from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
-from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json
 from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.findings import Finding
 
@@ -92,7 +92,7 @@ def _print_text(documents: Sequence[Examined]) -> None:
     for one in documents:
         say(f"{safe(one.path)}: {_verdict(one)}", "red" if one.errors else "green")
         for finding in one.findings:
-            say(render(finding, one.texts.get(finding.source, "")))
+            say_finding(render(finding, one.texts.get(finding.source, "")))
 
 
 def _print_json(documents: Sequence[Examined]) -> None:

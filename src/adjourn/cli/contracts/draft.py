@@ -13,7 +13,7 @@ from adjourn.adapters import choose
 from adjourn.aex import render
 from adjourn.cli.shared.context import example, for_machines, in_folder, with_model, with_policy
 from adjourn.cli.shared.documents import policy_for, text_of
-from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json
 from adjourn.host import workspace_of
 from adjourn.models import draft
 
@@ -82,7 +82,7 @@ def _print(made: Draft, path: str, has_policy: bool) -> None:
     verdict = "valid task" if made.valid else f"not valid, {len(made.refused)} to fix"
     say(f"{safe(path)}: {verdict}{attempts}", "green" if made.valid else "red")
     for finding in made.findings:
-        say(render(finding, made.text))
+        say_finding(render(finding, made.text))
     if not has_policy:
         say("  there is no policy: nothing but the task itself limits what it may do")
     say(f"  {'read it' if made.valid else 'fix it'}, then: adjourn review {safe(path)}")

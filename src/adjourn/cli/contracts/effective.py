@@ -12,7 +12,7 @@ from adjourn.aex import discover, effective, render
 from adjourn.cli.contracts.explain import answer, place, rule_json, show
 from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder, with_policy
-from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json
 from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.cli.shared.terminal import cells
 from adjourn.host import workspace_of
@@ -72,7 +72,7 @@ def effective_(
     valid = all(finding.severity != "error" for finding in findings)
     if not as_json or ((explain or replay) and not valid):
         for finding in findings:
-            click.echo(render(finding), err=True)
+            say_finding(render(finding), err=True)
     if explain:
         if not valid:
             return 1

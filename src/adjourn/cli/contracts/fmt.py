@@ -13,7 +13,16 @@ import click
 from adjourn.aex import examine, formatted, render
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read
-from adjourn.cli.shared.output import complain, finding_json, safe, safe_lines, say, say_json, unified_diff
+from adjourn.cli.shared.output import (
+    complain,
+    finding_json,
+    safe,
+    safe_lines,
+    say,
+    say_finding,
+    say_json,
+    unified_diff,
+)
 from adjourn.cli.shared.terminal import print_diff
 from adjourn.errors import InvalidError, RefusedError, UsageError
 from adjourn.findings import Finding
@@ -147,7 +156,7 @@ def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
     for one in failed if not as_json else ():
         sys.stdout.flush()
         for finding in one.findings:
-            click.echo(render(finding, one.before), err=True)
+            say_finding(render(finding, one.before), err=True)
         if one.refusal:
             complain(safe(one.refusal))
     if failed:

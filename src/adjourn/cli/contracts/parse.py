@@ -8,7 +8,7 @@ import msgspec
 from adjourn.aex import model, parse, render
 from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.documents import read, refuse_errors
-from adjourn.cli.shared.output import say_json
+from adjourn.cli.shared.output import say_finding, say_json
 
 
 @click.command(
@@ -29,5 +29,5 @@ def parse_(file: str, *, tolerant: bool) -> None:
     if not tolerant:
         refuse_errors(file, text, document.findings)
     for finding in document.findings:
-        click.echo(render(finding, text or ""), err=True)
+        say_finding(render(finding, text or ""), err=True)
     say_json(msgspec.to_builtins(model(document)))

@@ -9,7 +9,7 @@ import click
 
 from adjourn.checkpoints import anchors
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import complain, safe, say, say_json
+from adjourn.cli.shared.output import complain, safe, say, say_finding, say_json
 from adjourn.cli.shared.sessions import verify_sessions
 from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
 from adjourn.cli.shared.terminal import ProgressLine, Spinner
@@ -225,10 +225,9 @@ def _print(report: VerificationReport) -> None:
         say(f"valid: {checked}", "green")
     for found in report.findings:
         finding = found.finding
-        say(f"{finding.severity} {finding.code} · {_where(found)} · {safe(finding.message)}")
-        if found.hash:
-            say(f"  hash: {safe(found.hash)}")
-        say(f"  help: {safe(finding.help)}")
+        lines = [f"{finding.severity} {finding.code} · {_where(found)} · {safe(finding.message)}"]
+        lines += [f"  hash: {safe(found.hash)}"] * bool(found.hash)
+        say_finding("\n".join([*lines, f"  help: {safe(finding.help)}"]))
 
 
 def _where(found: Located) -> str:

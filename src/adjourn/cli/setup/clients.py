@@ -20,7 +20,9 @@ from adjourn.cli.shared.output import (
     safe,
     safe_lines,
     say,
+    say_facts,
     say_json,
+    say_prose,
     unified_diff,
 )
 from adjourn.cli.shared.terminal import Spinner, print_diff
@@ -103,7 +105,7 @@ def set_up(how: Asked, *, observe: bool) -> int:
     head = f"{clients}: {counted(len(pending), 'file')} to change"
     if not _agreed(head, shown, how):
         _tell("nothing was changed", shown, notes, root, as_json=how.as_json, done=False, servers=listed)
-        complain("nothing was changed: you did not confirm", "answer y when asked, or run it with --yes")
+        complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     if any(change.before and change.path.endswith(".aex") for change in pending):
         check_person("init", None, attended=False)  # more is permitted from now on
@@ -133,7 +135,7 @@ def set_up_user(how: Asked) -> int:
         return 0
     if not _agreed(f"{clients}: {counted(len(pending), 'file')} to change", shown, how):
         _tell("nothing was changed", shown, made.notes, root, as_json=how.as_json, done=False)
-        complain("nothing was changed: you did not confirm", "answer y when asked, or run it with --yes")
+        complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     os.makedirs(root, mode=0o700, exist_ok=True)
     undo.make(pending, root)
@@ -163,7 +165,7 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
         return [start for start in found if isinstance(start, Probed)]
     yes = how.yes
     if not yes and not how.as_json and sys.stdin.isatty():
-        say("to see which tools they list, adjourn starts these servers once, and calls nothing:")
+        say_prose("to see which tools they list, adjourn starts these servers once, and calls nothing:")
         for entry, start in zip(entries, found, strict=True):
             if isinstance(start, ServerStart):
                 say(f"  {safe(entry.name)}: {safe(entry.command)}")
@@ -184,7 +186,7 @@ def take_back(how: Asked, *, user: bool = False) -> int:
     head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
     if files and not _agreed(head, shown, how):
         _tell("nothing was restored", shown, notes, root, as_json=how.as_json, done=False)
-        complain("nothing was restored: you did not confirm", "answer y when asked, or run it with --yes")
+        complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     edited = [one for one in left if not one.path.endswith((POLICY, IGNORED))]  # these are there to be edited
     undo.take_back(files, root, keep=bool(edited))
@@ -207,10 +209,10 @@ def _agreed(head: str, shown: list[Shown], how: Asked) -> bool:
         return how.yes
     if how.diff or not how.yes:
         say(head)
-        for one in shown:
-            print_diff(safe_lines(one.diff)) if how.diff else say(
-                f"  {safe(one.name)}  {safe(_about(one.about))}"
-            )
+        for one in shown if how.diff else ():
+            print_diff(safe_lines(one.diff))
+        if not how.diff:
+            say_facts(*((f"  {safe(one.name)}", _about(one.about) or "as it was before") for one in shown))
     if how.yes or not sys.stdin.isatty():
         return how.yes
     answer = click.prompt("Change these files? y, n, or d for the differences", default="n")
@@ -249,8 +251,7 @@ def _tell(
 
 def _tell_notes(notes: Sequence[SetupNote], root: str) -> None:
     for note in notes:
-        say(f"  {safe(_shown(note.path, root))}: {safe(note.text)}")
-        say(f"    {safe(note.remedy)}")
+        say_prose(f"  {safe(_shown(note.path, root))}: {safe(note.text)}\n    {safe(note.remedy)}")
 
 
 def _shown(path: str, root: str) -> str:

@@ -18,13 +18,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import click
 
 from adjourn.cli.shared.context import user
-from adjourn.cli.shared.terminal import PANEL_WIDTH, Spinner, print_spans, width
+from adjourn.cli.shared.output import say_prose
+from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
@@ -262,9 +262,8 @@ class Story:
         self._say(f"{self.chapters}. {title}", "bold")
 
     def _say(self, line: str, style: str = "") -> None:
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        for part in wrap(line, min(width(), PANEL_WIDTH), subsequent_indent=indent, break_on_hyphens=False):
-            print_spans([(part, style)])
+        say_prose(line, style)
+        sys.stdout.flush()
 
 
 class DemoClient:

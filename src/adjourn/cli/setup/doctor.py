@@ -18,7 +18,7 @@ from adjourn.checkpoints import rollback
 from adjourn.cli.setup import doctor_fixes, doctor_tries
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.shared.output import finding_json, safe, say, say_json
+from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json
 from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
@@ -77,8 +77,7 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
         where = (
             f" · {safe(one.source)}" + (f":{one.span.line}" if one.span.line else "") if one.source else ""
         )
-        say(f"{one.severity} {one.code}{where} · {safe(one.message)}")
-        say(f"  help: {safe(one.help)}")
+        say_finding(f"{one.severity} {one.code}{where} · {safe(one.message)}\n  help: {safe(one.help)}")
     return 1 if errors else 0
 
 

@@ -19,7 +19,7 @@ import click
 from adjourn import __version__
 from adjourn.aex import KnownTool
 from adjourn.cli.shared.context import CommandContext
-from adjourn.cli.shared.output import counted, safe, say
+from adjourn.cli.shared.output import counted, safe, say, say_prose
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.clients import keep_tools, known_tools
 from adjourn.errors import AdjournError
@@ -79,7 +79,7 @@ def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Fi
 def _agreed(able: Sequence[RegisteredServer], *, as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    say("to see whether they work, adjourn starts these servers once, and calls nothing:")
+    say_prose("to see whether they work, adjourn starts these servers once, and calls nothing:")
     for one in able:
         say(f"  {safe(one.entry.name)}{' behind the proxy' * one.is_proxied}: {safe(one.entry.command)}")
     return click.confirm("Start them?", default=True)

@@ -48,9 +48,11 @@ def exit_code(work: Callable[[], object]) -> int:
 def _explain(error: AdjournError) -> None:
     findings = getattr(error, "findings", None)
     if findings:
+        from adjourn.cli.shared.output import say_finding  # noqa: PLC0415  # as below
+
         texts: dict[str, str] = getattr(error, "texts", {})
         for finding in findings:
-            print(aex.render(finding, texts.get(finding.source, "")), file=sys.stderr)
+            say_finding(aex.render(finding, texts.get(finding.source, "")), err=True)
     remedy = error.remedy or (
         _LOOK if isinstance(error, NotFoundError) else ""
     )  # a reader of files has no better one

@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from adjourn.cli.shared.terminal import cells, fancy, paint, print_spans, print_table, width
 from adjourn.text import fit_text, visible_line, visible_lines, without_secrets
 
 if TYPE_CHECKING:
     from adjourn.findings import Finding
+
+_SEVERITIES: Final = {"error": "red", "warning": "yellow"}
 
 
 def safe(text: str) -> str:
@@ -86,6 +88,21 @@ def facts(rows: Sequence[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
+def wrapped(text: str, stream: TextIO) -> str:
+    """The text for a stream: on a terminal, its lines wrap at words, and what follows is indented below their beginning."""
+    if not fancy(stream):
+        return text
+    lines = []
+    for line in text.split("\n"):
+        if cells(line) <= width():
+            lines.append(line)
+            continue
+        start = line[: len(line) - len(line.lstrip(" "))]
+        first, *rest = _wrapped(line[len(start) :], width() - len(start) - 2)
+        lines += [start + first, *(f"{start}  {part}" for part in rest)]
+    return "\n".join(lines)
+
+
 def _wrapped(text: str, room: int) -> list[str]:
     lines, line = [], ""
     for word in text.split(" "):
@@ -115,6 +132,22 @@ def counted(number: int, thing: str) -> str:
 def say(text: str, colour: str = "") -> None:
     """A line of the answer, or several. Nothing in it is obeyed by a terminal, wherever it comes from."""
     print(paint(visible_lines(text), colour, sys.stdout))
+
+
+def say_prose(text: str, colour: str = "") -> None:
+    """As `say`; on a terminal, lines wrap at words, below their own beginning."""
+    say(wrapped(text, sys.stdout), colour)
+
+
+def say_finding(text: str, *, err: bool = False) -> None:
+    """A finding: a line that begins with its severity and code, what it quotes, and a line `help: `."""
+    stream = sys.stderr if err else sys.stdout
+    head, *rest = visible_lines(text).split("\n")
+    mark = " ".join(head.split(" ")[:2])
+    colour = _SEVERITIES.get(mark.partition(" ")[0], "")
+    print(paint(mark, colour, stream) + wrapped(head, stream).removeprefix(mark), file=stream)
+    for line in rest:
+        print(wrapped(line, stream) if line.lstrip().startswith("help: ") else line, file=stream)
 
 
 def say_facts(*rows: tuple[str, str]) -> None:
@@ -167,9 +200,10 @@ def unified_diff(before: Sequence[str], after: Sequence[str], before_name: str, 
 def complain(message: str, remedy: str = "") -> None:
     """What went wrong, on stderr, and the next step."""
     sys.stdout.flush()
-    print(f"{paint('adjourn:', 'red', sys.stderr)} {_clean(message)}", file=sys.stderr)
+    head = wrapped(f"adjourn: {_clean(message)}", sys.stderr).removeprefix("adjourn:")
+    print(f"{paint('adjourn:', 'red', sys.stderr)}{head}", file=sys.stderr)
     if remedy:
-        print(f"  {_clean(remedy)}", file=sys.stderr)
+        print(wrapped(f"  {_clean(remedy)}", sys.stderr), file=sys.stderr)
 
 
 def _clean(text: str) -> str:

@@ -147,7 +147,7 @@ def print_diff(diff: str) -> None:
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[bool]) -> None:
     """Print a table. `right` says which columns are aligned to the right. For a `fancy` stdout.
 
-    The last column wraps. Where it has no room it goes below the others, indented.
+    The last column wraps. Where it has no room it goes below the others, indented; where the others have none, they go below the first.
     """
     from rich.padding import Padding  # noqa: PLC0415  # as above
     from rich.table import Table  # noqa: PLC0415
@@ -156,6 +156,9 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Se
     room = width() - sum(sizes[:-1]) - 2 * (len(head) - 1)
     below = len(head) > 1 and room < min(sizes[-1], _LAST_COLUMN)
     out = console()
+    if below and room < -2:
+        _print_stacked(out, head, rows)
+        return
     for number, row in enumerate([head, *rows]):
         grid = Table.grid(padding=(0, 2, 0, 0))
         for column, (size, side) in enumerate(zip(sizes[:-1] if below else sizes, right, strict=False)):
@@ -170,7 +173,21 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Se
         grid.add_row(*(_text([(cell, "")]) for cell in (row[:-1] if below else row)))
         out.print(grid)
         if below and number and row[-1]:
-            out.print(Padding(_text([(row[-1], "")]), (0, 0, 0, 2)))
+            out.print(Padding(_text([(row[-1], "")]), (0, 0, 0, 2), expand=False))
+
+
+def _print_stacked(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table that has no room: below its first cell, each row names its others."""
+    from rich.padding import Padding  # noqa: PLC0415  # as above
+
+    for first, *cells_between, last in rows:
+        named = [
+            f"{name.lower()} {cell}" for name, cell in zip(head[1:-1], cells_between, strict=True) if cell
+        ]
+        out.print(_text([(first, "cyan")]))
+        for text, style in ((" · ".join(named), "dim"), (last, "")):
+            if text:
+                out.print(Padding(_text([(text, style)]), (0, 0, 0, 2), expand=False))
 
 
 def print_drawn(drawn: RenderableType) -> None:
@@ -190,7 +207,9 @@ def panel(
     names = [bar.name for bar in bars] + [name for rows in filled for name, _, _ in rows]
     size = max(map(len, names), default=0)
     parts: list[RenderableType] = []
-    blocks = [[(bar.name, _bar(bar)) for bar in bars]] if bars else []
+    outer = min(width(), PANEL_WIDTH)
+    length = min([_BAR, *(outer - size - 6 - sum(map(cells, _said(bar))) for bar in bars)])
+    blocks = [[(bar.name, _bar(bar, max(length, 1))) for bar in bars]] if bars else []
     blocks += [[(name, _text([(value, style)])) for name, value, style in rows] for rows in filled]
     for block in blocks:
         grid = Table.grid(padding=(0, 2, 0, 0))
@@ -207,7 +226,7 @@ def panel(
         subtitle_align="right",
         border_style="dim",
         padding=(0, 1),
-        width=min(width(), PANEL_WIDTH),
+        width=outer,
     )
 
 
@@ -216,14 +235,16 @@ def shown_amount(amount: float) -> str:
     return f"{round(amount, 2 if amount < 10 else 1):,.10g}"
 
 
-def _bar(bar: Bar) -> Text:
+def _said(bar: Bar) -> tuple[str, str]:
+    return f"  {shown_amount(bar.used)} of {shown_amount(bar.limit)}", f"  {bar.rest}"
+
+
+def _bar(bar: Bar, length: int) -> Text:
     share = min(1.0, max(0.0, bar.used / bar.limit if bar.limit else 1.0))
     colour = "red" if share >= 0.9 else "yellow" if share >= 0.75 else "green"
-    full = round(share * _BAR)
-    said = f"  {shown_amount(bar.used)} of {shown_amount(bar.limit)}"
-    return _text(
-        [("━" * full, colour), ("━" * (_BAR - full), "bright_black"), (said, ""), (f"  {bar.rest}", "dim")]
-    )
+    full = round(share * length)
+    said, rest = _said(bar)
+    return _text([("━" * full, colour), ("━" * (length - full), "bright_black"), (said, ""), (rest, "dim")])
 
 
 def drawn_line(line: Spans) -> Text:

@@ -16,12 +16,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-import click
-
 from adjourn import clients
 from adjourn.aex import render
 from adjourn.cli.shared.context import user
-from adjourn.cli.shared.output import complain, cut, safe
+from adjourn.cli.shared.output import complain, cut, safe, say_finding
 from adjourn.cli.shared.terminal import width
 from adjourn.host import now
 from adjourn.log import digest, milliseconds, timestamp, tool_name
@@ -64,7 +62,7 @@ class Printer:
     def begin(self, run: Run, *, again: bool) -> None:
         """The run is there: show warnings about its contract; from now on keep its events."""
         for found in run.plan.findings:
-            click.echo(render(found, run.plan.text if found.source == run.plan.source else ""), err=True)
+            say_finding(render(found, run.plan.text if found.source == run.plan.source else ""), err=True)
         self._trace = digest(run.task.encode())[:32]  # one for all sessions of a run
         source = run.plan.source
         if os.path.join(".aex", "runs", "") in source:

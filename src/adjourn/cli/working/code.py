@@ -55,9 +55,18 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     metavar="URL",
     help="Store of the history (default: $ADJOURN_STORE, else .aex/adjourn.db).",
 )
+@click.option("--search-only", is_flag=True, help="Serve the search tools only, without sessions.")
 @in_folder
 @for_machines
-def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store: str, as_json: bool) -> None:
+def code_(
+    *,
+    http: tuple[str, int] | None,
+    resume: bool,
+    strictness: str,
+    store: str,
+    search_only: bool,
+    as_json: bool,
+) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
@@ -68,7 +77,7 @@ def code_(*, http: tuple[str, int] | None, resume: bool, strictness: str, store:
         _show(as_json=as_json)
         return
     try:
-        with code.CodeServer(".", strictness=strictness, store=store) as server:  # type: ignore[arg-type]  # one of the choices
+        with code.CodeServer(".", strictness=strictness, store=store, search_only=search_only) as server:  # type: ignore[arg-type]  # one of the choices
             if http is None and os.isatty(0):
                 complain(
                     "waiting for an MCP client on stdin", "let a client start this command; Ctrl-C ends it"

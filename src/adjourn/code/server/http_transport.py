@@ -21,13 +21,11 @@ from mcp.server.lowlevel import Server
 from adjourn import __version__
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.server.server import (
-    INSTRUCTIONS,
     MAX_CALLS,
     NAME,
     PROGRESS_SECONDS,
     TITLE,
     CodeServer,
-    listed_tools,
 )
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.errors import UsageError
@@ -53,7 +51,7 @@ class HttpTransport:
             NAME,
             version=__version__,
             title=TITLE,
-            instructions=INSTRUCTIONS,
+            instructions=server.instructions,
             on_list_tools=self._list,
             on_call_tool=self._call,
         )
@@ -81,7 +79,7 @@ class HttpTransport:
         self, context: _Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         del context, params
-        return types.ListToolsResult.model_validate({"tools": listed_tools()})
+        return types.ListToolsResult.model_validate({"tools": self._server.listed_tools})
 
     async def _call(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         cancelled = Event()

@@ -17,19 +17,12 @@ class Input(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Base of all inputs."""
 
 
-Path = Annotated[str, msgspec.Meta(description="File or folder, relative to the root of the repository.")]
-Language = Annotated[
-    str | None, msgspec.Meta(description="Only files of this language, such as python or go.")
-]
-FileType = Annotated[str | None, msgspec.Meta(description="ripgrep's name of a file type, such as py or js.")]
-Cursor = Annotated[
-    str,
-    msgspec.Meta(description="The `cursor` of a truncated reply to the same call, to get the rest."),
-]
+Path = Annotated[str, msgspec.Meta(description="File or folder.")]
+Language = Annotated[str | None, msgspec.Meta(description="Only this language.")]
+FileType = Annotated[str | None, msgspec.Meta(description="As `rg --type`: py, js.")]
+Cursor = Annotated[str, msgspec.Meta(description="From a truncated reply: gets the rest.")]
 Format = Literal["text", "json"]
-Repo = Annotated[
-    str, msgspec.Meta(description="Folder of the repository or work tree; default: where the server runs.")
-]
+Repo = Annotated[str, msgspec.Meta(description="Repository or work tree; default: the server's.")]
 
 
 class SearchInput(Input, kw_only=True):
@@ -41,32 +34,24 @@ class SearchInput(Input, kw_only=True):
 class StartSession(Input, kw_only=True):
     intent: Annotated[
         Intent,
-        msgspec.Meta(
-            description="IMPLEMENT something new, MODIFY what is there, INVESTIGATE why, or answer a QUESTION. Only the first two change files."
-        ),
+        msgspec.Meta(description="Only IMPLEMENT and MODIFY change files."),
     ]
-    query: Annotated[
-        str, msgspec.Meta(min_length=1, description="What the user asked for, in their own words.")
-    ]
+    query: Annotated[str, msgspec.Meta(min_length=1, description="The user's own words.")]
     repo_path: Repo = "."
     gate_level: Annotated[
         GateLevel,
-        msgspec.Meta(description="full: no phase is skipped. auto: the answers to Q1, Q2 and Q3 decide."),
+        msgspec.Meta(description="full: no phase is skipped; auto: Q1, Q2 and Q3 decide."),
     ] = "auto"
     flags: Annotated[
         Flags | str,
-        msgspec.Meta(
-            description="Only flags that the user typed: as an object, or as a string such as `--fast -g=f`."
-        ),
+        msgspec.Meta(description="Only what the user typed, such as `--fast -g=f`."),
     ] = msgspec.field(default_factory=Flags)
 
 
 class SubmitPhase(Input, kw_only=True):
     data: Annotated[
         dict[str, Any] | str,
-        msgspec.Meta(
-            description="An object with the members that `expected_payload` of the last reply names."
-        ),
+        msgspec.Meta(description="What `expected_payload` of the last reply names."),
     ]
 
 
@@ -77,17 +62,13 @@ class SessionStatus(Input, kw_only=True):
 class SearchText(SearchInput, kw_only=True):
     pattern: Annotated[
         str | list[str],
-        msgspec.Meta(
-            description="A regular expression (Rust syntax), or up to five that are searched for at once."
-        ),
+        msgspec.Meta(description="One regular expression, or up to five."),
     ]
     path: Path = "."
     file_type: FileType = None
     case_sensitive: bool = True
-    context_lines: Annotated[int, msgspec.Meta(ge=0, description="Lines shown around each match.")] = 0
-    max_results: Annotated[int, msgspec.Meta(ge=1, description="Maximum number of matches in the reply.")] = (
-        100
-    )
+    context_lines: Annotated[int, msgspec.Meta(ge=0)] = 0
+    max_results: Annotated[int, msgspec.Meta(ge=1)] = 100
     cursor: Cursor = ""
 
 
@@ -104,7 +85,7 @@ class FindDefinitions(SearchInput, kw_only=True):
     language: Language = None
     exact_match: Annotated[
         bool,
-        msgspec.Meta(description="Match the exact name only; else any name that contains it, ignoring case."),
+        msgspec.Meta(description="Only this name, not those that contain it."),
     ] = False
     cursor: Cursor = ""
 
@@ -117,33 +98,29 @@ class FindReferences(SearchInput, kw_only=True):
 
 
 class AnalyzeStructure(SearchInput, kw_only=True):
-    file_path: Annotated[str | None, msgspec.Meta(description="The file; or give `code` and `language`.")] = (
-        None
-    )
+    file_path: Annotated[str | None, msgspec.Meta(description="Or `code` and `language`.")] = None
     code: str | None = None
     language: str | None = None
 
 
 class GetSymbols(SearchInput, kw_only=True):
     path: Path
-    kind: Annotated[
-        str | None, msgspec.Meta(description="Only symbols of this kind, such as function or class.")
-    ] = None
+    kind: Annotated[str | None, msgspec.Meta(description="Such as function or class.")] = None
     language: Language = None
     cursor: Cursor = ""
 
 
 class FunctionAtLine(SearchInput, kw_only=True):
     file_path: Path
-    line_number: Annotated[int, msgspec.Meta(ge=1, description="Counted from 1.")]
+    line_number: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Query(SearchInput, kw_only=True):
-    question: Annotated[str, msgspec.Meta(min_length=1, description="The question, in words.")]
+    question: Annotated[str, msgspec.Meta(min_length=1)]
     intent: Intent | None = None
     path: Path = "."
-    symbol: Annotated[str | None, msgspec.Meta(description="A name that the question is about.")] = None
-    file_path: Annotated[str | None, msgspec.Meta(description="A file that the question is about.")] = None
+    symbol: Annotated[str | None, msgspec.Meta(description="A name that it is about.")] = None
+    file_path: Annotated[str | None, msgspec.Meta(description="A file that it is about.")] = None
     show_plan: bool = True
     cursor: Cursor = ""
 
@@ -159,9 +136,7 @@ class SemanticSearch(SearchInput, kw_only=True):
     target_feature: str | None = None
     collection: Annotated[
         Literal["auto", "map", "forest"],
-        msgspec.Meta(
-            description="map: agreements of earlier sessions. forest: the code. auto: the map, then the code if the map has no good match."
-        ),
+        msgspec.Meta(description="map: agreements of earlier sessions; forest: code; auto: map first."),
     ] = "auto"
     n_results: Annotated[int, msgspec.Meta(ge=1)] = 10
     cursor: Cursor = ""
@@ -173,14 +148,12 @@ class WriteTarget(Input, kw_only=True):
 
 
 class ExploredFiles(Input, kw_only=True):
-    files: Annotated[
-        list[str], msgspec.Meta(description="Files or folders that you read after the exploration.")
-    ]
+    files: Annotated[list[str], msgspec.Meta(description="Files or folders.")]
 
 
 class Revert(Input, kw_only=True):
     keep_results: Annotated[
-        bool, msgspec.Meta(description="false: drop the results of semantic search and verification.")
+        bool, msgspec.Meta(description="false: drop results of semantic search and verification.")
     ] = True
 
 
@@ -198,9 +171,7 @@ class Cleanup(Input, kw_only=True):
     repo_path: Repo = "."
     action: Annotated[
         Literal["delete", "merge"],
-        msgspec.Meta(
-            description="Delete the branches (a ref keeps their commits), or merge each into its base branch."
-        ),
+        msgspec.Meta(description="Delete branches (a ref keeps their commits), or merge each into its base."),
     ] = "delete"
 
 
@@ -221,10 +192,50 @@ class UpdateContext(Input, kw_only=True):
     project_rules_summary: str = ""
 
 
-def schema(kind: type[Input]) -> dict[str, Any]:
-    """The JSON schema of an input: one object, with its definitions in `$defs`."""
-    (_,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    found: dict[str, Any] = {"type": "object", **parts.pop(kind.__name__)}
-    for name in ("title", "description"):
-        found.pop(name, None)
-    return {**found, "$defs": parts} if parts else found
+def schema(kind: type[Input], *, brief: bool = False) -> dict[str, Any]:
+    """The JSON schema of an input, as small as it can be: every client sends it to its model.
+
+    It leaves out what a model does not need: that an unknown argument is refused, that null is taken for a missing one, defaults that are
+    empty, the members of an object that may also be passed as text, and `format`, which is for programs. `brief` leaves out rare
+    arguments, other defaults, and descriptions that can be guessed, too.
+    """
+    (_,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
+    found = parts[kind.__name__]
+    hidden = {"format", *(_RARE if brief else ())}
+    properties = {
+        name: _small(about, parts) for name, about in found["properties"].items() if name not in hidden
+    }
+    if brief:
+        for name, about in properties.items():
+            if about.get("default") is not True:
+                about.pop("default", None)
+            if name in _GUESSED:
+                about.pop("description", None)
+    required = {"required": found["required"]} if found["required"] else {}
+    return {"type": "object", "properties": properties, **required}
+
+
+def _small(about: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in about:
+        return _small(parts[about["$ref"]], parts)
+    kept = {name: value for name, value in about.items() if name not in _UNSAID}
+    if not kept.get("default", True):
+        del kept["default"]
+    choices = [one for one in kept.pop("anyOf", ()) if one != {"type": "null"}]
+    for one in choices:
+        kept |= one
+    if len(choices) > 1:
+        kept.pop("$ref", None)
+        kept["type"] = sorted({one.get("type", "object") for one in choices})
+    if "enum" in kept:
+        kept["enum"] = [value for value in kept["enum"] if value is not None]
+    if "items" in kept:
+        kept["items"] = _small(kept["items"], parts)
+    if "properties" in kept:
+        kept["properties"] = {name: _small(inner, parts) for name, inner in kept["properties"].items()}
+    return kept
+
+
+_GUESSED = ("path", "cursor", "language", "file_type")
+_RARE = ("show_plan", "target_feature", "intent", "collection")
+_UNSAID = ("title", "additionalProperties", "minLength", "minimum")

@@ -22,7 +22,7 @@ from adjourn.code.server.handlers import ToolInvocation
 from adjourn.code.server.inputs import schema
 from adjourn.code.server.replies import error_of, is_failure, to_json, written
 from adjourn.code.server.text_replies import RENDERERS, to_text
-from adjourn.code.server.tools import BY_NAME, TOOLS, CodeTool
+from adjourn.code.server.tools import TOOLS, CodeTool
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import payloads, phases
@@ -37,6 +37,9 @@ INSTRUCTIONS = (
     "Start work on code with start_session, and follow the instruction of each reply. After a restart or a truncated conversation,"
     " call get_session_status first: it resumes the session. The search tools also work without a session."
 )
+SEARCH_INSTRUCTIONS = (
+    "Search this repository. Prefer find_definitions and find_references to a text search for names."
+)
 MAX_CALLS = 16
 """Maximum number of calls that run at the same time; more wait for one to end."""
 PROGRESS_SECONDS = 0.2
@@ -48,10 +51,17 @@ _MAX_PARAMS = 300
 class CodeServer:
     """The server. As a context manager it reports its sessions alive until it is closed."""
 
-    def __init__(self, root: str, *, strictness: Strictness = "standard", store: str = "") -> None:
+    def __init__(
+        self, root: str, *, strictness: Strictness = "standard", store: str = "", search_only: bool = False
+    ) -> None:
+        """`search_only` serves the tools that search, and no sessions."""
         self.sessions = Sessions(root, strictness=strictness, store=store)
         self.codebases = Codebases()
         self._ending = Event()
+        self._tools = {tool.name: tool for tool in TOOLS if tool.searches or not search_only}
+        self.instructions = SEARCH_INSTRUCTIONS if search_only else INSTRUCTIONS
+        self.listed_tools = [_listed(tool, brief=search_only) for tool in self._tools.values()]
+        """The tools as `tools/list` returns them."""
 
     def __enter__(self) -> Self:
         Thread(target=self._heartbeat, daemon=True, name="adjourn-heartbeat").start()
@@ -74,7 +84,7 @@ class CodeServer:
         self, client: ClientConnection, name: str, given: dict[str, Any], deadline: Deadline
     ) -> tuple[str, bool]:
         """The reply to a call as text, within the size cap, and whether it reports a failure."""
-        tool = BY_NAME.get(name)
+        tool = self._tools.get(name)
         if tool is None:
             return written({"error": f"Unknown tool: {name}"})
         with client.calling():
@@ -126,24 +136,11 @@ class CodeServer:
         return reply
 
 
-def listed_tools() -> list[dict[str, Any]]:
-    """The tools as `tools/list` returns them."""
-    return [
-        {
-            "name": tool.name,
-            "title": tool.title,
-            "description": tool.description,
-            "inputSchema": schema(tool.input_type),
-            "annotations": {
-                "title": tool.title,
-                "readOnlyHint": tool.read_only,
-                "destructiveHint": tool.destructive,
-                "idempotentHint": tool.read_only,
-                "openWorldHint": False,
-            },
-        }
-        for tool in TOOLS
-    ]
+def _listed(tool: CodeTool, *, brief: bool) -> dict[str, Any]:
+    title = {} if brief else {"title": tool.title}
+    hints = {"readOnlyHint": True} if tool.read_only else {"destructiveHint": tool.destructive}
+    about = {"description": tool.description, "inputSchema": schema(tool.input_type, brief=brief)}
+    return {"name": tool.name, **title, **about, "annotations": hints}
 
 
 def _tool_call(

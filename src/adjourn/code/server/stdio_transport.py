@@ -25,12 +25,10 @@ import msgspec
 
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.server.server import (
-    INSTRUCTIONS,
     MAX_CALLS,
     PROGRESS_SECONDS,
     SERVER_INFO,
     CodeServer,
-    listed_tools,
 )
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.errors import InvalidError
@@ -184,10 +182,12 @@ class StdioConnection:
                 return {}
             case "server/discover":
                 found = {"supportedVersions": STATELESS_VERSIONS, "capabilities": _CAPABILITIES}
-                return self._complete(found | {"instructions": INSTRUCTIONS} | _NOT_CACHED)
+                return self._complete(found | {"instructions": self._server.instructions} | _NOT_CACHED)
             case "tools/list":
                 _read(message, ListParams)
-                return self._complete({"tools": listed_tools()} | (_NOT_CACHED if self._stateless else {}))
+                return self._complete(
+                    {"tools": self._server.listed_tools} | (_NOT_CACHED if self._stateless else {})
+                )
         self._start_call(message, _read(message, CallParams))
         return None
 
@@ -250,7 +250,7 @@ class StdioConnection:
             "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "capabilities": _CAPABILITIES,
             "serverInfo": SERVER_INFO,
-            "instructions": INSTRUCTIONS,
+            "instructions": self._server.instructions,
         }
 
     def _complete(self, result: dict[str, Any]) -> dict[str, Any]:

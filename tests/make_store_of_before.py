@@ -203,9 +203,9 @@ def pack(work: ElsewhereThen) -> bytes:
     return file.getvalue()
 
 
-def unpack(folder: Path) -> ElsewhereThen:
+def unpack(folder: Path, kept: Path = FOLDER / ARCHIVE) -> ElsewhereThen:
     """The workspace again, ten minutes after it was left, on another machine."""
-    with tarfile.open(FOLDER / ARCHIVE) as archive:
+    with tarfile.open(kept) as archive:
         archive.extractall(folder, filter="data")
     work = ElsewhereThen(folder, shown=READ)
     subprocess.run(["git", "init", "--quiet"], cwd=work.root, check=True)

@@ -137,9 +137,12 @@ def llms_full() -> str:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Expand the navigation, and name headings as GitHub does."""
-    from pymdownx.slugs import slugify  # noqa: PLC0415  # here and below: comes with mkdocs-material, which llms.txt does not need
+    """Expand the navigation, name headings as GitHub does, and let Pygments find the colours of `.aex`."""
+    from pygments.lexers import LEXERS  # noqa: PLC0415  # here and below: comes with mkdocs-material, which llms.txt does not need
+    from pymdownx.slugs import slugify  # noqa: PLC0415
 
+    sys.path.append(str(Path(__file__).parent))
+    LEXERS["AexLexer"] = ("aex_lexer", "AEX", ("aex",), (), ())
     config.nav = expanded(config.nav)
     config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
     return config

@@ -86,8 +86,9 @@ def frames(cast: str) -> tuple[str, list[tuple[float, int]], float]:
         at += min(second - last, IDLE_SECONDS)
         last = second
         for line in data.replace("\r\n", "\n").splitlines(keepends=True):
-            if "\x1b" in _STYLE.sub("", line):
-                raise ValueError(f"the picture knows no such escape sequence: {line!r}")
+            plain = _STYLE.sub("", line).rstrip("\n")
+            if not plain.isprintable() or len(plain) > COLUMNS:
+                raise ValueError(f"the picture knows only styles, and lines of {COLUMNS} columns: {line!r}")
             text += line
             shown.append((at, text.count("\n")))
             at += READ_SECONDS * bool(line.strip())

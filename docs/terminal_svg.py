@@ -57,10 +57,14 @@ def picture(text: str, label: str, *, columns: int, rows: int = 0, style: str = 
     console = Console(
         record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor"
     )
-    for line in AnsiDecoder().decode(text.rstrip("\n")):
-        console.print(line, overflow="fold")
-    count = console.file.getvalue().count("\n")  # type: ignore[attr-defined]
-    inner = (rows or count) * LINE + 2
+    lines = [
+        part
+        for line in AnsiDecoder().decode(text.rstrip("\n"))
+        for part in line.divide(range(columns, len(line), columns))  # as a terminal does, in mid-word
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    inner = (rows or len(lines)) * LINE + 2
     height, width = round(inner + 49, 1), math.ceil(columns * 20 * 0.61 + 16) + 2  # as rich counts
     window = _WINDOW.format(
         label=label, height=height, right=width - 1, bottom=round(height - 1, 1), inner=round(inner, 1), above=above,

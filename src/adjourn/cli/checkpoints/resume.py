@@ -18,7 +18,9 @@ from adjourn.cli.shared.output import (
     imported_line,
     safe,
     say,
+    say_facts,
     say_json,
+    say_prose,
 )
 from adjourn.cli.shared.task_view import who
 from adjourn.cli.shared.terminal import width
@@ -64,17 +66,20 @@ def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, a
         _print(resumed.handover(), context.now, brief_bytes)
 
     sessions = resumed.task.ledger.sessions
-    for holder in dict.fromkeys(who(sessions[holder]) for holder in resumed.holders()):
+    if holders := list(dict.fromkeys(who(sessions[holder]) for holder in resumed.holders())):
         complain(
-            f"task {resumed.task.id} is held by {safe(holder)}",
-            "another client's resume is refused until that session ends, or it starts with --take-over",
+            f"task {resumed.task.id} is held by {safe(' and by '.join(holders))}",
+            f"another client's resume is refused until {'those sessions end' if holders[1:] else 'that session ends'}, "
+            "or it starts with --take-over",
         )
 
 
 def _print(told: handover.Handover, now: int, room: int) -> None:
     rest = "" if told.calls_left is None else f", {told.calls_left} left"
     unsure = f"; {told.doubts} in doubt" if told.doubts else ""
-    say(f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}", "bold")
+    say_prose(
+        f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}", "bold"
+    )
     key = told.untrusted_signer
     rows = (
         ("state", told.state),
@@ -86,14 +91,13 @@ def _print(told: handover.Handover, now: int, room: int) -> None:
     )
     for note in told.notes:
         complain(safe(note))
-    head = facts(rows)
-    say(head)
-    left = room - len(head.encode()) - LINES_BESIDE
+    say_facts(*rows)
+    left = room - len(facts(rows).encode()) - LINES_BESIDE
     for line in handover.to_lines(told, left, lambda text: facts([("-", text)])):
         title = line.removeprefix("## ")
         if title != line:
             say("")
-        say(title, "bold" * (title != line))
+        say_prose(title, "bold") if title != line else say(line)
     say("")
     say(f"history: adjourn resume {told.name} --more {told.events}")
 

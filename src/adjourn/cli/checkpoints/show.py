@@ -10,7 +10,16 @@ import msgspec
 from adjourn.checkpoints import document_of, folder, imported_history, known_to, trusted_signer
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.lookup import FoundCheckpoint, find, only_checkpoint
-from adjourn.cli.shared.output import described, imported_line, safe, safe_lines, say, say_facts, say_json
+from adjourn.cli.shared.output import (
+    described,
+    imported_line,
+    safe,
+    safe_lines,
+    say,
+    say_facts,
+    say_json,
+    say_prose,
+)
 from adjourn.cli.shared.sessions import session_facts, session_ids, show_session
 from adjourn.cli.shared.times import ago, local
 from adjourn.errors import AdjournError
@@ -100,7 +109,7 @@ def _print(context: CommandContext, told: dict[str, Any]) -> None:
         if told["signer"]
         else f"signed by {told['key']}, which is not trusted here"
     )
-    say(f"{told['name']}: checkpoint of task {safe(told['task'])}, {signed}", "bold")
+    say_prose(f"{told['name']}: checkpoint of task {safe(told['task'])}, {signed}", "bold")
     used = str(told["callsUsed"]) if told["budget"] is None else f"{told['callsUsed']} of {told['budget']}"
     tools = ", ".join(f"{tool} {count}" for tool, count in (told["tools"] or {}).items())
     doubts = ", ".join(f"{call['call']} {call['tool']}" for call in told["inDoubt"] or [])

@@ -77,7 +77,7 @@ EVERY = [
     ("done", "t"), ("reopen", "t"), ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
     ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
     ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
-    ("init", "--policy"), ("init", "--yes"), ("tighten", "--write"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
+    ("init", "--policy"), ("init", "--yes"), ("tighten", "--write"), ("doctor", "--yes"), ("doctor", "--fix"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip
 
 
@@ -110,11 +110,11 @@ def test_every_command_of_the_tables_is_tried_here() -> None:
     "command", [one for one in EVERY if one[-1] not in ("--policy", "--auto-confirm", "--run")], ids=" ".join
 )
 def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...], tmp_path: Path) -> None:
-    """Where no client is governed, and nobody sits: `run`, `review`, `init --yes` and `tighten --write` are for machines."""
+    """Where no client is governed, and nobody sits: `run`, `review`, `init --yes`, `tighten --write` and `doctor` are for machines."""
     with ProxyWorkspace(tmp_path) as work:
         words = [*COMMAND, *command]
         done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
-    machine = command[0] in ("run", "review", "tighten") or command == ("init", "--yes")
+    machine = command[0] in ("run", "review", "tighten", "doctor") or command == ("init", "--yes")
     assert ("there is no terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
 
 

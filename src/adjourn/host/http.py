@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from adjourn.errors import InvalidError
 
 CONNECT_SECONDS = 10.0
+TIMED_OUT = "timed out"
 _KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
@@ -44,10 +45,11 @@ def exchange(method: str, url: str, body: bytes, limit: int, seconds: float) -> 
     place = address(url)
     connection = _KINDS[place.scheme](place.hostname or "", place.port, timeout=min(CONNECT_SECONDS, seconds))
     deadline: threading.Timer | None = None
+    is_over = threading.Event()
     try:
         connection.connect()
         connection.sock.settimeout(seconds)
-        deadline = threading.Timer(seconds, _cut_off, [connection.sock])
+        deadline = threading.Timer(seconds, _cut_off, [connection.sock, is_over])
         deadline.daemon = True
         deadline.start()
         target = (place.path or "/") + (f"?{place.query}" if place.query else "")
@@ -57,20 +59,21 @@ def exchange(method: str, url: str, body: bytes, limit: int, seconds: float) -> 
             received = answer.read(limit + 1)
             missing = answer.length or 0
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UnansweredError(str(error) or type(error).__name__, sent=deadline is not None) from error
+        reason = TIMED_OUT if is_over.is_set() else str(error) or type(error).__name__
+        raise UnansweredError(reason, sent=deadline is not None) from error
     finally:
         if deadline is not None:
             deadline.cancel()
         connection.close()
-    if len(received) > limit or missing:
-        reason = (
-            f"the answer has more than {limit:,} bytes" if len(received) > limit else "the answer was cut off"
-        )
-        raise UnansweredError(reason, sent=True)
+    if len(received) > limit:
+        raise UnansweredError(f"the answer has more than {limit:,} bytes", sent=True)
+    if missing:
+        raise UnansweredError(TIMED_OUT if is_over.is_set() else "the answer was cut off", sent=True)
     return answer.status, received
 
 
-def _cut_off(connected: socket.socket) -> None:
-    """The time is up, however slowly something still comes."""
+def _cut_off(connected: socket.socket, is_over: threading.Event) -> None:
+    """The time is up, however slowly something still comes. To the reader it looks as if the other side had hung up."""
+    is_over.set()
     with suppress(OSError):
         connected.shutdown(socket.SHUT_RDWR)

@@ -40,6 +40,7 @@ What only shows or lists something speaks for nobody.
 """
 OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "init": ("--policy", *_YES),
+    "doctor": (*_YES, "--fix"),
     "run": ("--auto-confirm",),
     "review": (*_YES, "--auto-confirm"),
     "tighten": ("--write",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import pytest
 
@@ -155,3 +156,46 @@ def test_odd_entries_are_skipped(clone: Workspace, memory_workspace: Workspace) 
     found = _found(clone)
     assert found is not None
     assert found.checkpoint.data.name == "fix-auth"
+
+
+@pytest.mark.parametrize("junk", ["empty", "copied", "claimed", "forged"])
+def test_other_folders_do_not_crowd_out_a_trusted_one(
+    clone: Workspace, memory_workspace: Workspace, junk: str
+) -> None:
+    """A hundred newer folders that are empty, copies, of a stranger, or that claim a trusted key hide no work that is trusted."""
+    trusting(clone, memory_workspace)
+    good = clone.folder()
+    event = good.joinpath("audit.jsonl").read_bytes().splitlines()[-1]
+    for number in range(100):
+        name = f"junk-{number}"
+        made = good.with_name(name)
+        if junk in ("empty", "claimed"):
+            made.mkdir()
+        else:
+            shutil.copytree(good, made)
+        if junk == "claimed":
+            (made / "audit.jsonl").write_bytes(event.replace(b'"fix-auth"', f'"{name}"'.encode()) + b"\n")
+        if junk == "forged":
+            forger = Forger(made)
+            forger.write(forger.extra.document)
+        os.utime(made, (2**32, 2**32))
+    found = _found(clone)
+    assert found is not None
+    assert found.checkpoint.data.name == "fix-auth"
+
+
+def test_a_folder_of_checkpoints_that_is_full_of_others_costs_little(clone: Workspace) -> None:
+    """Thousands of folders, pipes and huge files do not hold up the start of a session."""
+    place = clone.folder().parent
+    for number in range(3_000):
+        (place / f"j{number}").mkdir()
+    for number in range(10):
+        made = place / f"k{number}"
+        made.mkdir()
+        os.mkfifo(made / "audit.jsonl")
+        with (made / "checkpoint.json").open("wb") as file:
+            file.truncate(2**40)
+    began = time.process_time()
+    _found(clone)
+    untrusted_work(clone.context("reader"))
+    assert time.process_time() - began < 5

@@ -172,6 +172,7 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
         yes = click.confirm("Start them?", default=True)
     if not yes:
         return [start if isinstance(start, Probed) else policy_plan.NOT_STARTED for start in found]
+    check_person("init", None, attended=False)  # what is started is what settings of the workspace say
     with Spinner(f"starting {counted(len(starts), 'server')} to list their tools"):
         answers = iter(probe_all(starts))
     return [start if isinstance(start, Probed) else next(answers) for start in found]

@@ -18,7 +18,7 @@ import click
 
 from adjourn import __version__
 from adjourn.aex import KnownTool
-from adjourn.cli.shared.context import CommandContext
+from adjourn.cli.shared.context import CommandContext, check_person
 from adjourn.cli.shared.output import counted, safe, say, say_prose
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.clients import keep_tools, known_tools
@@ -70,6 +70,7 @@ def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Fi
         yield found("servers-not-started", f"{counted(len(able), 'server')} not started to see whether they work",
                     "start them, and call nothing: adjourn doctor --yes", "warning")  # fmt: skip
         return
+    check_person("doctor", context, attended=False)  # what is started is what settings of the workspace say
     with Spinner(f"starting {counted(len(able), 'server')} to list their tools"):
         answers = probe_all([one.start for one in able if one.start is not None])
     for one, answer in zip(able, answers, strict=True):

@@ -90,6 +90,16 @@ def test_in_a_workspace_its_policy_decides_whatever_the_option_says(work: Path, 
         assert answer.returncode == 2 or '"deny"' in answer.stdout
 
 
+def test_a_repository_below_a_workspace_is_no_reason_to_pass(work: Path) -> None:
+    """An agent can make one: neither proxy nor hook passes anything there that the workspace around it does not govern."""
+    (work / "work" / ".aex").mkdir()
+    (work / "work" / ".aex" / "policy.aex").write_text(POLICY)
+    (work / "work" / "sub" / ".git").mkdir()
+    assert "heard" not in proxy(work, "x\n", "--outside", "pass", cwd="work/sub").stdout
+    answer = hook(work, "PreToolUse", "--outside", "pass", cwd="work/sub", told="work/sub")
+    assert "not in the allow list" in answer.stdout
+
+
 def test_a_named_policy_that_is_missing_is_no_reason_to_pass(work: Path) -> None:
     """Somebody wanted a policy there."""
     assert "heard" not in proxy(work, "x\n", "--outside", "pass", "--policy", "none.aex").stdout

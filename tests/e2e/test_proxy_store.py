@@ -232,7 +232,7 @@ def test_what_only_looks_like_it_passes_and_reading_is_allowed(tmp_path: Path) -
             {"path": "tasks/a.aex"},
             {"path": ".aex/runs/a.aex"},
             {"path": "policy.aex"},
-            {"path": "sub/.aex/policy.aex"},
+            {"path": "sub/.aex/runs/a.aex"},
             {"text": "see .aex/policy.aex"},
             {"text": "line\n.aex/policy.aex\n"},
             {"path": "../elsewhere/.aex/policy.aex"},

@@ -49,8 +49,13 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
 
 
 def is_outside(workspace: Workspace, options: ProxyOptions) -> bool:
-    """Whether no workspace is here, and no policy was named. A workspace that does not count, as another user's, is one."""
-    return not (workspace.is_found or workspace.skipped or options["--policy"] or options["--contract"])
+    """Whether no workspace is here, and no policy was named. A workspace that does not count, as another user's, is one, and so is
+    one around a git repository, which an agent can make.
+    """
+    if workspace.is_found or workspace.skipped or options["--policy"] or options["--contract"]:
+        return False
+    around = workspace_of(outermost=True)
+    return not (around.is_found or around.skipped)
 
 
 def become(options: ProxyOptions) -> NoReturn:

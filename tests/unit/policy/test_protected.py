@@ -72,6 +72,11 @@ def root(tmp_path: Path) -> str:
         (".aex/", FOLDER),
         (".AEX", FOLDER),
         ("src/../.aex/.", FOLDER),
+        ("src/.aex/policy.aex", POLICY),
+        ("src/deep/aex.policy.aex", "aex.policy.aex"),
+        ("src/.AEX/adjourn.db", ".aex/adjourn.db"),
+        ("src/.aex", FOLDER),
+        ("file:relative/.aex/policy.aex", POLICY),
     ],
 )
 def test_protected_places(root: str, path: str, place: str) -> None:
@@ -83,9 +88,9 @@ def test_protected_places(root: str, path: str, place: str) -> None:
     "path",
     [
         "", "src/a.py", "a.py", ".", "..", "/", "/etc/passwd", "~", "~/x", "~nobody-of-that-name/x", ".aex/runs/a.aex",
-        ".aex/policy.aex2", ".aex/adjourn.dbx", "src/.aex/policy.aex", "src/aex.policy.aex", "{root}x/.aex/policy.aex",
+        ".aex/policy.aex2", ".aex/adjourn.dbx", "src/.aex/runs/a.aex", "src/my.aex", "{root}x/.aex/policy.aex",
         "{root}", "{root}/src", "policy.aex", "adjourn.db", "https://example.org/.aex/policy.aex",
-        "file:relative/.aex/policy.aex", "a\0b/.aex/policy.aex", "~\0/x", "line\n.aex/policy.aex", "x" * 5000,
+        "/elsewhere/aex.policy.json", "a\0b/.aex/policy.aex", "~\0/x", "line\n.aex/policy.aex", "x" * 5000,
         "x/" * 2000, "%2Eaex/policy.aex",
     ],
 )  # fmt: skip
@@ -150,7 +155,7 @@ def test_both_ways_to_walk_back_are_judged(root: str, path: str) -> None:
     for link, target in (("src/l", "deep/er"), ("self", "."), ("inner", ".aex/runs")):
         os.symlink(target, f"{root}/{link}")
     found = protected_path({"path": path.replace("{root}", root)}, root)
-    assert found == (None if path == "src/l/../.aex/policy.aex" else POLICY)
+    assert found == POLICY
 
 
 @pytest.mark.parametrize(
@@ -397,4 +402,6 @@ def test_however_a_protected_file_is_spelled(linked: str, steps: list[str], star
     if policy in leads:
         assert found is not None
     elif path == path.strip() and not path.startswith(("~", "file:")):
-        assert found != POLICY or any(place.startswith(f"{policy}/") for place in leads)
+        assert found != POLICY or any(
+            place.startswith(f"{policy}/") or place.endswith(f"/{POLICY}") for place in leads
+        )

@@ -81,7 +81,7 @@ def test_a_patch_of_a_protected_file(places: ProtectedPlaces, text: str, argumen
     "arguments",
     [
         {"patch": patch("a/README.md") + " see .aex/policy.aex\n-use .aex/policy.aex\n+use aex.policy.aex\n"},
-        {"patch": patch("a/src/.aex/policy.aex", "b/src/.aex/policy.aex")},
+        {"patch": patch("a/src/.aex/runs/a.aex", "b/src/.aex/runs/a.aex")},
         {"patch": patch("a/docs/aex.policy.aex.md")},
         {
             "path": "README.md",

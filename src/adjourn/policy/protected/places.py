@@ -17,6 +17,8 @@ PROTECTED = (
     ".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex", "aex.policy.json", ".aex/discipline.json",
     ".aex/undo", ".aex/rollback",
 )  # fmt: skip
+ANYWHERE = (".aex/policy.aex", "aex.policy.aex", "aex.policy.json", ".aex/adjourn.db")
+"""What would make a workspace of a folder below this one, with rules or a budget of its own."""
 SIGNATURES = "*.signature.json"
 """Signature files of contracts. Protected if the policy requires signatures."""
 FOLDER = ".aex"
@@ -26,6 +28,8 @@ SOCKET = "the folder of the socket that hooks are answered over"
 MAX_PATH = 4096
 """Longest path that can be opened directly. A longer one has to be shortened before."""
 _MAX_KEPT_FILES = 1000
+_URL = re.compile(r"/[a-z+]+:/")
+"""Matches how an address looks that was taken for a path."""
 _ALONE = re.compile(r"(?<![\w.*?\]})-])\.aex/?(?![\w./\\*?-])")
 """Matches the folder itself, not a file in it, and not a longer name that ends with this one."""
 _REMOVING = re.compile(r"\b(?:rm|remove|rename|replace|move|mv|unlink|delete|erase|trash|wipe|shred)")
@@ -48,7 +52,9 @@ class ProtectedPlaces:
         self.root = root
         self._base = root.rstrip("/").casefold()
         names = (*PROTECTED, *also)
-        self._endings = [name for name in names if name[0] == "*"]
+        self._endings = {name[1:].casefold(): name for name in names if name[0] == "*"}
+        self._endings |= {f"/{name}": name for name in (*ANYWHERE, FOLDER)}
+        self._ends = tuple(self._endings)
         self.paths = {name: os.path.join(root, name) for name in (FOLDER, *names) if name[0] != "*"}
         """Of what lies in the workspace, or belongs to it."""
         self._full = [(name, path.casefold()) for name, path in self.paths.items() if name != FOLDER]
@@ -70,14 +76,12 @@ class ProtectedPlaces:
         if len(real) > MAX_PATH or "\n" in real:  # a text: nothing protected has a line end in its name
             return None
         folded = real.casefold()
-        if not self._endings and not folded.startswith(self._begin):
+        if folded.endswith(self._ends) and folded.startswith(self._base + "/"):
+            relative = folded[len(self._base) :]
+            if not _URL.match(relative):
+                return next(name for ending, name in self._endings.items() if relative.endswith(ending))
+        if not folded.startswith(self._begin):
             return None
-        if folded.startswith(self._base + "/"):
-            if folded == f"{self._base}/{FOLDER}":
-                return FOLDER
-            for ending in self._endings:
-                if folded.endswith(ending[1:].casefold()):
-                    return ending
         for name, path in self._full:
             if folded == path or folded.startswith(
                 (path + "/", path + "-")

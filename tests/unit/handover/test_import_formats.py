@@ -275,6 +275,18 @@ def test_a_pipe_or_a_link_is_refused(tmp_path: Path, name: str) -> None:
         read_work(str(tmp_path / "nothing"))
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["# " + "#" * 900_000 + "x", "# " + "# " * 450_000 + "x", "- " + " \t" * 450_000 + "x", "`" * 900_000],
+)
+def test_a_page_with_a_line_of_any_kind_is_read_at_once(tmp_path: Path, line: str) -> None:
+    """No line makes reading take longer than its length."""
+    path = brought(tmp_path, "h.md", f"# Goal\n\n{line}\n")
+    begun = time.process_time()
+    read_work(path)
+    assert time.process_time() - begun < 5
+
+
 def test_what_a_page_says_is_stored_without_secrets(memory_workspace: Workspace, tmp_path: Path) -> None:
     """The document, the events, the record and the page have no token."""
     secret = "ghp_" + "a1B2" * 9

@@ -39,7 +39,7 @@ MEANINGS = {
     "constraints": ("constraints", "rules", "invariants", "do not", "warnings", "gotchas", "pitfalls", "failed approaches",
                     "what did not work"),
 }  # fmt: skip
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 _ITEM = re.compile(r"[ \t]{0,8}(?:[-*+]|\d{1,4}[.)])[ \t]+(?:\[([ xX])\][ \t]+)?(.*)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _KINDS = {heading: kind for kind, headings in MEANINGS.items() for heading in headings}
@@ -109,7 +109,8 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
             fence = mark[1]
         heading = None if fence or mark else _HEADING.fullmatch(line)
         if heading:
-            found.append(_Section(heading[2], _kind(heading[2]), []))
+            title = heading[2].rstrip(" \t#")
+            found.append(_Section(title, _kind(title), []))
         else:
             found[-1].lines.append(line)
     return found

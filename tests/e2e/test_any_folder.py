@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from support.code_server import Repo, Server
 from support.hooks import HookWorkspace
 from support.proxy import adjourn, refused, run
 
@@ -171,6 +172,36 @@ def test_a_deny_of_the_workspace_holds_from_a_linked_work_tree(work: HookWorkspa
     client.kill()
 
 
+# --- setting up, and coding sessions
+
+
+def test_init_below_a_workspace_sets_that_one_up(work: HookWorkspace) -> None:
+    """It says where the workspace is, and writes no second policy; with --here the folder becomes a workspace of its own."""
+    below = work.root / "src"
+    below.mkdir(exist_ok=True)
+    (work.root / ".mcp.json").write_text('{"mcpServers": {"inv": {"command": "no-such-server"}}}')
+    env = work.environment | {"HOME": str(work.root.parent)}
+    told = run("init", "--yes", cwd=below, env=env)
+    assert told.out.startswith(f"workspace: {work.root} (for the current folder instead: --here)\n"), told
+    assert "proxy" in (work.root / ".mcp.json").read_text()
+    assert not (below / ".aex").exists()
+    assert run("init", "--undo", "--yes", cwd=below, env=env).code == 0
+    assert "proxy" not in (work.root / ".mcp.json").read_text()
+    assert run("init", "--policy", "--here", cwd=below, env=env).out.startswith("written: .aex/policy.aex")
+    assert (below / ".aex" / "policy.aex").exists()
+
+
+def test_a_coding_session_below_a_workspace_is_in_its_history(tmp_path: Path) -> None:
+    """The store is that of the workspace, not one of the repository in it."""
+    repo = Repo(tmp_path, git=False)
+    repo.write(".aex/policy.aex", "policy p v1\nallow *\n")
+    repo.write("inner/a.py", "a = 1\n")
+    with Server(repo, root=repo.root / "inner") as server:
+        assert server.start(query="why?", intent="QUESTION", flags="--no-doc")["success"] is True
+    assert (repo.root / ".aex" / "adjourn.db").exists()
+    assert not (repo.root / "inner" / ".aex").exists()
+
+
 # --- any name
 
 
@@ -182,16 +213,15 @@ LONG = "/".join(["long" * 50] * 18)
     "name", ["two words", os.fsdecode(b"na\xefve \xff"), "ünï \U0001f600", "line\nend", LONG]
 )
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
-    """Proxy, hook, status, verify and resume work in it."""
+    """Proxy, hook, status, verify and resume work in it, also where SQLite could not open a file in it."""
     with HookWorkspace(tmp_path, *POLICY, name=name) as work:
-        store = {"ADJOURN_STORE": str(tmp_path / "store.db")} if name == LONG else {}
-        env = work.environment | store
-        client = work.client(env=store)
+        env = work.environment
+        client = work.client()
         assert not refused(client.call("echo", {"a": 1}))
         assert not refused(client.call("aex.checkpoint", {"name": "here", "description": "d"}))
         client.kill()
         hook = [sys.executable, "-m", "adjourn", "-C", str(work.root), "hook"]
-        asked = work.ask("Read", {"file_path": "a"}, command=hook, env=store, cwd="")
+        asked = work.ask("Read", {"file_path": "a"}, command=hook, cwd="")
         assert asked.decision == "allow", asked
         for words in (("status",), ("verify",), ("resume", "here"), ("checkpoint", "show"), ("log",)):
             told = run(*words, cwd=work.root, env=env)

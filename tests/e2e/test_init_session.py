@@ -139,6 +139,21 @@ def test_the_table_shows_what_each_tool_does_and_why(at: Home) -> None:
     assert (inv["server"], inv["failure"], stock["tools"]) == ("inv", "was not started", [])
 
 
+def test_init_has_the_store_know_what_new_servers_list(at: Home) -> None:
+    """Where a session has run, a rule that names no tool of a server is found right after `init` has started it."""
+    assert at.run("init", "--yes").code == 0
+    assert at.run("doctor", "--yes").code == 0  # its proxies open the store
+    listed = json.loads((at.root / ".mcp.json").read_text())
+    listed["mcpServers"]["new"] = {
+        "command": sys.executable, "args": ["-I", "-S", LISTING, str(at.root.parent / "called"), "list_words"],
+    }  # fmt: skip
+    at.write(".mcp.json", json.dumps(listed))
+    assert at.run("init", "--yes").code == 0
+    policy = at.root / ".aex" / "policy.aex"
+    policy.write_text(policy.read_text() + "\nallow new.list_wrods\n")
+    assert "did you mean new.list_words?" in at.run("check", ".aex/policy.aex").out
+
+
 def test_no_argument_of_a_server_stands_in_the_policy(at: Home) -> None:
     """A policy is committed, and a server's words may hold a secret: the program and what it runs are named, nothing else."""
     at.write(

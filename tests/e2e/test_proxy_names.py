@@ -136,6 +136,8 @@ def test_a_rule_that_names_no_tool_is_said_once_the_server_has_listed_its_tools(
             done = adjourn(workspace, *words)
             assert (done.out + done.err).count("AEX170") == 2, words
             assert "did you mean inv.file.write?" in done.out + done.err
+        (workspace.root / "aex.policy.json").write_text('{"allow": ["inv.ehco"], "deny": []}')
+        assert "did you mean inv.echo?" in adjourn(workspace, "check", "aex.policy.json").out
 
 
 def test_the_explanation_knows_the_state_of_the_task(tmp_path: Path) -> None:

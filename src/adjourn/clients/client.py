@@ -21,7 +21,7 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
 from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tools, known_tools
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process
+from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process, store_file
 from adjourn.log import digest, kinds
 from adjourn.policy import BrokenContractError, Contract, call_paths, for_task, reread_policy
 from adjourn.policy.protected import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
@@ -332,7 +332,7 @@ class ClientContext:
         """
         root, tree = self.options.root, self.options.tree
         path = (self.options.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
-        found = [] if ":" in path else [os.path.join(root, path or DEFAULT_STORE)]
+        found = [] if ":" in path else [store_file(root, path or DEFAULT_STORE)]
         for file in self.contract.policy_files:
             whole = os.path.join(root, file)
             found += [whole, os.path.realpath(whole)]

@@ -23,7 +23,7 @@ import msgspec
 
 from adjourn.clients.client import BOUND, CLIENT
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import DEFAULT_STORE, Process, keys, now, process
+from adjourn.host import Process, default_store, keys, now, process
 from adjourn.store import Store, open_store
 from adjourn.tasks import Task, tasks_of
 
@@ -79,7 +79,7 @@ def client_of(store: Store | None) -> Process | None:
         return found
     near = (*ancestors.values(), *process.children([one.pid for one in ancestors.values()]))
     for folder in dict.fromkeys(filter(None, map(process.working_directory, near))):
-        path = os.path.join(folder, DEFAULT_STORE)
+        path = default_store(folder)
         with suppress(AdjournError):  # nobody works in a store that cannot be read
             if os.path.isfile(path) and (found := _governed_in(path, ancestors)):
                 return found

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
         sync_folder,
         write_file,
     )
-    from adjourn.host.workspace_store import has_store, open_at, shown_store, store_file
+    from adjourn.host.workspace_store import default_store, has_store, open_at, shown_store, store_file
     from adjourn.host.worktrees import main_of, top_of
 
 __all__ = [
     "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "MAX_NAME", "OF_CODE", "GitCommand", "Process",
-    "UnansweredError", "Workspace", "address", "check_name", "create_file", "distrusting", "exchange", "find",
+    "UnansweredError", "Workspace", "address", "check_name", "create_file", "default_store", "distrusting", "exchange", "find",
     "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
     "make_folder", "now", "open_at", "open_plain", "open_regular", "outside", "read_file", "read_inside",
     "read_lines", "reading_secret", "relative_inside", "remove_file", "resolve_inside", "secret",
@@ -60,6 +60,6 @@ if not TYPE_CHECKING:
             "read_file", "read_inside", "read_lines", "remove_file", "resolve_inside", "sync_folder",
             "write_file",
         ),
-        "workspace_store": ("has_store", "open_at", "shown_store", "store_file"),
+        "workspace_store": ("default_store", "has_store", "open_at", "shown_store", "store_file"),
         "worktrees": ("main_of", "top_of"),
     })  # fmt: skip

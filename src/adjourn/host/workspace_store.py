@@ -5,14 +5,18 @@ Owns: where it is when nothing names it, whether it is there, how its URL is sho
 
 from __future__ import annotations
 
+import hashlib
 import os
 from types import ModuleType
 
 from adjourn.errors import UsageError
-from adjourn.host import keys
+from adjourn.host import folders, keys
 from adjourn.host.finding import DEFAULT_STORE
 from adjourn.store import Store, open_store
 from adjourn.store.passwords import is_postgres, without_user
+
+MAX_STORE_PATH = 480
+"""Bytes of a store's path; SQLite adds an ending to it."""
 
 
 def open_at(root: str, url: str = "") -> Store:
@@ -22,6 +26,8 @@ def open_at(root: str, url: str = "") -> Store:
     """
     keys.check_outside(root)
     url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
+    if url == DEFAULT_STORE:
+        return open_store(default_store(root))
     scheme, colon, path = url.partition(":")
     if not colon:
         return open_store(os.path.join(root, url))
@@ -34,8 +40,22 @@ def open_at(root: str, url: str = "") -> Store:
     return open_store(url)
 
 
+def default_store(root: str) -> str:
+    """The file of the store that a workspace has when nothing names one.
+
+    SQLite opens no file whose path is longer than 511 bytes. The store of a workspace so deep is beside the user's keys.
+    """
+    path = os.path.join(root, DEFAULT_STORE)
+    if len(os.fsencode(path)) <= MAX_STORE_PATH:
+        return path
+    name = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:32]
+    return os.path.join(folders.config(), "stores", f"{name}.db")
+
+
 def store_file(root: str, url: str) -> str:
     """The file of the store that a URL names from the folder `root`; "" for a store that is none."""
+    if root and url == DEFAULT_STORE:
+        return default_store(root)
     scheme, colon, rest = url.partition(":")
     path = url if not colon else rest if scheme.lower() == "sqlite" else ""
     return path and os.path.join(root, path.removeprefix("//") if path.startswith("///") else path)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from adjourn.aex import canonical_server
 from adjourn.host import for_others
+from adjourn.log import digest
 from adjourn.setup.probe import ServerStart
 from adjourn.setup.servers import words_of
 
@@ -37,6 +38,11 @@ class ServerEntry(NamedTuple):
     def command(self) -> str:
         """The command for the person who is asked."""
         return shlex.join(self.words)
+
+    @property
+    def command_digest(self) -> str:
+        """What stands for the command in the store, as its proxy says it."""
+        return digest(os.fsencode("\0".join(self.words)))[:16]
 
     @property
     def program(self) -> str:

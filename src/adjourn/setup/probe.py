@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.aex import KnownTool
 from adjourn.host import find
 from adjourn.mcp import FrameError, LineReader, Reply, frames, server_lines, write_all
 from adjourn.text import beginning, last_lines, visible_line
@@ -81,6 +82,11 @@ class Probed(NamedTuple):
     exit_code: int | None = None
     errors: tuple[str, ...] = ()
     timed_out: bool = False
+
+    @property
+    def known_tools(self) -> list[KnownTool]:
+        """The tools as the store keeps them."""
+        return [KnownTool(tool.name, bool(tool.read_only), bool(tool.destructive)) for tool in self.tools]
 
 
 class ServerStart(NamedTuple):

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from adjourn.log import digest
 from adjourn.setup import servers
 from adjourn.setup.checks import hook_commands, listed_entries
 from adjourn.setup.entries import ServerEntry, entry_of, start_of
@@ -23,11 +22,6 @@ class RegisteredServer(NamedTuple):
     start: ServerStart | None
     is_proxied: bool
     reason: str = ""
-
-    @property
-    def command_digest(self) -> str:
-        """What stands for its own command in the store, as its proxy says it."""
-        return digest(os.fsencode("\0".join(self.entry.words)))[:16]
 
     def failure(self, found: Probed) -> str:
         """Why it lists no tools, as a sentence; "" if it does."""

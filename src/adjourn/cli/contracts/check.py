@@ -70,7 +70,12 @@ def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
 def _examined(path: str) -> Examined:
     if path.endswith(".json"):
         reading = read_json_policy(path, os.curdir)
-        return Examined(path, "policy" if path in reading.texts else "", "", reading.texts, reading.findings)
+        names = rule_findings(
+            reading.policy, CommandContext()
+        )  # which policy of JSON counts here is said when a client is started
+        return Examined(
+            path, "policy" if path in reading.texts else "", "", reading.texts, [*reading.findings, *names]
+        )
     text, findings = read(path)
     if text is None:
         return Examined(path, "", "", {}, findings)

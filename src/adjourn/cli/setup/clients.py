@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
 
 from adjourn.cli.setup import init_summary
-from adjourn.cli.shared.context import check_person
+from adjourn.cli.shared.context import CommandContext, check_person
 from adjourn.cli.shared.output import (
     complain,
     counted,
@@ -26,7 +27,8 @@ from adjourn.cli.shared.output import (
     unified_diff,
 )
 from adjourn.cli.shared.terminal import Spinner, print_diff
-from adjourn.errors import InvalidError
+from adjourn.clients import keep_tools
+from adjourn.errors import AdjournError, InvalidError
 from adjourn.setup import (
     IGNORED,
     POLICY,
@@ -110,6 +112,7 @@ def set_up(how: Asked, *, observe: bool) -> int:
     if any(change.before and change.path.endswith(".aex") for change in pending):
         check_person("init", None, attended=False)  # more is permitted from now on
     undo.make(pending, root)
+    _keep_tools(asked, answers, root)
     said = f"set up: {clients}" if made.clients else NO_CLIENT
     if not how.as_json:
         say(said)
@@ -176,6 +179,16 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
     with Spinner(f"starting {counted(len(starts), 'server')} to list their tools"):
         answers = iter(probe_all(starts))
     return [start if isinstance(start, Probed) else next(answers) for start in found]
+
+
+def _keep_tools(entries: Sequence[ServerEntry], answers: Sequence[Probed], root: str) -> None:
+    """Have the store know what the servers listed, so that rules can be checked. Where no session has run yet, there is no store."""
+    context = CommandContext()
+    with suppress(AdjournError):
+        if context.root == root and (store := context.store_or_none()) is not None:
+            for entry, answer in zip(entries, answers, strict=True):
+                if not answer.failure:
+                    keep_tools(store, entry.name, answer.known_tools, command=entry.command_digest)
 
 
 def take_back(how: Asked, *, user: bool = False) -> int:

@@ -17,7 +17,6 @@ from typing import Literal
 import click
 
 from adjourn import __version__
-from adjourn.aex import KnownTool
 from adjourn.cli.shared.context import CommandContext, check_person
 from adjourn.cli.shared.output import counted, safe, say, say_prose
 from adjourn.cli.shared.terminal import Spinner
@@ -107,10 +106,7 @@ def _keep(context: CommandContext, one: RegisteredServer, answer: Probed) -> Non
     """Take in what a server lists. Of one behind the proxy, the proxy has done so."""
     with suppress(AdjournError):
         if (store := context.store_or_none()) is not None and getattr(store, "writable", True):
-            tools = (
-                KnownTool(tool.name, bool(tool.read_only), bool(tool.destructive)) for tool in answer.tools
-            )
-            keep_tools(store, one.entry.name, tools, command=one.command_digest)
+            keep_tools(store, one.entry.name, answer.known_tools, command=one.entry.command_digest)
 
 
 def _hidden(context: CommandContext, server: str) -> int:

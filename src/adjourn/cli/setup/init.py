@@ -10,9 +10,9 @@ import click
 from adjourn.aex import discover, templates
 from adjourn.cli.setup import clients
 from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.output import say, say_json
+from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.code.server import skill_files
-from adjourn.host import create_file, make_folder
+from adjourn.host import create_file, make_folder, workspace_of
 from adjourn.setup import check_lasting
 
 
@@ -43,16 +43,23 @@ from adjourn.setup import check_lasting
 @click.option(
     "--observe", is_flag=True, help="Write a policy that refuses nothing yet, and records everything."
 )
+@click.option(
+    "--here", is_flag=True, help="Set up the current folder, also if it belongs to a workspace above it."
+)
 @click.option("--yes", "-y", is_flag=True, help="Start the servers and change the files without asking.")
 @in_folder
 @for_machines
-def init(*, policy: bool, task: str, code: bool, user: bool, undo: bool, observe: bool, **asked: bool) -> int:
+def init(
+    *, policy: bool, task: str, code: bool, user: bool, undo: bool, observe: bool, here: bool, **asked: bool
+) -> int:
     """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks, a policy for their tools.
 
     Starts each server once to see which tools it lists, and calls none. The policy allows tools that read, asks a person about tools
     that write, and denies tools whose name says that they destroy something. Shows what changes first, and asks. Files keep their
     layout and comments; their content is saved under .aex/undo, and --undo takes the changes back, also out of files edited since. A
     file that cannot be parsed is an error, and nothing is changed.
+
+    In a folder or linked work tree of a workspace, sets up that workspace, and says where it is. --here makes a workspace of the current folder instead.
 
     With --user, changes the settings in your home folder instead, and starts no server: every folder that belongs to a workspace is
     governed, every other folder is as before.
@@ -64,6 +71,8 @@ def init(*, policy: bool, task: str, code: bool, user: bool, undo: bool, observe
     """
     published = click.get_current_context().find_root().info_name == "aex"
     how = clients.Asked(**asked)
+    if not (user or here):
+        _go_to_workspace(as_json=how.as_json)
     if undo:
         return clients.take_back(how, user=user)
     if user or code or not (policy or task or published):
@@ -77,6 +86,15 @@ def init(*, policy: bool, task: str, code: bool, user: bool, undo: bool, observe
         first = clients.policy_for(how, observe=observe)
     _write_first(first, policy=policy, task=task, code=code, as_json=how.as_json)
     return 0
+
+
+def _go_to_workspace(*, as_json: bool) -> None:
+    """Work in the workspace that the current folder belongs to, and say where that is."""
+    found = workspace_of()
+    if found.is_found and found.root != found.start:
+        os.chdir(found.root)
+        if not as_json:
+            say(f"workspace: {safe(found.root)} (for the current folder instead: --here)")
 
 
 def _write_first(first: str, *, policy: bool, task: str, code: bool, as_json: bool) -> None:

@@ -30,7 +30,7 @@ from adjourn.code.workflow.learning import learn
 from adjourn.code.workflow.outcome import FlowError
 from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError
-from adjourn.host import ids, now, open_at
+from adjourn.host import ids, now, open_at, workspace_of
 from adjourn.store import Store
 
 _MOVES = ("submit_phase", "revert_to_exploration")
@@ -294,6 +294,8 @@ class Sessions:
         return Worktree(repository, excluded_sessions=excluded_sessions, on_merged=_learn)
 
     def _store(self, root: str) -> Store:
+        """The store of the workspace that a work tree belongs to."""
+        root = workspace_of(root).root
         with self._lock:
             if root not in self._stores:
                 journal.make_store_folder(root)

@@ -124,6 +124,14 @@ def test_an_upstream_tool_named_like_a_meta_tool_is_hidden_and_reported(tmp_path
         assert work.executed() == []
 
 
+def test_an_upstream_tool_that_is_written_almost_like_a_meta_tool_is_hidden(tmp_path: Path) -> None:
+    """A server cannot offer `AEX-Resume` beside `aex.resume`, with a description of its own."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        client = work.client(server=["--tools", "mimic"])
+        assert [name for name in client.tools() if "resume" in name.lower()] == ["aex.resume"]
+        assert "tool.shadowed" in client.stderr()
+
+
 @requirement("D35")
 def test_only_the_answer_to_a_list_of_tools_is_edited(tmp_path: Path) -> None:
     """A result that looks like a list of tools passes unchanged unless it answers tools/list."""

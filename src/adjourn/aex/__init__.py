@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from adjourn.aex.ir import Permissions, compiled
     from adjourn.aex.json_policy import read_json_policy
     from adjourn.aex.layers import discover, effective, from_text, layer, merge, not_granted, read_layer
-    from adjourn.aex.match import glob_path, glob_text, matches, split_scope, tool_name_ok
+    from adjourn.aex.match import fold, glob_path, glob_text, matches, split_scope, tool_name_ok
     from adjourn.aex.parser import parse
     from adjourn.aex.policy import Policy
     from adjourn.aex.reports import github, sarif
@@ -65,7 +65,7 @@ __all__ = [
     "MakeModel", "MakeStep", "Name", "ObjectEntry", "ObjectOf", "PathMatcher", "Permission", "Permissions", "Policy",
     "PublishedSeal", "ReturnModel", "ReturnStep", "Review", "Rule", "RuleVerdict", "Seal", "Statement",
     "StepModel", "Text", "Value", "Word", "as_client_names_it", "canonical_server", "check_inputs",
-    "classify", "compiled", "decoded", "discover", "effective", "examine", "explain", "finding",
+    "classify", "compiled", "decoded", "discover", "effective", "examine", "explain", "finding", "fold",
     "formatted", "from_text", "github", "glob_path", "glob_text", "is_of", "known_type",
     "layer", "load", "matches", "merge", "model", "not_granted", "parse", "parse_condition", "read_json_policy",
     "read_layer", "refused_of", "render", "review", "reviewed", "safe_name", "sample_task", "sarif",
@@ -89,7 +89,7 @@ if not TYPE_CHECKING:
         "ir": ("Permissions", "compiled"),
         "json_policy": ("read_json_policy",),
         "layers": ("discover", "effective", "from_text", "layer", "merge", "not_granted", "read_layer"),
-        "match": ("glob_path", "glob_text", "matches", "split_scope", "tool_name_ok"),
+        "match": ("fold", "glob_path", "glob_text", "matches", "split_scope", "tool_name_ok"),
         "parser": ("parse",),
         "policy": ("Policy",),
         "reports": ("github", "sarif"),

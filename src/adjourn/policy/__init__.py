@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         arguments_digest,
         encode_sorted,
         encoded,
+        imitates_meta_tool,
         meta_tool,
         spellings,
     )
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT", "OWN_TOOLS",
     "READING_VERBS", "TOOLS", "UNKNOWN", "BrokenContractError", "CallPaths", "Contract", "Matcher",
-    "Settings", "arguments_digest", "call_paths", "encode_sorted", "encoded", "for_task", "judge", "meta_tool", "paths_of",
+    "Settings", "arguments_digest", "call_paths", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
     "read_contract", "read_secret", "read_settings", "reread_policy", "spellings", "unsigned",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "arguments": ("CallPaths", "UNKNOWN", "call_paths", "judge", "paths_of"),
-        "calls": ("READING_VERBS", "arguments_digest", "encode_sorted", "encoded", "meta_tool", "spellings"),
+        "calls": ("READING_VERBS", "arguments_digest", "encode_sorted", "encoded", "imitates_meta_tool", "meta_tool", "spellings"),
         "contract": (
             "BrokenContractError", "Contract", "for_task", "read_contract", "reread_policy", "unsigned",
         ),

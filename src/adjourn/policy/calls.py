@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from adjourn.aex import fold
 from adjourn.errors import InvalidError
 from adjourn.log import canonical, digest
 
@@ -27,11 +28,17 @@ def spellings(name: str) -> tuple[str, str]:
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 """The canonical JSON of a value that `text.survey` found to be plain."""
 _OWN = {spelling: name for name in META_TOOLS for spelling in spellings(name)}
+_FOLDED = frozenset(map(fold, META_TOOLS))
 
 
 def meta_tool(tool: str) -> str:
     """The dotted name of a meta-tool in either spelling; "" for any other tool."""
     return _OWN.get(tool, "")
+
+
+def imitates_meta_tool(tool: str) -> bool:
+    """Whether a tool of a server has a meta-tool's name, in any letter case and with any separators: people and models mix them up."""
+    return fold(tool) in _FOLDED
 
 
 def arguments_digest(arguments: object) -> str:

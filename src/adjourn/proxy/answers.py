@@ -20,7 +20,7 @@ from adjourn.errors import AdjournError
 from adjourn.host import process
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
-from adjourn.policy import meta_tool
+from adjourn.policy import imitates_meta_tool
 from adjourn.proxy.budget_notices import BudgetNotices
 from adjourn.proxy.connection import MAX_SAMPLED, Connection, is_noted
 from adjourn.proxy.lists import edit_tools, greeting, own_list
@@ -283,7 +283,7 @@ class Answers:
     def _edit_list(self, line: bytes) -> bytes:
         self._connection.look_at_tools()
         policy = self._context.policy
-        shadowed = meta_tool
+        shadowed = imitates_meta_tool
 
         def visible(tool: str) -> bool:
             return (policy.observe or policy.visible(tool)) and not shadowed(tool)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 
 from adjourn.errors import AdjournError
@@ -35,7 +36,8 @@ def moved_programs(root: str) -> Iterator[SettingsChange]:
         except AdjournError:
             continue
         for name in sorted(names):
-            after = after.replace(json.dumps(name)[1:-1], json.dumps(found)[1:-1])
+            whole_path = rf"(?<![\w./-]){re.escape(json.dumps(name)[1:-1])}(?![\w./-])"
+            after = re.sub(whole_path, lambda _: json.dumps(found)[1:-1], after)
         yield SettingsChange(
             whole, before, after, [f"start {found} in the place of {', '.join(sorted(names))}"]
         )

@@ -99,7 +99,12 @@ CLIENTS = (
         "project",
     ),
     Client("Roo Code", (".roo/mcp.json",), (), "https://docs.roocode.com/features/mcp/using-mcp-in-roo"),
-    Client("Kiro", (".kiro/settings/mcp.json",), (), "https://kiro.dev/docs/mcp/configuration"),
+    Client(
+        "Kiro",
+        (".kiro/settings/mcp.json",),
+        (".kiro/settings/mcp.json",),
+        "https://kiro.dev/docs/mcp/configuration",
+    ),
     Client("Amazon Q", (".amazonq/mcp.json",), (), "https://docs.aws.amazon.com/amazonq"),
     Client(
         "Claude Desktop",

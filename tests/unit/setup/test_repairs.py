@@ -50,3 +50,14 @@ def test_a_file_that_is_reached_through_a_link_is_left(tmp_path: Path, program: 
     (root / ".cursor").symlink_to(outside)
     assert program.exists()
     assert list(moved_programs(str(root))) == []
+
+
+@pytest.mark.parametrize(("tagged", "lasts"), [("programs", True), (".", False)])
+def test_a_program_in_a_cache_replaces_none(tmp_path: Path, program: Path, tagged: str, lasts: bool) -> None:
+    """An adjourn in a folder that is tagged as a cache is named nowhere; the tag of its own environment says nothing."""
+    (tmp_path / tagged / "CACHEDIR.TAG").touch()
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / ".mcp.json").write_text(servers("/gone/adjourn"))
+    changed = [change.after for change in moved_programs(str(root))]
+    assert changed == ([servers(str(program))] if lasts else [])

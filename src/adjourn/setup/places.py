@@ -105,7 +105,12 @@ CLIENTS = (
         (".kiro/settings/mcp.json",),
         "https://kiro.dev/docs/mcp/configuration",
     ),
-    Client("Amazon Q", (".amazonq/mcp.json",), (), "https://docs.aws.amazon.com/amazonq"),
+    Client(
+        "Amazon Q",
+        (".amazonq/default.json", ".amazonq/mcp.json"),
+        (".aws/amazonq/default.json", ".aws/amazonq/mcp.json"),
+        "https://docs.aws.amazon.com/amazonq/latest/qdeveloper-ug/mcp-ide.html",  # mcp.json is the older of the two
+    ),
     Client(
         "Claude Desktop",
         (),

@@ -266,6 +266,18 @@ def test_the_agent_is_told_of_its_budget_after_a_call(tmp_path: Path) -> None:
         assert "the work is checkpointed" in refused.reason
 
 
+def test_the_agent_is_told_of_the_budget_of_the_workspace(tmp_path: Path) -> None:
+    """What other sessions spent of it counts, too."""
+    with HookEventWorkspace(tmp_path, "allow file.*", "budget calls=4 per day", version="v1") as work:
+        given = {"file_path": str(work.root / "a"), "content": "x"}
+        told = []
+        for number in range(4):
+            given["content"], session = str(number), f"s{number % 2}"
+            work.ask("Write", given, SETTLE, tool_use_id=f"t{number}", session_id=session)
+            told.append(work.done("Write", given, f"t{number}", session_id=session).out)
+        assert "3 of 4 calls per day (75 %) of this workspace's budget" in "".join(told)
+
+
 def test_a_hook_can_be_told_to_say_nothing_of_the_budget(tmp_path: Path) -> None:
     """With --no-budget-notice, PostToolUse prints nothing."""
     with HookEventWorkspace(tmp_path, "use file.*", "budget calls=1") as work:

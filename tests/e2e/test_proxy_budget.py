@@ -77,7 +77,12 @@ def test_a_new_task_does_not_escape_the_budget_of_the_workspace(tmp_path: Path) 
         first.kill()
         second, third = work.client("--task", "two"), work.client("--task", "three")
         assert not refused(second.call("echo"))
-        assert not refused(third.call("write", {"n": 3}))
+        noticed = third.call("write", {"n": 3})
+        assert not refused(noticed)
+        assert (
+            "4 of 4 calls per day (100 %) of this workspace's budget are spent"
+            in noticed["result"]["content"][-1]["text"]
+        )
         for client in (second, third):
             answer = client.call("echo")
             assert refused(answer)

@@ -58,6 +58,7 @@ from adjourn.tasks import (
     observed,
     spent_shares,
     usable_approval,
+    workspace_spent,
 )
 
 NOT_CONFIRMED = "not made: the client asked a person, and reported no approval"
@@ -140,7 +141,8 @@ class HookSession(GuardedSession):
         before = store.ref(name)
         session, *told = (before or "").split(" ")
         told = told if session == self.id else []
-        shares = spent_shares(self.policy, self.task.ledger, told)
+        spent = workspace_spent(store, self.policy.workspace_budgets, self.task.now)
+        shares = spent_shares(self.policy, self.task.ledger, told, spent)
         if not shares:
             return ""
         try:

@@ -27,7 +27,7 @@ class BudgetNotices:
 
     def add(self, session: GuardedSession, line: bytes, *, modern: bool) -> bytes:
         """An answer with the notice that is due; the very line without one, or where it cannot carry any."""
-        shares = session.notice.due(session.policy, session.task.ledger)
+        shares = session.notice.due(session.policy, session.task.ledger, session.workspace_spent)
         if not shares:
             return line
         text = notice_text(shares, self._meta.spelled("aex.checkpoint"))
@@ -38,7 +38,7 @@ class BudgetNotices:
         if edited is None:
             return line  # the next answer can say it
         session.notice.tell(shares)
-        session.notice.due(session.policy, session.task.ledger)
+        session.notice.due(session.policy, session.task.ledger, session.workspace_spent)
         return edited
 
 

@@ -7,11 +7,11 @@ Owns: the shares and the words. Must never: decide whether a call may pass, or s
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from adjourn.aex import Policy
-from adjourn.tasks.decision import budgets_used
+from adjourn.tasks.decision import NONE_SPENT, budgets_used
 from adjourn.tasks.ledger import Ledger
 
 NOTICE_SHARES = (75, 90)
@@ -20,12 +20,16 @@ NEVER = float("inf")
 
 
 class SpentShare(NamedTuple):
-    """A share of a budget that is spent: the budget's key, the percent that was reached, and how much is used of how much."""
+    """A share of a budget that is spent: the budget's key, the percent that was reached, and how much is used of how much.
+
+    `owner` is whose budget it is, for the agent: that of the task, or of all tasks of the workspace.
+    """
 
     budget: str
     percent: int
     used: float
     limit: float
+    owner: str = "task"
 
     @property
     def mark(self) -> str:
@@ -33,12 +37,22 @@ class SpentShare(NamedTuple):
         return f"{self.percent}%{self.budget}={self.limit:.15g}"
 
 
-def spent_shares(policy: Policy, ledger: Ledger, told: Collection[str]) -> list[SpentShare]:
-    """Of each budget the largest share that is spent, unless it is among those `told`."""
+def spent_shares(
+    policy: Policy, ledger: Ledger, told: Collection[str], workspace: Mapping[int, int] = NONE_SPENT
+) -> list[SpentShare]:
+    """Of each budget the largest share that is spent, unless it is among those `told`.
+
+    `workspace` is what all tasks spent of the budgets of the workspace, by the seconds of their period.
+    """
+    budgets = [(key, used, limit, "task") for key, used, limit in budgets_used(policy, ledger)]
+    for rule in policy.workspace_budgets:
+        _, _, period = rule.text.partition(" per ")
+        key = f"calls_per_{period}" if period else "calls"
+        budgets.append((key, workspace.get(rule.per_seconds, 0), rule.amount or 0, "workspace"))
     found = []
-    for key, used, limit in budgets_used(policy, ledger):
+    for key, used, limit, owner in budgets:
         reached = [percent for percent in NOTICE_SHARES if limit and used * 100 >= percent * limit]
-        if reached and (share := SpentShare(key, reached[-1], used, limit)).mark not in told:
+        if reached and (share := SpentShare(key, reached[-1], used, limit, owner)).mark not in told:
             found.append(share)
     return found
 
@@ -46,11 +60,19 @@ def spent_shares(policy: Policy, ledger: Ledger, told: Collection[str]) -> list[
 def notice_text(shares: Collection[SpentShare], tool: str) -> str:
     """One line for the agent. `tool` is how it calls `aex.checkpoint`, "" where it cannot."""
     spent = " and ".join(
-        f"{round(one.used, 2):.15g} of {one.limit:.15g} {one.budget} ({one.used * 100 / one.limit:.0f} %)"
-        for one in shares
+        f"{', '.join(map(_told, of_owner))} of this {owner}'s budget"
+        for owner in ("task", "workspace")
+        if (of_owner := [one for one in shares if one.owner == owner])
     )
     how = f"call {tool} with your progress and a resumptionPoint" if tool else "state what comes next"
-    return f"adjourn: {spent} of this task's budget are spent. Save the work now: {how}, then continue."
+    return f"adjourn: {spent} are spent. Save the work now: {how}, then continue."
+
+
+def _told(share: SpentShare) -> str:
+    unit = share.budget.replace("_", " ")
+    return (
+        f"{round(share.used, 2):.15g} of {share.limit:.15g} {unit} ({share.used * 100 / share.limit:.0f} %)"
+    )
 
 
 class BudgetNotice:
@@ -64,13 +86,15 @@ class BudgetNotice:
         """The policy changed: other shares may be due."""
         self.at = 0.0
 
-    def due(self, policy: Policy, ledger: Ledger) -> list[SpentShare]:
-        """What the next answer should say. Computes `at` again."""
-        if policy.budget is None and not policy.budgets:
+    def due(
+        self, policy: Policy, ledger: Ledger, workspace: Mapping[int, int] = NONE_SPENT
+    ) -> list[SpentShare]:
+        """What the next answer should say, as `spent_shares`. Computes `at` again."""
+        if policy.budget is None and not (policy.budgets or policy.workspace_budgets):
             self.at = NEVER
             return []
-        shares = spent_shares(policy, ledger, self._told)
-        if not shares and policy.budgets.keys() <= {"calls", "legs"}:
+        shares = spent_shares(policy, ledger, self._told, workspace)
+        if not shares and policy.budgets.keys() <= {"calls", "legs"} and not policy.workspace_budgets:
             limit = policy.budget or 0
             later = (percent * limit / 100 for percent in NOTICE_SHARES)
             self.at = min((calls for calls in later if calls > ledger.calls_used), default=NEVER)

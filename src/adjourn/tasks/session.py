@@ -86,6 +86,8 @@ class Session(TaskLease):
         super().__init__(task, policy, identity, policy_text=policy_text, contract_text=contract_text)
         self._auto_confirm = auto_confirm
         self._calls = 0
+        self.workspace_spent: Mapping[int, int] = NONE_SPENT
+        """What all tasks had spent of the workspace's budgets after the last calls, by the seconds of the period."""
 
     def decide_under(self, policy: Policy) -> None:
         """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""
@@ -165,8 +167,10 @@ class Session(TaskLease):
                     admitted = Admitted(decision)
                     self._refuse(batch, call, decision)
                 batch.decided.append(admitted)
-            if batch.spent and shared:
-                swaps.update(workspace_budget.counted(shared, task.now, batch.spent))
+            if shared:
+                self.workspace_spent = {key: used + batch.spent for key, used in batch.workspace.items()}
+                if batch.spent:
+                    swaps.update(workspace_budget.counted(shared, task.now, batch.spent))
             # each is to be forwarded, and nothing else is to be written
             if is_early and forward and len(batch.facts) == len(calls) == self._calls - first:
                 batch.is_sent = True

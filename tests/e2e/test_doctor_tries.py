@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from support.proxy import ECHO, Done, ProxyWorkspace, adjourn, refused
+from adjourn import __version__
+from support.proxy import ECHO, Done, ProxyWorkspace, adjourn, refused, run
 
 OURS = [sys.executable, "-P", "-m", "adjourn"]
 
@@ -76,6 +77,37 @@ def test_nothing_is_started_that_nobody_agreed_to(place: Place) -> None:
     found = place.doctor()
     assert "adjourn doctor --yes" in found["servers-not-started"]["help"]
     assert not (place.root / "started").exists()
+
+
+def test_servers_of_the_home_folder_are_tried(place: Place, tmp_path: Path) -> None:
+    """Those that a set-up for every project put behind the proxy are started here, too, if their client starts them here."""
+    home = tmp_path / "home"
+    home.mkdir()
+    words = place.behind(sys.executable, "-c", "raise SystemExit('no database')")
+    for path in (".claude.json", ".cursor/mcp.json"):
+        (home / path).parent.mkdir(exist_ok=True)
+        (home / path).write_text(
+            json.dumps({"mcpServers": {"inv": {"command": words[0], "args": words[1:]}}})
+        )
+    env = place.environment | {"HOME": str(home)}
+    findings = run("doctor", "--yes", "--json", cwd=place.root, env=env).json["findings"]
+    [failed] = [one for one in findings if one["code"] == "server-failed"]
+    assert (failed["source"], "no database" in failed["message"]) == ("~/.claude.json", True)
+
+
+def test_the_versions_of_clients_are_shown(place: Place, tmp_path: Path) -> None:
+    """Of programs on PATH, and of none in the workspace; one that does not answer with a version is named all the same."""
+    for folder, name, said in (
+        (tmp_path / "bin", "claude", "2.1.330 (Claude Code)"),
+        (place.root, "codex", "codex 9.9"),
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(f"#!/bin/sh\necho '{said}'\n")
+        (folder / name).chmod(0o755)
+    env = place.environment | {"PATH": f"{place.root}:{tmp_path / 'bin'}:/usr/bin:/bin"}
+    done = run("doctor", "--json", cwd=place.root, env=env)
+    assert done.json["clients"] == {"claude": "2.1.330"}
+    assert f"clients: claude 2.1.330; adjourn {__version__}" in run("doctor", cwd=place.root, env=env).out
 
 
 def test_a_policy_that_refuses_all_tools_of_a_server_is_told(place: Place) -> None:

@@ -111,10 +111,7 @@ def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Ite
 
 def listed_servers(root: str, at: Home) -> set[str]:
     """The canonical names of all servers that settings of the workspace and of the home folder list."""
-    here = list(listed_entries(root))
-    for file in HOME_FILES:
-        folder, name = os.path.split(in_home(file, at))
-        here += file.entries(_document(folder, name), file.path)
+    here = (*listed_entries(root), *(entry for _, entry in home_entries(at)))
     return {canonical_server(entry.name) for entry in here}
 
 
@@ -147,10 +144,13 @@ def _search_refused(root: str) -> Iterator[Finding]:
 
 
 def _missing(made: SetupPlan, root: str) -> Iterator[Finding]:
+    hooked = {path for path, _ in hook_commands(root)}
     for change in made.pending:
         name = os.path.relpath(change.path, root)
         name = name if not name.startswith("..") else change.path
-        yield _found("client-incomplete", f"not set up: {', '.join(change.about)}", _INIT, name)
+        is_spelling = name in hooked and all(about.startswith("hook for ") for about in change.about)
+        what = "written in another way than now" if is_spelling else "not set up"
+        yield _found("client-incomplete", f"{what}: {', '.join(change.about)}", _INIT, name)
 
 
 def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
@@ -166,6 +166,14 @@ def listed_entries(root: str) -> Iterator[ListedEntry]:
     """Every server that a file of the workspace lists."""
     for file in SERVER_FILES:
         yield from file.entries(_document(root, file.path), file.path)
+
+
+def home_entries(at: Home) -> Iterator[tuple[ServerFile, ListedEntry]]:
+    """Every server that a file of the home folder lists, with that file's row."""
+    for file in HOME_FILES:
+        folder, name = os.path.split(in_home(file, at))
+        for entry in file.entries(_document(folder, name), f"~/{file.path}"):
+            yield file, entry
 
 
 def hook_commands(root: str) -> Iterator[tuple[str, str]]:

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from adjourn.setup import servers
-from adjourn.setup.checks import hook_commands, listed_entries
+from adjourn.setup.checks import home_entries, hook_commands, listed_entries
 from adjourn.setup.entries import ServerEntry, entry_of, start_of
+from adjourn.setup.places import Home
 from adjourn.setup.probe import Probed, ServerStart
 
 
@@ -33,10 +34,16 @@ class RegisteredServer(NamedTuple):
         return told if "(stderr: " in told or not shown else f"{told} (stderr: {shown})"
 
 
-def registered_servers(root: str, environment: Mapping[str, str]) -> list[RegisteredServer]:
-    """The servers that settings of the workspace list, each command once; none that is switched off."""
+def registered_servers(root: str, environment: Mapping[str, str], at: Home) -> list[RegisteredServer]:
+    """The servers that clients start in the workspace, each command once: those of its settings, and those of the home folder that
+    are behind the proxy. None that is switched off.
+    """
     found: dict[tuple[str, ...], RegisteredServer] = {}
-    for listed in listed_entries(root):
+    of_home = (
+        entry for file, entry in home_entries(at)
+        if file.starts_in == "project" and servers.is_behind(entry.server, root)
+    )  # fmt: skip
+    for listed in (*listed_entries(root), *of_home):
         server = listed.server
         entry, words = entry_of(listed.path, listed.name, server), servers.words_of(server)
         if entry is None or words is None or entry.is_off:

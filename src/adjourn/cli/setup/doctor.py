@@ -13,7 +13,7 @@ from typing import Literal
 
 import click
 
-from adjourn import code
+from adjourn import __version__, code
 from adjourn.checkpoints import rollback
 from adjourn.cli.setup import doctor_fixes, doctor_tries
 from adjourn.cli.shared import task_view
@@ -59,9 +59,16 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
             {"check": name, "ok": not any(one.severity == "error" for one in found), "findings": len(found)}
         )
     errors = sum(one.severity == "error" for one in findings)
+    clients = doctor_tries.clients(context)
     if as_json:
         told = [finding_json(one) for one in findings]
-        say_json(healthy=not errors, checks=checks, findings=told, **({"fixed": fixed} if fix else {}))
+        say_json(
+            healthy=not errors,
+            checks=checks,
+            findings=told,
+            clients=clients,
+            **({"fixed": fixed} if fix else {}),
+        )
         return 1 if errors else 0
     for line in fixed:
         say(f"fixed: {safe(line)}", "green")
@@ -78,6 +85,9 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
             f" · {safe(one.source)}" + (f":{one.span.line}" if one.span.line else "") if one.source else ""
         )
         say_finding(f"{one.severity} {one.code}{where} · {safe(one.message)}\n  help: {safe(one.help)}")
+    if clients:
+        shown = ", ".join(f"{name} {version or '(version unknown)'}" for name, version in clients.items())
+        say(f"clients: {safe(shown)}; adjourn {__version__}")
     return 1 if errors else 0
 
 

@@ -7,6 +7,7 @@ Owns: these checks. Must never: call a tool, or start a server that nobody agree
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -29,6 +30,7 @@ from adjourn.policy import meta_tool, read_contract
 from adjourn.setup import (
     Probed,
     RegisteredServer,
+    home,
     hooks_to_try,
     is_beside_python,
     probe_all,
@@ -38,6 +40,7 @@ from adjourn.tasks import following, tasks_of
 from adjourn.text import last_lines
 
 _SECONDS = 10
+_VERSION = re.compile(r"\d+(\.\d+)+[-+.\w]*")
 _HARMLESS = b'{"hook_event_name": "UserPromptSubmit", "prompt": "", "session_id": "doctor"}'
 """A request that a hook answers with nothing, and that leaves nothing behind."""
 MANY_REFUSED = 5
@@ -57,7 +60,7 @@ def found(
 
 def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Finding]:
     """Start every server that settings of the workspace list, as its client would, and list its tools."""
-    registered = registered_servers(context.root, os.environ)
+    registered = registered_servers(context.root, os.environ, home(os.environ))
     for one in registered:
         if one.reason:
             yield found("server-untried", f"server {one.entry.name} {one.reason}",
@@ -154,6 +157,21 @@ def program(context: CommandContext) -> Iterator[Finding]:
     if version != __version__:
         yield found("other-program", f"a client that starts `adjourn` finds version {version or 'unknown'} ({path}); this is {__version__}",
                     "install one version, or put this one first on PATH", "warning")  # fmt: skip
+
+
+def clients(context: CommandContext) -> dict[str, str]:
+    """The versions of the clients on PATH that adjourn registers hooks with, by the name of the program; "" if it does not say."""
+    versions = {}
+    for name in ("claude", "codex"):
+        if (path := find(name, context.root)) is not None:
+            try:
+                done = subprocess.run([path, "--version"], capture_output=True, timeout=_SECONDS, check=False)
+            except (OSError, subprocess.TimeoutExpired):
+                versions[name] = ""
+                continue
+            said = _VERSION.search("".join(last_lines(done.stdout, 1, 200)))
+            versions[name] = said[0] if said else ""
+    return versions
 
 
 # --- refusals

@@ -80,7 +80,7 @@ def test_a_line_of_fifty_megabytes_is_shown_near_the_match(server: Server) -> No
     assert NEEDLE in one["line_content"]
     assert len(one["line_content"]) < 1_000
     uses = server.call("find_references", {"symbol": NEEDLE, "path": "long.py"})["references"]
-    assert [(use["line"], use["match"]) for use in uses] == [(1, "heuristic")]
+    assert [(use["line"], use["match"]) for use in uses] == [(1, "name")]
     assert len(uses[0]["content"]) < 1_000
 
 

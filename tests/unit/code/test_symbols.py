@@ -47,7 +47,7 @@ def test_definitions_have_the_published_shape(codebase: Codebase) -> None:
     (found,) = find_definitions(codebase, "Circle", exact_match=True)["definitions"]
     assert found == {
         "name": "Circle", "file": "shapes.py", "line": 12, "end_line": 24, "kind": "class", "scope": "",
-        "signature": "class Circle", "language": "python", "match": "exact",
+        "signature": "class Circle", "language": "python", "match": "scoped",
     }  # fmt: skip
 
 
@@ -78,19 +78,19 @@ def test_references_say_how_sure_they_are(codebase: Codebase) -> None:
     found = {(one["file"], one["line"]): (one["match"], one["kind"]) for one in answer["references"]}
     comment = SHAPES.splitlines().index("    # total_area adds them up") + 1
     assert found == {
-        ("use.py", 1): ("exact", "import"),
-        ("use.py", 3): ("exact", "call"),
+        ("use.py", 1): ("scoped", "import"),
+        ("use.py", 3): ("scoped", "call"),
         ("shapes.py", comment): ("comment", "name"),
         ("shapes.py", len(SHAPES.splitlines())): ("string", "name"),
     }
-    assert answer["by_match"] == {"exact": 2, "heuristic": 0, "string": 1, "comment": 1}
+    assert answer["by_match"] == {"scoped": 2, "name": 0, "string": 1, "comment": 1}
     assert answer["references"][-1]["match"] == "comment"
 
 
 def test_a_name_of_several_things_is_a_guess(codebase: Codebase) -> None:
-    """A method's name on some object is heuristic where two classes have it; a type hint is shown as one."""
+    """A method's name on some object is only a name where two classes have it; a type hint is shown as one."""
     uses = find_references(codebase, "area")["references"]
-    assert {one["match"] for one in uses if one["kind"] == "call"} == {"heuristic"}
+    assert {one["match"] for one in uses if one["kind"] == "call"} == {"name"}
     kinds = {one["line"]: one["kind"] for one in find_references(codebase, "Circle")["references"]}
     assert kinds == {1: "import", 3: "call", 4: "type"}
 
@@ -283,7 +283,7 @@ def test_a_sync_without_time_forgets_nothing(codebase: Codebase) -> None:
 
 @pytest.mark.skipif(ctags.program("") is None, reason="Universal Ctags is not installed")
 def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A language without a grammar has definitions where Universal Ctags is installed, marked as heuristic."""
+    """A language without a grammar has definitions where Universal Ctags is installed, marked as found by name."""
     write(
         tmp_path,
         {"a.lua": "function greet(name)\n  return name\nend\n", ".ctags.d/evil.ctags": "--totals=yes\n"},
@@ -291,6 +291,6 @@ def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pyt
     with Codebase(str(tmp_path)) as found:
         found.sync()
         (one,) = find_definitions(found, "greet")["definitions"]
-        assert (one["match"], one["line"], one["kind"]) == ("heuristic", 1, "function")
+        assert (one["match"], one["line"], one["kind"]) == ("name", 1, "function")
         (tmp_path / "a.lua").write_text("-- moved\nfunction greet(name)\nend\n")
         assert [one["line"] for one in find_definitions(found, "greet")["definitions"]] == [2]

@@ -98,7 +98,9 @@ def test_files_and_symbols(codebase: Codebase) -> None:
 def test_references_are_grouped_by_their_certainty(codebase: Codebase) -> None:
     """How certain they are is said once, above those that are."""
     text = to_text("find_references", find_references(codebase, "discount"))
-    assert text.startswith("3 references\nexact:\napp/cart.py\n19:RATE = discount(100, 0.2)\nshop.py\n1:from")
+    assert text.startswith(
+        "3 references\nscoped:\napp/cart.py\n19:RATE = discount(100, 0.2)\nshop.py\n1:from"
+    )
 
 
 def test_a_structure_is_an_outline(codebase: Codebase) -> None:

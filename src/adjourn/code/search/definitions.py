@@ -44,7 +44,7 @@ def find_definitions(
 ) -> dict[str, Any]:
     """Definitions whose name is `symbol` or, unless `exact_match`, contains it ignoring case; the closest match first.
 
-    `Server.handle` finds `handle` in `Server`. `match` is `exact` if a grammar found the definition, else `heuristic`.
+    `Server.handle` finds `handle` in `Server`. `match` is `scoped` if a grammar found the definition, `name` if Universal Ctags did.
     """
     under = codebase.repository.existing(path)
     scope, name = split_symbol(symbol)
@@ -223,5 +223,5 @@ def _to_json(one: Definition) -> dict[str, Any]:
         "scope": symbol.scope,
         "signature": symbol.signature,
         "language": place.language,
-        "match": "heuristic" if place.engine == TAGS else "exact",
+        "match": "name" if place.engine == TAGS else "scoped",
     }

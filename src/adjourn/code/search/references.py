@@ -21,8 +21,8 @@ from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.definitions import in_scope, split_symbol
 from adjourn.errors import AdjournError
 
-EXACT, HEURISTIC = "exact", "heuristic"
-_ORDER = {EXACT: 0, HEURISTIC: 1, STRING: 2, COMMENT: 3}
+SCOPED, NAME = "scoped", "name"
+_ORDER = {SCOPED: 0, NAME: 1, STRING: 2, COMMENT: 3}
 _LETTERS = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_" + bytes(range(128, 256))
 )
@@ -53,8 +53,8 @@ def find_references(
 ) -> dict[str, Any]:
     """Lines that use a symbol, without its definitions; the most certain first.
 
-    `match` of each: `exact`, only one definition can be meant; `heuristic`, another one of that name may be, or no grammar has read the
-    file; `comment` and `string`, it is only mentioned. `kind`: call, import, type or name.
+    `match` of each: `scoped`, by imports and scopes it is the symbol; `name`, the name is the same; `comment` and `string`, it is only
+    mentioned. `kind`: call, import, type or name.
     """
     deadline = deadline or Deadline(_SECONDS)
     under = codebase.repository.existing(path)
@@ -164,7 +164,7 @@ class _ReferenceSearch:
                 data = record["data"]
                 line = data["lines"].get("text", "")[:_MAX_LINE] if "lines" in data else ""
                 self._keep(
-                    _Use(data["path"].get("text", ""), data["line_number"], line.strip(), HEURISTIC, "name")
+                    _Use(data["path"].get("text", ""), data["line_number"], line.strip(), NAME, "name")
                 )
 
     def _add(
@@ -180,7 +180,7 @@ class _ReferenceSearch:
         for start, kinds in hits:
             line += data.count(b"\n", counted, start)
             counted = start
-            match = self._match(data, start, kinds, local=local) if parsed else HEURISTIC
+            match = self._match(data, start, kinds, local=local) if parsed else NAME
             if line not in lines or _ORDER[match] < _ORDER[lines[line][0]]:
                 lines[line] = match, start, kinds
         for line, (match, start, kinds) in lines.items():
@@ -191,8 +191,8 @@ class _ReferenceSearch:
         if kinds and (mention := next((kind for kind in (COMMENT, STRING) if kind in kinds), None)):
             return mention
         if self._alone or (local and data[start - 1 : start] not in _OF_OBJECT):
-            return EXACT
-        return HEURISTIC
+            return SCOPED
+        return NAME
 
     def _keep(self, use: _Use) -> None:
         self.total += 1

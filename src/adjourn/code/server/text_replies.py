@@ -188,7 +188,7 @@ def _symbol(one: Reply, kind: str) -> str:
     signature = _one_line(one.get("signature") or "")
     told = signature or f"{kind} {one['name']}"
     scope = f" in {one['scope']}" if one["scope"] else ""
-    guess = "" if one.get("match", "exact") == "exact" else f" ({one['match']})"
+    guess = " (name)" if one.get("match") == "name" else ""
     return f"{told}{scope}{guess}"
 
 

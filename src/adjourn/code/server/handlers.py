@@ -26,11 +26,14 @@ from adjourn.code.search.sync import sync_index
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import inputs
 from adjourn.code.server.codebases import Codebases
+from adjourn.code.server.replies import error_of
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
-from adjourn.code.workflow import write_targets
+from adjourn.code.workflow import payloads, write_targets
 from adjourn.code.workflow.flags import SessionRequest, parse_flags, resume_not_alone
+from adjourn.code.workflow.outcome import FlowError
 from adjourn.code.workflow.worktree import GARBAGE
+from adjourn.errors import AdjournError
 
 
 class ToolInvocation(msgspec.Struct):
@@ -68,6 +71,22 @@ def run_start_session(call: ToolInvocation) -> dict[str, Any]:
     wanted = SessionRequest(given.intent, given.query, gate, flags)
     started = call.sessions.start(call.client, wanted, given.repo_path)
     return {**started, **call.codebases.context_of(call.root)}
+
+
+def run_submit_phase(call: ToolInvocation) -> dict[str, Any]:
+    """Submit one payload, or several in order until one is refused: those before it stay accepted."""
+    several = payloads.as_list(call.given.data)
+    if several is None:
+        return call.sessions.submit(call.client, call.given.data)
+    reply: dict[str, Any] = {}
+    for number, data in enumerate(several):
+        try:
+            reply = call.sessions.submit(call.client, data)
+        except FlowError as refused:
+            return {**refused.reply(), "accepted": number}
+        except AdjournError as error:
+            return {**error_of(error), "accepted": number}
+    return {**reply, "accepted": len(several)}
 
 
 def run_get_session_status(call: ToolInvocation) -> dict[str, Any]:

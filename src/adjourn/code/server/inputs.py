@@ -50,8 +50,10 @@ class StartSession(Input, kw_only=True):
 
 class SubmitPhase(Input, kw_only=True):
     data: Annotated[
-        dict[str, Any] | str,
-        msgspec.Meta(description="What `expected_payload` of the last reply names."),
+        dict[str, Any] | list[dict[str, Any] | str] | str,
+        msgspec.Meta(
+            description="What `expected_payload` of the last reply names; a list of such objects for the next phases, too."
+        ),
     ]
 
 

@@ -53,7 +53,7 @@ TOOLS: tuple[CodeTool, ...] = (
             " records which tools were called."
         ),
         input_type=inputs.SubmitPhase,
-        run=lambda call: call.sessions.submit(call.client, call.given.data),
+        run=handlers.run_submit_phase,
     ),
     CodeTool(
         name="get_session_status",

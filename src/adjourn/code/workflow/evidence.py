@@ -21,6 +21,8 @@ MIN_REASON = 10
 MIN_TOOLS = 2
 MAX_FILE = 4 << 20
 _LOOKING = frozenset({*READING, "semantic_search", "analyze_impact"}) - {"fetch_chunk_detail"}
+_ALL_SEARCHES = "query"
+"""The tool that runs several of the others: it counts as two of them."""
 _PLACE = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?")
 _EMPTY = re.compile(
     r"\s*(?:pass|\.\.\.|raise NotImplementedError\b.*|(?:#|//|/\*)?\s*(?:TODO|FIXME)\b.*|[{}();]*)\s*"
@@ -75,7 +77,7 @@ def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> Non
             raise mismatch(f"`{name}` is empty: {row.phase} needs at least one entry", empty_field=name)
     if isinstance(payload, payloads.ExplorationFindings):
         called = sorted(_LOOKING & set(state.tools_in_step))
-        if len(called) < MIN_TOOLS:
+        if len(called) + (_ALL_SEARCHES in called) < MIN_TOOLS:
             raise mismatch(
                 f"too few search tools were called in this phase: {len(called)} (minimum {MIN_TOOLS} different ones)",
                 tools_called=called,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -182,6 +183,22 @@ def expected(payload: type[Payload]) -> dict[str, str]:
         for field in msgspec.structs.fields(payload)
         if not _is_optional(hints[field.name])
     }
+
+
+MAX_SEVERAL = 20
+"""Payloads in one call: more than a session has phases."""
+
+
+def as_list(data: Any) -> list[Any] | None:
+    """The payloads of several phases, parsed if they are JSON text; None for one payload. Raises `InvalidError`."""
+    if isinstance(data, str) and data.lstrip().startswith("["):
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            data = msgspec.json.decode(data)
+    if not isinstance(data, list):
+        return None
+    if not 0 < len(data) <= MAX_SEVERAL:
+        raise InvalidError(f"`data` has {len(data)} payloads", f"send 1 to {MAX_SEVERAL}")
+    return data
 
 
 def as_object(data: Any) -> dict[str, Any]:

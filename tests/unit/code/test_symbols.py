@@ -83,7 +83,7 @@ def test_references_say_how_sure_they_are(codebase: Codebase) -> None:
         ("shapes.py", comment): ("comment", "name"),
         ("shapes.py", len(SHAPES.splitlines())): ("string", "name"),
     }
-    assert answer["by_match"] == {"scoped": 2, "name": 0, "string": 1, "comment": 1}
+    assert answer["by_match"] == {"exact": 0, "scoped": 2, "name": 0, "string": 1, "comment": 1}
     assert answer["references"][-1]["match"] == "comment"
 
 

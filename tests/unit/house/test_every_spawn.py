@@ -34,6 +34,11 @@ REVIEWED = {
     ("code/git/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
     ("code/index/workers.py", "subprocess.Popen"): "Python by the helper",
     ("code/index/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
+    ("code/language_servers/client.py", "subprocess.Popen"): "Python by the helper",
+    (
+        "code/language_servers/launch.py",
+        "os.execv",
+    ): "a language server of this Python's packages, or found outside of the workspace",
     (
         "runs/subprocesses.py",
         "subprocess.Popen",
@@ -56,7 +61,13 @@ REVIEWED = {
     ("store/conformance/races.py", "multiprocessing"): "a store's own tests, in the process of who tests it",
 }
 """(file, what is called) → why it may: what is started is none that an agent could have put in its place."""
-PYTHONS = {"cli/setup/demo.py", "code/index/workers.py", "hooks/standby.py", "setup/starting.py"}
+PYTHONS = {
+    "cli/setup/demo.py",
+    "code/index/workers.py",
+    "code/language_servers/client.py",
+    "hooks/standby.py",
+    "setup/starting.py",
+}
 """The files that start a Python, or write down how one is started: each by `adjourn.host.python`."""
 
 

@@ -17,6 +17,7 @@ import msgspec
 
 from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
+from adjourn.code.language_servers.servers import LanguageServers
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError
@@ -42,6 +43,7 @@ class Codebase:
     def __init__(self, path: str = ".") -> None:
         self.repository = CodeRepository(path)
         self.index: CodeIndex | None = None
+        self.language_servers: LanguageServers | None = None
         self.meaning: vectors.ChunkVectors | None = None
         self._meant: tuple[Any, ...] = ()
         self._lookups = {"hits": 0, "misses": 0}
@@ -70,6 +72,7 @@ class Codebase:
         """Update the index in the background, now and whenever files change (without a watcher: after each query)."""
         if self.index is None or self._threads:
             return
+        self.language_servers = LanguageServers(self.repository.root)
         self._wake.set()
         self._busy = True  # the first comparison is due, and waits for the watcher
         targets = [self._run]
@@ -87,6 +90,8 @@ class Codebase:
         self._stop.set()
         self._watching.set()
         self._wake.set()
+        if self.language_servers is not None:
+            self.language_servers.close()
         for thread in self._threads:
             thread.join()
         if self.index is not None:

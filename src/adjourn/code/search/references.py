@@ -16,13 +16,15 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.languages import language_of, matching_languages
 from adjourn.code.index.lookup import IndexedFile
 from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, RegionMarks, outline
+from adjourn.code.language_servers.servers import LanguageServers
 from adjourn.code.model import words
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.definitions import in_scope, split_symbol
+from adjourn.code.search.resolution import Resolution, resolve
 from adjourn.errors import AdjournError
 
-SCOPED, NAME = "scoped", "name"
-_ORDER = {SCOPED: 0, NAME: 1, STRING: 2, COMMENT: 3}
+EXACT, SCOPED, NAME = "exact", "scoped", "name"
+_ORDER = {EXACT: 0, SCOPED: 1, NAME: 2, STRING: 3, COMMENT: 4}
 _LETTERS = frozenset(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_" + bytes(range(128, 256))
 )
@@ -50,10 +52,11 @@ def find_references(
     language: str | None = None,
     max_results: int = _MAX_RESULTS,
     deadline: Deadline | None = None,
+    servers: LanguageServers | None = None,
 ) -> dict[str, Any]:
     """Lines that use a symbol, without its definitions; the most certain first.
 
-    `match` of each: `scoped`, by imports and scopes it is the symbol; `name`, the name is the same; `comment` and `string`, it is only
+    `match` of each: `exact`, a language server resolved it; `scoped`, by imports and scopes it is the symbol; `name`, the name is the same; `comment` and `string`, it is only
     mentioned. `kind`: call, import, type or name.
     """
     deadline = deadline or Deadline(_SECONDS)
@@ -66,6 +69,8 @@ def find_references(
     places = _candidates(codebase, search.text, under, deadline)
     complete = True
     wanted = [place for place in places if spoken is None or place.language in spoken]
+    if index is not None and servers is not None and wanted:
+        search.resolved = resolve(servers, index, search.definitions, wanted, deadline.remaining())
     for done in range(0, len(wanted), _BATCH):
         complete = search.look_at(wanted[done : done + _BATCH], deadline)
         if not complete:
@@ -84,6 +89,8 @@ def find_references(
         "cache_stats": codebase.count_lookup(answered=answered),
         "index_state": codebase.state(),
     }
+    if search.resolved.states:
+        answer["language_servers"] = search.resolved.states
     if not complete:
         answer["partial"] = "timed out: there may be more"
     return answer
@@ -110,8 +117,10 @@ class _ReferenceSearch:
         self._codebase = codebase
         self._index = index
         self._name = name
+        self.resolved = Resolution()
         definitions = lookup.definitions(index, [name], "") if index is not None else []
         within = [one for one in definitions if in_scope(one.symbol, scope)] if scope else definitions
+        self.definitions = within
         # A method is called on any object; anything else of a dotted name (`shlex.split`) is written as it is.
         self.text = name if within or not scope else f"{scope}.{name}"
         self._name_offset = len(self.text.encode()) - len(name.encode())
@@ -152,7 +161,7 @@ class _ReferenceSearch:
             marks = RegionMarks.of(found.regions if found else ())
             defined = {one.name_start for one in found.symbols if one.name == self._name} if found else ()
             parsed = found is not None
-        self._add(place.path, data, marks, defined, parsed=parsed)
+        self._add(place, data, marks, defined, parsed=parsed)
 
     def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
         """Search files too long to be indexed, with ripgrep."""
@@ -168,7 +177,7 @@ class _ReferenceSearch:
                 )
 
     def _add(
-        self, path: str, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool
+        self, place: IndexedFile, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool
     ) -> None:
         """Add the uses in one file: per line, the most certain."""
         offset = self._name_offset
@@ -183,9 +192,17 @@ class _ReferenceSearch:
             match = self._match(data, start, kinds, local=local) if parsed else NAME
             if line not in lines or _ORDER[match] < _ORDER[lines[line][0]]:
                 lines[line] = match, start, kinds
-        for line, (match, start, kinds) in lines.items():
+        for line, (guess, start, kinds) in lines.items():
             kind = _kind(kinds, data, start + self._size)
-            self._keep(_Use(path, line, _line(data, start), match, kind))
+            match = self._resolved(place, line, guess)
+            self._keep(_Use(place.path, line, _line(data, start), match, kind))
+
+    def _resolved(self, place: IndexedFile, line: int, guess: str) -> str:
+        """The certainty of a line, now that the language server has answered, or not."""
+        if (place.path, line) in self.resolved.lines:
+            return EXACT
+        # Where the server has named every use, one that it did not name is that of another symbol.
+        return NAME if guess == SCOPED and place.language in self.resolved.languages else guess
 
     def _match(self, data: bytes, start: int, kinds: frozenset[str], *, local: bool) -> str:
         if kinds and (mention := next((kind for kind in (COMMENT, STRING) if kind in kinds), None)):

@@ -42,7 +42,7 @@ _SECONDS = 10.0
 _QUOTED = re.compile(r"[`'\"]([^`'\"\n]{2,100})[`'\"]")
 _NAME = re.compile(r"\b(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|\w+(?=\())")
 _WORD = re.compile(r"[^\W\d_]{4,}")
-_CONFIDENCE = {"scoped": 0.9, "name": 0.7, "string": 0.4, "comment": 0.4}
+_CONFIDENCE = {"exact": 1.0, "scoped": 0.9, "name": 0.7, "string": 0.4, "comment": 0.4}
 
 
 class PlannedCall(NamedTuple):

@@ -121,7 +121,12 @@ def run_find_definitions(call: ToolInvocation) -> dict[str, Any]:
 def run_find_references(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.FindReferences = call.given
     return find_references(
-        call.codebase, given.symbol, given.path, language=given.language, deadline=call.deadline
+        call.codebase,
+        given.symbol,
+        given.path,
+        language=given.language,
+        deadline=call.deadline,
+        servers=call.codebase.language_servers,
     )
 
 

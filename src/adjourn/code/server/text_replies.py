@@ -75,6 +75,9 @@ def _symbols(symbols: Iterable[Reply]) -> Iterator[str]:
 def find_references(reply: Reply) -> Iterator[str]:
     """References, the most certain first; the certainty is said once, above them."""
     yield _count(reply, "reference", "references", "total", len(reply["references"]))
+    for server, state in reply.get("language_servers", {}).items():
+        if state != "ready":
+            yield f"not resolved by {server} ({state})"
     for match, references in groupby(reply["references"], lambda one: one["match"]):
         yield f"{match}:"
         for path, found in _by_file(references, "file"):

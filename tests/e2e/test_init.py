@@ -171,6 +171,16 @@ def test_settings_that_cannot_be_parsed_are_an_error(at: Home) -> None:
     assert [one["severity"] for one in found if one["code"] == "client-broken"] == ["error", "error"]
 
 
+def test_settings_that_are_not_utf_8_are_an_error(at: Home) -> None:
+    """They are broken, as those that cannot be parsed are: nothing is changed, and no policy is written."""
+    (at.root / ".mcp.json").write_bytes(b'{"mcpServers": {"caf\xe9": {"command": "x"}}}')
+    done = at.run("init", "--yes")
+    assert (done.code, "it is not UTF-8" in done.err, "nothing was changed" in done.err) == (1, True, True), (
+        done
+    )
+    assert not (at.root / ".aex").exists()
+
+
 def test_undo_restores_nothing_outside_its_table(at: Home, tmp_path: Path) -> None:
     """An agent can write in .aex/undo: a manifest that names another file is refused whole."""
     at.run("init", "--yes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -96,6 +97,22 @@ def test_every_such_command_is_refused_inside_a_client(
     """Each command that speaks for a person exits with 3 inside a client."""
     done = inside(still, *command)
     assert (done.code, "a client that adjourn governs" in done.err) == (3, True), done
+
+
+def test_a_typed_yes_inside_a_client_sets_nothing_up(still: ProxyWorkspace, tmp_path: Path) -> None:
+    """An agent that types the answer on a terminal of its making is refused, too: every project would be governed otherwise."""
+    (tmp_path / ".claude").mkdir()
+    master, terminal = os.openpty()
+    os.write(master, b"y\n")
+    env = still.environment | {"HOME": str(tmp_path)}
+    command = [*COMMAND, "init", "--user"]
+    done = subprocess.run(
+        command, cwd=still.root, env=env, stdin=terminal, capture_output=True, text=True, check=False
+    )
+    os.close(master)
+    os.close(terminal)
+    assert (done.returncode, "a client that adjourn governs" in done.stderr) == (3, True), done
+    assert not (tmp_path / ".claude" / "settings.json").exists()
 
 
 def test_every_command_of_the_tables_is_tried_here() -> None:

@@ -1,8 +1,8 @@
 """Finding the workspace that a folder belongs to: the nearest one upwards, up to the top of the git repository.
 
 A folder is a workspace if it has a policy or a store. Without git, folders below the home folder are searched, and never the home
-folder for one in it. A linked git work tree without a workspace of its own belongs to that of the main work tree: policy, store, tasks
-and checkpoints are there (`root`), while what a call's paths mean, what is kept and rolled back, and the pages are of the work tree that
+folder for one in it. A linked git work tree without a store of its own belongs to the workspace of the main work tree: policy, store,
+tasks and checkpoints are there (`root`), while what a call's paths mean, what is kept and rolled back, and the pages are of the work tree that
 the agent works in (`tree`).
 
 A hook gets its folder from an agent, which can make a policy or a `.git` in any folder that it writes to. For such a folder the outermost
@@ -59,6 +59,8 @@ def workspace_of(folder: str = "", *, outermost: bool = False) -> Workspace:
     searched = list(_upwards(start, "" if outermost else top))
     having = (one for one in searched if _counts(one, start, skipped))
     root = next(reversed([*having]), "") if outermost else next(having, "")
+    if root and main and (there := _of_main(root, top, main)) and _counts(there, start, skipped):
+        return Workspace(start, there, root, True, root, tuple(skipped))
     if root:
         tree = _tree(root, top, main)
         return Workspace(start, root, tree, True, root, tuple(skipped))
@@ -75,6 +77,16 @@ def _upwards(folder: str, top: str) -> Iterator[str]:
     yield folder
     while folder not in (*ends, top) and (folder := os.path.dirname(folder)) not in ends:
         yield folder
+
+
+def _of_main(root: str, top: str, main: str) -> str:
+    """The folder of the main work tree that stands for `root`, a folder of a linked one; "" if that has a store of its own.
+
+    A policy that is committed is in each work tree, and makes none of them another workspace.
+    """
+    inside = f"{root}/".startswith(f"{top}/")
+    own = os.path.lexists(os.path.join(root, DEFAULT_STORE))
+    return os.path.normpath(os.path.join(main, os.path.relpath(root, top))) if inside and not own else ""
 
 
 def _tree(root: str, top: str, main: str) -> str:

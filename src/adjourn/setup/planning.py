@@ -188,16 +188,21 @@ class _Planner:
         try:
             text = self._text(path)
         except AdjournError as error:
-            self._note(path, f"left alone: {error.message}", error.remedy or "look at it")
+            is_text = not isinstance(error.__cause__, UnicodeDecodeError)
+            self._broken(path, error, is_ours=is_ours and not is_text)
             return None
         try:
             return None if text is None else read(text)
         except AdjournError as error:
-            if not is_ours:
-                self._note(path, f"left alone: {error.message}", error.remedy)
-            elif (note := SetupNote(path, error.message, error.remedy)) not in self._plan.broken:
-                self._plan.broken.append(note)
+            self._broken(path, error, is_ours=is_ours)
             return None
+
+    def _broken(self, path: str, error: AdjournError, *, is_ours: bool) -> None:
+        """Nothing is changed at all, unless the file is one that is left alone."""
+        if not is_ours:
+            self._note(path, f"left alone: {error.message}", error.remedy or "look at it")
+        elif (note := SetupNote(path, error.message, error.remedy)) not in self._plan.broken:
+            self._plan.broken.append(note)
 
     # --- the policy, without which nothing starts
 

@@ -454,7 +454,11 @@ def usable_approval(
     for approval in ledger.approvals.values():
         if subject(approval)[1:] != wanted or (who and approval.who != who):
             continue
-        if (approval.server, approval.tool) != (call.server, call.tool):
+        # a question of before servers had names names none: then the tool has to be listed in the very same words
+        if approval.tool != call.tool or approval.server not in (
+            call.server,
+            "" if approval.definition else call.server,
+        ):
             continue
         if (approval.approved and approval.expires > stamp) or (silence and _silent_yes(approval, now)):
             return approval

@@ -138,9 +138,22 @@ def test_a_workspace_beneath_the_top_is_found_at_the_same_place(home: Path) -> N
     assert not workspace_of(str(home / "linked")).is_found
 
 
-def test_a_linked_work_tree_with_a_policy_of_its_own_is_a_workspace(home: Path) -> None:
-    """As where the policy is committed."""
+def test_a_policy_that_is_committed_makes_no_workspace_of_a_linked_work_tree(home: Path) -> None:
+    """It would have a history and a budget of its own: whoever adds a work tree would escape both. One with a store does."""
     main = mark(repository(home / "main"))
+    linked = home / "linked"
+    git("worktree", "add", str(linked), cwd=main)
+    mark(linked)
+    for outermost in (False, True):
+        found = workspace_of(str(below(linked, f"a{outermost}")), outermost=outermost)
+        assert found[1:3] == (str(main), str(linked))
+    (linked / ".aex" / "adjourn.db").write_bytes(b"x")
+    assert workspace_of(str(linked))[1:3] == (str(linked),) * 2
+
+
+def test_a_policy_of_a_linked_work_tree_alone_makes_it_a_workspace(home: Path) -> None:
+    """Where the main work tree is none."""
+    main = repository(home / "main")
     git("worktree", "add", str(home / "linked"), cwd=main)
     mark(home / "linked")
     assert workspace_of(str(home / "linked"))[1:3] == (str(home / "linked"),) * 2

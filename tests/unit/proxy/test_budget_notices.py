@@ -30,7 +30,8 @@ def test_the_stateless_era_gets_the_numbers_beside_it() -> None:
     )
     assert edited is not None
     meta = json.loads(edited)["result"]["_meta"]
-    assert meta == {"a/b": 1, META_BUDGET: [{"budget": "calls", "percent": 75, "used": 15, "limit": 20}]}
+    share = {"budget": "calls", "percent": 75, "used": 15, "limit": 20, "owner": "task"}
+    assert meta == {"a/b": 1, META_BUDGET: [share]}
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,7 @@ def set_up_user(how: Asked) -> int:
         _tell("nothing was changed", shown, made.notes, root, as_json=how.as_json, done=False)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
+    check_person("init", None, attended=False)  # every project is governed otherwise from now on
     os.makedirs(root, mode=0o700, exist_ok=True)
     undo.make(pending, root)
     _tell(f"set up for every project: {clients}", shown, made.notes, root, as_json=how.as_json, done=True)

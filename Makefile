@@ -18,7 +18,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,exact,semantic]' --group dev --group release
 	@touch $(READY)
 
-demo: $(READY)       ## a session that is killed, and the one that goes on
+demo: $(READY)       ## kill a session, and resume its work in another client
 	$(BIN)/adjourn demo
 
 tools: $(READY)      ## what the tests drive: PostgreSQL, Node, real MCP servers

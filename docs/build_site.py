@@ -77,7 +77,7 @@ def navigation() -> list[Place]:
 
 
 def shown(markdown: str) -> str:
-    """A page without what its tests are told."""
+    """A page without the comments for its tests."""
     parts = _FENCED.split(markdown)
     return "".join(_COMMENT.sub("", part) if number % 3 == 0 else part for number, part in enumerate(parts))
 

@@ -49,7 +49,8 @@ EXCEPT = {
 
 def texts() -> Iterator[tuple[str, int, str]]:
     """(file, line, text) of every line of the source and the documentation, and of the tests' docstrings."""
-    pages = [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"), *REPOSITORY.glob("spec/*.md")]
+    folders = ("*.md", "docs/**/*.md", "spec/*.md", "src/**/*.md", "Makefile", "docs/*.py")
+    pages = [path for pattern in folders for path in REPOSITORY.glob(pattern)]
     for path in (*sorted(pages), *sorted((REPOSITORY / "src").rglob("*.py"))):
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             yield str(path.relative_to(REPOSITORY)), number, line

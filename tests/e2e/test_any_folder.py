@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.code_server import Repo, Server
+from support.home import Home
 from support.hooks import HookWorkspace
 from support.proxy import adjourn, refused, run
 
@@ -189,6 +190,21 @@ def test_init_below_a_workspace_sets_that_one_up(work: HookWorkspace) -> None:
     assert "proxy" not in (work.root / ".mcp.json").read_text()
     assert run("init", "--policy", "--here", cwd=below, env=env).out.startswith("written: .aex/policy.aex")
     assert (below / ".aex" / "policy.aex").exists()
+
+
+def test_init_below_a_repository_sets_its_top_up(tmp_path: Path) -> None:
+    """Where there is no workspace yet, unless the folder has settings of its own: a policy in it would hide one above."""
+    at = Home(tmp_path)
+    git("init", cwd=at.root)
+    at.write(".mcp.json", '{"mcpServers": {"inv": {"command": "no-such-server"}}}')
+    for name in ("plain", "own/.claude"):
+        (at.root / name).mkdir(parents=True)
+    told = run("init", "--yes", cwd=at.root / "plain", env=at.environment)
+    assert told.out.startswith(f"workspace: {at.root} (for the current folder instead: --here)\n"), told
+    assert "proxy" in (at.root / ".mcp.json").read_text()
+    assert run("init", "--undo", "--yes", cwd=at.root / "plain", env=at.environment).code == 0
+    assert "workspace:" not in run("init", "--yes", cwd=at.root / "own", env=at.environment).out
+    assert (at.root / "own" / ".aex" / "policy.aex").exists()
 
 
 def test_a_coding_session_below_a_workspace_is_in_its_history(tmp_path: Path) -> None:

@@ -412,6 +412,24 @@ def test_every_page_can_be_found() -> None:
     assert {path.relative_to(ROOT).as_posix() for path in missing} <= {"docs/README.md", *NOT_OURS}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_reader_sees_what_a_page_needs(page: Path) -> None:
+    """The name of each file stands in the text above it, and a page whose files are used is linked near the top: comments are not shown."""
+    above, lines = "", page.read_text(encoding="utf-8").splitlines()
+    shown = [line for line in lines if not line.startswith("<!--")]
+    for line in lines:
+        if match := re.match(r"<!-- file: (.+?) -->$", line):
+            assert match[1] in above, f"say above the block that it is `{match[1]}`"
+        elif match := re.match(r"<!-- uses: (\S+)", line):
+            assert any(f"{Path(match[1]).name})" in one for one in shown[:20]), (
+                f"link {match[1]} near the top"
+            )
+        elif line.strip() and not line.startswith("<!--"):
+            above = f"{above} {line}" if above and not line.startswith("#") else line
+        if line.startswith("```"):
+            above = ""
+
+
 def test_lines_are_short() -> None:
     """Lines of prose are wrapped at 120."""
     for page in PARSED:

@@ -12,8 +12,8 @@ from adjourn.cli.setup import clients
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.code.server import skill_files
-from adjourn.host import create_file, make_folder, workspace_of
-from adjourn.setup import check_lasting
+from adjourn.host import create_file, make_folder, top_of, workspace_of
+from adjourn.setup import SERVER_FILES, check_lasting
 
 
 @click.command(
@@ -89,12 +89,18 @@ def init(
 
 
 def _go_to_workspace(*, as_json: bool) -> None:
-    """Work in the workspace that the current folder belongs to, and say where that is."""
+    """Work in the workspace that the current folder belongs to, and say where that is.
+
+    Without one it is the top of the git repository, unless the current folder has settings of its own.
+    """
     found = workspace_of()
-    if found.is_found and found.root != found.start:
-        os.chdir(found.root)
-        if not as_json:
-            say(f"workspace: {safe(found.root)} (for the current folder instead: --here)")
+    root = found.root if found.is_found else top_of(found.start) or found.start
+    own = (*(file.path for file in SERVER_FILES), ".claude", ".codex")
+    if root == found.start or (not found.is_found and any(map(os.path.lexists, own))):
+        return
+    os.chdir(root)
+    if not as_json:
+        say(f"workspace: {safe(root)} (for the current folder instead: --here)")
 
 
 def _write_first(first: str, *, policy: bool, task: str, code: bool, as_json: bool) -> None:

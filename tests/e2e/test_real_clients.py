@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,8 +222,8 @@ def named_in(context: str) -> dict[str, Any]:
     return {"name": found[-1]}
 
 
-def set_up(agent: Agent, place: Place) -> None:
-    """What a user has of the agent, and then runs: `adjourn init`."""
+def set_up(agent: Agent, place: Place, *, for_every_project: bool = False) -> None:
+    """What a user has of the agent, and then runs: `adjourn init`, and `adjourn init --user`."""
     home = place.root / "home" / agent.name
     home.mkdir(parents=True)
     own = {
@@ -236,6 +237,10 @@ def set_up(agent: Agent, place: Place) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["done"]
+    if for_every_project:
+        words = [sys.executable, "-m", "adjourn", "init", "--user", "--yes"]
+        done = at_terminal(words, cwd=place.root, env=agent.full_environment(home, "") | around(place))
+        assert done.returncode == 0, done.stderr
 
 
 @contextmanager
@@ -412,3 +417,50 @@ def _task(place: Place, task: str) -> Task:
 def _living(place: Place, task: str) -> list[bool]:
     sittings = _task(place, task).ledger.sessions.values()
     return [True for one in sittings if lives(Process(one.host, one.pid, one.started))]
+
+
+def _git(place: Place, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *who, *words], cwd=place.root, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("where", ["subfolder", "worktree"])
+@pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
+def test_a_session_below_the_project_or_in_a_work_tree_is_governed(
+    agent: Agent, place: Place, where: str
+) -> None:
+    """Its first reads work, and it is in the one history of the workspace, whose policy is committed with the project.
+
+    Claude Code reads a project's hooks only where it is started, so for a subfolder it is set up for every project.
+    """
+    site = {"repo_path": str(place.site)}
+    (place.root / ".aex" / "policy.aex").unlink()
+    (place.root / "src").mkdir()
+    (place.root / "src" / "notes.txt").write_text("buy milk")
+    _git(place, "init", "-q")
+    set_up(agent, place, for_every_project=agent is CLAUDE and where == "subfolder")
+    (place.root / ".git" / "info" / "exclude").write_text("home\nsite\n")
+    _git(place, "add", "-A")
+    _git(place, "commit", "-qm", "set up")
+    cwd = place.root / "src"
+    if where == "worktree":
+        cwd = place.root.parent / "linked"
+        _git(place, "worktree", "add", "-q", str(cwd))
+    notes = (cwd if where == "subfolder" else cwd / "src") / "notes.txt"
+    own_read = (
+        Use("Read", {"file_path": str(notes)}, own=True)
+        if agent is CLAUDE
+        else Use("exec_command", {"cmd": f"cat {notes}"}, own=True)
+    )
+    listed = ".mcp.json" if where == "worktree" else str(place.root / ".mcp.json")
+    words = tuple(listed if word == ".mcp.json" else word for word in agent.plain_arguments)
+    with running([Use("git_status", site), own_read], SERVER) as model:
+        process = replace(agent, plain_arguments=words).start_as_set_up(
+            cwd, place.root / "home" / agent.name, model.address, around(place)
+        )
+        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+    assert "a.txt" in model.results[0]
+    assert "buy milk" in model.results[1]
+    assert not (cwd / ".aex" / "adjourn.db").exists()
+    [task] = tasks_of(open_at(str(place.root)))
+    assert _task(place, task).ledger.calls_used == 2

@@ -68,6 +68,21 @@ def test_racing_hooks_count_exactly(work: HookWorkspace) -> None:
 
 
 @requirement("D16")
+def test_two_hooks_for_one_call_count_it_once(tmp_path: Path) -> None:
+    """One of the project's settings and one of the user's, at once or one after the other, both allow it; another call counts, too."""
+    with HookEventWorkspace(tmp_path, "use file.*", "budget calls=9") as work:
+        given = {"file_path": str(work.root / "a"), "content": "x"}
+        for _ in range(2):
+            assert work.ask("Write", given, SETTLE, tool_use_id="one").decision == "allow"
+        with ThreadPoolExecutor(4) as threads:
+            asked = [threads.submit(work.ask, "Write", given, SETTLE, tool_use_id="two") for _ in range(4)]
+        assert {one.result().decision for one in asked} == {"allow"}
+        assert work.ledger().calls_used == 2
+        work.done("Write", given, "one")
+        assert work.ask("Write", given | {"content": "y"}, SETTLE, tool_use_id="two").decision == "allow"
+        assert work.ledger().calls_used == 3
+
+
 def test_only_what_may_run_is_counted(work: HookWorkspace) -> None:
     """A refusal costs nothing; a question costs one call, and the call it was asked for costs no second one."""
     work.ask("WebFetch")

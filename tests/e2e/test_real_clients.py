@@ -438,7 +438,7 @@ def test_a_session_below_the_project_or_in_a_work_tree_is_governed(
     (place.root / "src").mkdir()
     (place.root / "src" / "notes.txt").write_text("buy milk")
     _git(place, "init", "-q")
-    set_up(agent, place, for_every_project=agent is CLAUDE and where == "subfolder")
+    set_up(agent, place, for_every_project=where == "subfolder")
     (place.root / ".git" / "info" / "exclude").write_text("home\nsite\n")
     _git(place, "add", "-A")
     _git(place, "commit", "-qm", "set up")

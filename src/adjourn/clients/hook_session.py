@@ -23,6 +23,7 @@ Owns: this session, and the facts of such calls. Must never: say that a call wen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -81,6 +82,10 @@ class Decided(NamedTuple):
     rule: str
 
 
+class _AlreadyAllowedError(Exception):
+    """Another hook of the client has let the call pass."""
+
+
 class HookSession(GuardedSession):
     """The one session of all hook processes of one client on a task, as one of these processes sees it."""
 
@@ -109,14 +114,19 @@ class HookSession(GuardedSession):
     def ask(self, call: ToolRequest, name: str = "") -> Decided:
         """Decide on a call, which the client names, and write it down.
 
+        A client may run two hooks for one call, of the project's settings and of the user's: the second one counts nothing.
+
         Raises `HeldError`, `TaskSwitchedError`, `StoreError`, and `IntegrityError` where the history was cut.
         """
         self.ensure_open()
         self.notes += self.checkpoint_before([call])
         self._call_name = name
-        [admitted] = self.admit([call], prepare=partial(self._settle_asked, call))
+        decision: Decision = Forward()
+        with suppress(_AlreadyAllowedError):
+            [admitted] = self.admit([call], prepare=partial(self._begin, call))
+            decision = admitted.decision
         verdict = self.policy.judge_call(call.tool, call.given, call.paths, call.matcher)
-        return Decided(admitted.decision, str(verdict.rule))
+        return Decided(decision, str(verdict.rule))
 
     def settle_named(self, call: ToolRequest, name: str, settled: kinds.ToolSettled) -> bool:
         """Write down the outcome of a call that this client made; False when none of that name, or like it, is open."""
@@ -215,8 +225,21 @@ class HookSession(GuardedSession):
 
     # --- the facts
 
+    def _begin(self, call: ToolRequest, batch: Batch) -> None:
+        """Begin a batch. Raises `_AlreadyAllowedError` where another hook has let this very call pass."""
+        mark = _mark(self._call_name)
+        of_name = (one for one in batch.ledger.open_calls.values() if mark and one.call.endswith(mark))
+        if any(
+            (one.session, one.digest) == (self.id, call.digest)
+            and is_same_tool(one, call)
+            and not _is_asked(batch.ledger, one)
+            for one in of_name
+        ):
+            raise _AlreadyAllowedError
+        self._settle_asked(call, batch)
+
     def _settle_asked(self, call: ToolRequest, batch: Batch) -> None:
-        """Begin a batch: settle calls that need not be kept open any longer. A call that is paid for costs nothing."""
+        """Settle calls that need not be kept open any longer. A call that is paid for costs nothing."""
         over = list(self._over(batch.ledger, call))
         batch.refs.update(idempotency.keep(self.task, over, {}))
         batch.facts += [NewEvent(ended, SYSTEM, self.id) for ended in over]

@@ -1,6 +1,7 @@
 """When an agent gets a notice of how much of a budget is spent: once at each share, in each session.
 
-Pure. An ordinary call costs one comparison: `BudgetNotice.at` is the number of calls below which nothing can be due.
+Pure. An ordinary call costs one comparison: `BudgetNotice.at` is the number of calls below which nothing can be due. With a budget of
+the workspace each call is examined, since other tasks spend it, too.
 
 Owns: the shares and the words. Must never: decide whether a call may pass, or say anything twice.
 """

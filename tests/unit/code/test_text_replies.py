@@ -158,6 +158,17 @@ def test_cursors_advance_through_several_lists() -> None:
     assert sorted(seen) == sorted(item for each in found["results"].values() for item in each["matches"])
 
 
+def test_a_cursor_leaves_other_lists_alone() -> None:
+    """What the reply says beside the list that is continued stays whole, and may come and go."""
+    about = {"index_state": {"state": "ready", "ready": ["text", "symbols"]}}
+    found: dict[str, Any] = {"files": [f"file-{number}" for number in range(900)], "warnings": ["w"], **about}
+    reply = capped(found, "q", limit=6_000)
+    del found["warnings"]
+    rest = capped(found, "q", cursor=reply["cursor"], limit=6_000)
+    assert rest["index_state"] == about["index_state"]
+    assert rest["files"][0] == f"file-{len(reply['files'])}"
+
+
 def test_a_cursor_advances_past_an_item_that_does_not_fit() -> None:
     """One item larger than a reply is shortened; it does not stop the series."""
     found = {"results": [{"text": "x" * 50_000}, {"text": "y"}]}

@@ -91,15 +91,21 @@ def capped(
         "Narrow the question, or repeat the call with the cursor for the rest.",
     }
     if cuts:
-        reply["cursor"] = _cursor(reply, before, question)
+        reply["cursor"] = _cursor(reply, [place for place, _, _ in cuts], before, question)
     return reply
 
 
-def _cursor(reply: dict[str, Any], before: list[tuple[list[str], int]], question: Any) -> str:
-    """The cursor after a reply. Every list of it counts, so that each reply of a series has items that none before had."""
+def _cursor(
+    reply: dict[str, Any], cut: list[list[str]], before: list[tuple[list[str], int]], question: Any
+) -> str:
+    """The cursor after a reply. All lists of the name of one that was cut count, as those of several patterns: so each reply of a series
+    has items that none before had.
+    """
     given = {tuple(place): count for place, count in before}
+    names = {place[-1] for place in (*cut, *given) if place}
     for place, items in _lists(reply, []):
-        given[tuple(place)] = given.get(tuple(place), 0) + len(items)
+        if place and place[-1] in names:
+            given[tuple(place)] = given.get(tuple(place), 0) + len(items)
     found = Cursor([(list(place), count) for place, count in given.items()], _digest(question))
     return base64.urlsafe_b64encode(msgspec.json.encode(found)).decode()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.code_server import Repo, Server
-from support.home import Home
+from support.home import BIN, Home
 from support.hooks import HookWorkspace
 from support.proxy import adjourn, refused, run
 
@@ -205,6 +205,18 @@ def test_init_below_a_repository_sets_its_top_up(tmp_path: Path) -> None:
     assert run("init", "--undo", "--yes", cwd=at.root / "plain", env=at.environment).code == 0
     assert "workspace:" not in run("init", "--yes", cwd=at.root / "own", env=at.environment).out
     assert (at.root / "own" / ".aex" / "policy.aex").exists()
+
+
+def test_aex_init_writes_where_it_is_started(tmp_path: Path) -> None:
+    """The published command writes its sample into the current folder, wherever a repository or a workspace begins."""
+    at = Home(tmp_path)
+    git("init", cwd=at.root)
+    below = at.root / "sub"
+    below.mkdir()
+    command = [f"{BIN}/aex", "init"]
+    done = subprocess.run(command, cwd=below, env=at.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert (below / "tasks" / "sample-task.aex").exists()
 
 
 def test_a_coding_session_below_a_workspace_is_in_its_history(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def init(
     """
     published = click.get_current_context().find_root().info_name == "aex"
     how = clients.Asked(**asked)
-    if not (user or here):
+    if not (user or here or published):
         _go_to_workspace(as_json=how.as_json)
     if undo:
         return clients.take_back(how, user=user)

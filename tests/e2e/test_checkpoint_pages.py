@@ -209,17 +209,22 @@ def test_archive_restore_reflect_prune_and_gc(work: ProxyWorkspace) -> None:
     assert run("restore", "nothing").code == 1
 
 
+def spoil(work: ProxyWorkspace) -> None:
+    """A session that makes a destructive call in a workspace that keeps its files, and spoils one of them."""
+    subprocess.run(["git", "init", "-q"], cwd=work.root, check=True)
+    (work.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
+    (work.root / "notes.md").write_text("good")
+    client = work.client("--task", "t")
+    client.meta("aex.checkpoint", name="plan", **SAID)
+    client.call("shell.exec", {"command": "rm -rf build"})
+    (work.root / "notes.md").write_text("spoilt")
+    client.close()
+
+
 def test_rolling_back_shows_first(tmp_path: Path) -> None:
     """Files and page as they were before the destructive call; nothing happens without --yes."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
-        subprocess.run(["git", "init", "-q"], cwd=work.root, check=True)
-        (work.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
-        (work.root / "notes.md").write_text("good")
-        client = work.client("--task", "t")
-        client.meta("aex.checkpoint", name="plan", **SAID)
-        client.call("shell.exec", {"command": "rm -rf build"})
-        (work.root / "notes.md").write_text("spoilt")
-        client.close()
+        spoil(work)
         run = context(work).run
         planned = run("rollback")
         assert planned.out.startswith(
@@ -248,13 +253,7 @@ sys.exit(main(sys.argv[1:]))
 def test_a_rollback_that_was_killed_is_finished(tmp_path: Path) -> None:
     """The next `adjourn rollback` names it, begins no other, and finishes it with --yes; doctor names it too."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
-        subprocess.run(["git", "init", "-q"], cwd=work.root, check=True)
-        (work.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
-        (work.root / "notes.md").write_text("good")
-        client = work.client("--task", "t")
-        client.call("shell.exec", {"command": "rm -rf build"})
-        (work.root / "notes.md").write_text("spoilt")
-        client.close()
+        spoil(work)
         run = context(work).run
         killed = [sys.executable, "-P", "-c", KILLED, "rollback", "--yes"]
         ended = at_terminal(killed, cwd=work.root, env=context(work).environment)

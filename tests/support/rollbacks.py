@@ -36,25 +36,16 @@ def deployed(workspace: Workspace) -> Any:
     context = workspace.context()
     (workspace.root / "a").write_text("good")
     session = workspace.work(context, "file.read")
-    save_checkpoint(
-        session.task,
-        str(workspace.root),
-        "m",
-        budget=50,
-        said=AgentReport(resumption_point="deploy"),
-        session=session,
-    )
+    _save(workspace, session, "m", "deploy")
     call = ToolRequest(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
     workspace.clock.move(seconds=60)
     session, _ = context.admit([call])
     workspace.clock.move(seconds=60)
     (workspace.root / "a").write_text("spoilt")
-    save_checkpoint(
-        session.task,
-        str(workspace.root),
-        "n",
-        budget=50,
-        said=AgentReport(resumption_point="go on"),
-        session=session,
-    )
+    _save(workspace, session, "n", "go on")
     return session
+
+
+def _save(workspace: Workspace, session: Any, name: str, resumption: str) -> None:
+    said = AgentReport(resumption_point=resumption)
+    save_checkpoint(session.task, str(workspace.root), name, budget=50, said=said, session=session)

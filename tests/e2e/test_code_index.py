@@ -28,7 +28,20 @@ with Codebase(sys.argv[1]) as codebase:
     report = codebase.sync()
     print(report.added, flush=True)
 """
-FILES = 200
+_STOP_IN_THE_MIDDLE = """
+import signal, sys
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.model.deadline import Deadline
+
+def stop(done, total):
+    if 0 < done < total:
+        print("begun", flush=True)
+        signal.pause()
+
+with Codebase(sys.argv[1]) as codebase:
+    codebase.sync(Deadline(progress=stop))
+"""
+FILES = 260  # the first 200 are written at once
 
 
 @pytest.fixture
@@ -42,8 +55,8 @@ def many(tmp_path: Path) -> Path:
     return root
 
 
-def _start(root: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", _SYNC, str(root)], stdout=subprocess.PIPE, text=True)
+def _start(root: Path, script: str = _SYNC) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", script, str(root)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     return process
@@ -83,10 +96,9 @@ def _command(pid: int) -> str:
 
 def test_killed_while_indexing_the_next_one_goes_on(many: Path) -> None:
     """After kill -9 no worker stays behind, what was written is kept, and the next sync finishes it."""
-    process = _start(many)
-    _until(lambda: _workers(process.pid))
+    process = _start(many, _STOP_IN_THE_MIDDLE)
     workers = _workers(process.pid)
-    time.sleep(0.3)
+    assert workers
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert process.stdout is not None
@@ -94,7 +106,7 @@ def test_killed_while_indexing_the_next_one_goes_on(many: Path) -> None:
     _until(lambda: not any("worker" in _command(worker) for worker in workers))
     with Codebase(str(many)) as codebase:
         assert not codebase.complete()
-        codebase.sync()
+        assert 0 < codebase.sync().unchanged < FILES
         assert find_definitions(codebase, f"part{FILES - 1}_59", exact_match=True)["total"] == 1
         assert codebase.index is not None
         assert codebase.index.stats()["files"] == FILES
@@ -123,11 +135,21 @@ def test_nothing_waits_for_the_index(many: Path) -> None:
         assert find_definitions(codebase, "part7_3", exact_match=True)["cache_hit"]
 
 
-def test_closing_ends_the_work(many: Path) -> None:
+def test_closing_ends_the_work(many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing while the index is built ends its thread and its workers."""
+    saved, closing = threading.Event(), threading.Event()
+
+    def wait(_codebase: Codebase, done: int, _total: int) -> None:
+        if 0 < done < FILES:
+            saved.set()
+            closing.wait(60)
+
+    monkeypatch.setattr(Codebase, "_tell", wait)
     codebase = Codebase(str(many))
     codebase.start()
-    _until(lambda: _workers(os.getpid()))
+    assert saved.wait(60)
+    assert _workers(os.getpid())
+    threading.Timer(0.1, closing.set).start()
     codebase.close()
     assert not _workers(os.getpid())
 

@@ -286,11 +286,11 @@ def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pyt
     """A language without a grammar has definitions where Universal Ctags is installed, marked as found by name."""
     write(
         tmp_path,
-        {"a.lua": "function greet(name)\n  return name\nend\n", ".ctags.d/evil.ctags": "--totals=yes\n"},
+        {"a.pl": "sub greet {\n  return 1;\n}\n", ".ctags.d/evil.ctags": "--totals=yes\n"},
     )
     with Codebase(str(tmp_path)) as found:
         found.sync()
         (one,) = find_definitions(found, "greet")["definitions"]
-        assert (one["match"], one["line"], one["kind"]) == ("name", 1, "function")
-        (tmp_path / "a.lua").write_text("-- moved\nfunction greet(name)\nend\n")
+        assert (one["match"], one["line"], one["kind"]) == ("name", 1, "subroutine")
+        (tmp_path / "a.pl").write_text("# moved\nsub greet {\n}\n")
         assert [one["line"] for one in find_definitions(found, "greet")["definitions"]] == [2]

@@ -12,7 +12,6 @@ import msgspec
 
 from adjourn.code.index import ctags
 from adjourn.code.index.grammars import has_grammar
-from adjourn.code.index.languages import TEXT
 from adjourn.code.index.outline import Chunk, Outline, Region, Symbol, chunks_of, outline
 from adjourn.code.model import words
 
@@ -34,8 +33,8 @@ class Analysis(msgspec.Struct, frozen=True, array_like=True):
 
 def dialect(language: str, workspace: str) -> str:
     """A language with the engine that analyzes it here: another engine gives another analysis."""
-    if language != TEXT:
-        return f"{language}+grammar" if has_grammar(language) else language
+    if has_grammar(language):
+        return f"{language}+grammar"
     return f"{language}+ctags" if ctags.program(workspace) else language
 
 
@@ -61,7 +60,7 @@ def analyse(data: bytes, language: str, tags: list[Symbol] | None = None) -> Ana
     text = as_utf8(data)
     if text is None or len(text) > MAX_PARSED:
         return Analysis(SKIPPED, 0, [], [], "", [])
-    found = outline(text, language) if language != TEXT and has_grammar(language) else None
+    found = outline(text, language) if has_grammar(language) else None
     engine = GRAMMAR if found else WORDS
     if found is None and tags:
         found, engine = Outline(tags, []), TAGS

@@ -16,7 +16,7 @@ from typing import Any
 
 from adjourn.errors import RefusedError, StoreError
 
-SCHEMA = 3
+SCHEMA = 4
 """Incremented when the tables change, or when the same bytes would be analyzed differently; the index is then rebuilt."""
 _FILE = "index.db"
 _BUSY_SECONDS = 30

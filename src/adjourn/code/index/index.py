@@ -19,7 +19,8 @@ import msgspec
 from adjourn.code.index import ctags, ripgrep, writing
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, dialect, fingerprint
 from adjourn.code.index.database import Database
-from adjourn.code.index.languages import TEXT, language_of
+from adjourn.code.index.grammars import has_grammar
+from adjourn.code.index.languages import language_of
 from adjourn.code.index.outline import ChunkText
 from adjourn.code.index.worker import AnalysisRequest, ChunkWords, WordsRequest
 from adjourn.code.index.workers import answers
@@ -230,7 +231,7 @@ class _Update:
 
     def _requests(self, wanted: dict[bytes, list[FileState]]) -> Iterator[tuple[bytes, AnalysisRequest]]:
         root = self._index.repository.root
-        plain = [files[0].path for files in wanted.values() if files[0].language == TEXT]
+        plain = [files[0].path for files in wanted.values() if not has_grammar(files[0].language)]
         tags = ctags.symbols(plain, cwd=root)
         for key, files in wanted.items():
             if self._deadline.expired():

@@ -17,7 +17,7 @@ from adjourn.text import did_you_mean
 class Language(msgspec.Struct, frozen=True):
     """One language. `module` and `grammar` say where its grammar is, `queries` which query files read it.
 
-    `comment` begins a line that is only a comment, for files that are not parsed.
+    `scripted`: its files are markup, of which only the scripts are code.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Language(msgspec.Struct, frozen=True):
     module: str
     queries: tuple[str, ...]
     grammar: str = "language"
+    scripted: bool = False
 
 
 LANGUAGES = (
@@ -43,6 +44,22 @@ LANGUAGES = (
         "language_typescript",
     ),
     Language("tsx", (".tsx",), "tree_sitter_typescript", ("javascript", "typescript"), "language_tsx"),
+    Language(
+        "vue",
+        (".vue",),
+        "tree_sitter_typescript",
+        ("javascript", "typescript"),
+        "language_typescript",
+        scripted=True,
+    ),
+    Language(
+        "svelte",
+        (".svelte",),
+        "tree_sitter_typescript",
+        ("javascript", "typescript", "svelte"),
+        "language_typescript",
+        scripted=True,
+    ),
     Language("go", (".go",), "tree_sitter_go", ("go",)),
     Language("rust", (".rs",), "tree_sitter_rust", ("rust",)),
     Language("java", (".java",), "tree_sitter_java", ("java",)),
@@ -56,6 +73,15 @@ LANGUAGES = (
     Language("markdown", (".md", ".markdown"), "tree_sitter_markdown", ("markdown",)),
     Language("json", (".json",), "tree_sitter_json", ("json",)),
     Language("bash", (".sh", ".bash"), "tree_sitter_bash", ("bash",)),
+    Language("swift", (".swift",), "tree_sitter_swift", ("swift",)),
+    Language("kotlin", (".kt", ".kts"), "tree_sitter_kotlin", ("kotlin",)),
+    Language("scala", (".scala", ".sc"), "tree_sitter_scala", ("scala",)),
+    Language("dart", (".dart",), "tree_sitter_dart", ("dart",)),
+    Language("lua", (".lua",), "tree_sitter_lua", ("lua",)),
+    Language("elixir", (".ex", ".exs"), "tree_sitter_elixir", ("elixir",)),
+    Language("zig", (".zig",), "tree_sitter_zig", ("zig",)),
+    Language("sql", (".sql",), "tree_sitter_sql", ("sql",)),
+    Language("terraform", (".tf", ".tfvars", ".hcl"), "tree_sitter_hcl", ("terraform",)),
 )
 TEXT = "text"
 """A text file without a grammar."""
@@ -65,7 +91,7 @@ _BY_NAME = {language.name: language for language in LANGUAGES}
 _ALIASES = {
     "py": "python", "js": "javascript", "jsx": "javascript", "ts": "typescript", "golang": "go", "rs": "rust",
     "c++": "cpp", "c#": "csharp", "cs": "csharp", "rb": "ruby", "md": "markdown", "sh": "bash", "shell": "bash",
-    "htm": "html",
+    "htm": "html", "kt": "kotlin", "ex": "elixir", "hcl": "terraform", "tf": "terraform",
 }  # fmt: skip
 _FAMILIES = {"typescript": ("typescript", "tsx"), "c": ("c", "cpp"), "cpp": ("cpp", "c")}
 

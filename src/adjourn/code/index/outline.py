@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from adjourn.code.index import scripts
 from adjourn.code.index.grammars import load
+from adjourn.code.index.languages import by_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+import re
 import sys
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Self
 
 from adjourn.code.model.words import split, whole
@@ -40,15 +43,26 @@ REGIONS = (COMMENT, STRING, IMPORT, TYPE, EXPORT)
 CLASSES = frozenset({"class", "interface", "struct", "trait", "enum"})
 FUNCTIONS = frozenset({"function", "method"})
 KINDS = CLASSES | FUNCTIONS | frozenset((
-    "alias", "constant", "field", "heading", "id", "key", "keyframes", "macro", "module", "namespace", "property", "prototype",
-    "selector", "type", "variable",
+    "alias", "constant", "field", "heading", "id", "index", "key", "keyframes", "macro", "module", "namespace", "output", "property",
+    "prototype", "resource", "selector", "sequence", "table", "trigger", "type", "variable", "view",
 ))  # fmt: skip
 """The kinds of definitions that the grammars' queries name. Universal Ctags has more."""
 _FIELD, _VARIABLE = "field", "variable"
-_DOCUMENTED = CLASSES | FUNCTIONS
+_DOCUMENTED = CLASSES | FUNCTIONS | {"macro", "module", "resource", "table", "view"}
 _WRAPPERS = frozenset(
-    {"decorated_definition", "export_statement", "template_declaration", "lexical_declaration"}
+    {"decorated_definition", "export_statement", "template_declaration", "lexical_declaration", "statement"}
 )
+_BODIES = ("body", "block", "getter", "computed_property", "column_definitions", "create_query")
+"""How the types of nodes that hold a definition's body end, where the grammar has no field for it."""
+_ATTRIBUTE = "unary_operator"
+_BETWEEN = ("annotation", "attribute", _ATTRIBUTE)
+"""How the types of nodes begin that may stand between a definition and the comment on it."""
+_COMMENTS = re.compile("comment|marginalia")
+_OPENING = re.compile("^(@(module)?doc |--+)")
+_LABELS = frozenset({"atom", "keyword"})
+"""The types of nodes whose names have a colon (Elixir)."""
+_CODE = "code"
+"""What a string computes: no part of it."""
 
 
 class Symbol(msgspec.Struct, frozen=True, array_like=True):
@@ -94,6 +108,7 @@ class _Definition(NamedTuple):
     end: int
     pattern: int
     node: Node
+    body: Node | None
     name: str
     kind: str
     scope: str
@@ -102,6 +117,16 @@ class _Definition(NamedTuple):
 
 def outline(data: bytes, language: str) -> Outline | None:
     """The outline of a file's bytes (UTF-8), or None if parsing would take too long."""
+    entry = by_name(language)
+    if entry is None or not entry.scripted:
+        return _of_code(data, language, [])
+    script = scripts.of_markup(data)
+    remarks = [Region(COMMENT, start, end) for start, end in script.comments]
+    return _of_code(script.code, "tsx" if script.has_markup else language, remarks)
+
+
+def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | None:
+    """The outline of code, with the regions that are known already."""
     grammar = load(language)
     root = parse(data, language)
     if root is None or _is_hostile(root):
@@ -110,22 +135,47 @@ def outline(data: bytes, language: str) -> Outline | None:
     matches = cursor.matches(root)  # its progress_callback crashes the interpreter (tree-sitter 0.26)
     best: dict[int, _Definition] = {}
     containers: list[_Definition] = []
-    regions: list[Region] = []
     for pattern, captures in matches:
         for label, nodes in captures.items():
-            if label in REGIONS:
+            if label in REGIONS or label == _CODE:
                 regions += [Region(label, node.start_byte, node.end_byte) for node in nodes]
             elif label == "within":
                 node = nodes[0]
                 name = _text(data, captures["container"][0])
                 containers.append(
-                    _Definition(node.start_byte, node.end_byte, pattern, node, name, "class", "", -1)
+                    _Definition(node.start_byte, node.end_byte, pattern, node, None, name, "class", "", -1)
                 )
             elif label.startswith("definition."):
                 _keep(best, data, pattern, captures, label)
     found = sorted([*best.values(), *containers], key=lambda one: (one.start, -one.end, one.name_start))
-    regions.sort(key=lambda region: region.start)
-    return Outline(_nested(data, found[:_MAX_SYMBOLS]), regions, root.has_error)
+    regions = _without_code(sorted(regions, key=lambda region: region.start))
+    comments = [region for region in regions if region.kind == COMMENT]
+    return Outline(_nested(data, found[:_MAX_SYMBOLS], comments), regions, root.has_error)
+
+
+def _without_code(regions: list[Region]) -> list[Region]:
+    """The regions of a file, strings without what they compute."""
+    code = [region for region in regions if region.kind == _CODE]
+    if not code:
+        return regions
+    kept = [region for region in regions if region.kind not in {_CODE, STRING}]
+    for string in regions:
+        if string.kind == STRING:
+            kept += [Region(STRING, start, end) for start, end in _gaps(string.start, string.end, code)]
+    return sorted(kept, key=lambda region: region.start)
+
+
+def _gaps(start: int, end: int, cut: list[Region]) -> Iterator[tuple[int, int]]:
+    """What is left between two offsets without the regions of a sorted list."""
+    for place in range(bisect_left(cut, start, key=lambda one: one.start), len(cut)):
+        one = cut[place]
+        if one.start >= end:
+            break
+        if one.start > start:
+            yield start, one.start
+        start = max(start, one.end)
+    if start < end:
+        yield start, end
 
 
 def parse(data: bytes, language: str) -> Node | None:
@@ -168,15 +218,32 @@ def _keep(
         place = named.start_byte
         if (earlier := best.get(place)) and earlier.pattern <= pattern:
             continue
-        name = " ".join(_text(data, named).strip("\"'`").split())[:_MAX_NAME]
-        outer, _, name = name.rpartition("::")  # C++ and Ruby name what a definition belongs to
+        quotes = ": " if named.type in _LABELS else "\"'`"
+        name = " ".join(_text(data, named).strip(quotes).split())[:_MAX_NAME]
+        # C++, Ruby and Elixir name what a definition belongs to.
+        outer, _, name = name.rpartition("." if named.type == "alias" else "::")
         scope = _text(data, captures["scope"][0]) if "scope" in captures else outer.replace("::", ".")
         if name:
-            start = named.end_byte - len(name.encode()) if outer else place
-            best[place] = _Definition(node.start_byte, node.end_byte, pattern, node, name, kind, scope, start)
+            start = place + max(data[place : named.end_byte].rfind(name.encode()), 0)
+            body = _body(node)
+            end = max(node.end_byte, body.end_byte) if body else node.end_byte
+            best[place] = _Definition(node.start_byte, end, pattern, node, body, name, kind, scope, start)
 
 
-def _nested(data: bytes, found: list[_Definition]) -> list[Symbol]:
+def _body(node: Node) -> Node | None:
+    """The node that holds a definition's body: of its value, its own, or the one beside it (Dart)."""
+    for field in ("value", "right"):
+        if (value := node.child_by_field_name(field)) and (body := value.child_by_field_name("body")):
+            return body
+    if body := node.child_by_field_name("body"):
+        return body
+    beside = node.next_sibling
+    if beside is not None and beside.type == "function_body" and node.type.endswith("_signature"):
+        return beside
+    return next((child for child in reversed(node.children) if child.type.endswith(_BODIES)), None)
+
+
+def _nested(data: bytes, found: list[_Definition], comments: list[Region]) -> list[Symbol]:
     symbols: list[Symbol] = []
     around: list[_Definition] = []
     fields: set[tuple[str, str]] = set()
@@ -187,7 +254,7 @@ def _nested(data: bytes, found: list[_Definition]) -> list[Symbol]:
             # Two names of one statement are neighbours, not parent and child.
             parents = [p for p in around if (p.start, p.end) != (one.start, one.end)]
             owners = _owners(one, parents)
-            symbol = _symbol(data, one, owners)
+            symbol = _symbol(data, one, owners, comments)
             field = (symbol.scope, symbol.name)
             # Neither a later assignment of a field nor a function's own variable is a definition.
             again = len(owners) < len(parents) and field in fields
@@ -210,60 +277,77 @@ def _owners(one: _Definition, parents: list[_Definition]) -> list[_Definition]:
     return parents
 
 
-def _symbol(data: bytes, one: _Definition, parents: list[_Definition]) -> Symbol:
+def _symbol(data: bytes, one: _Definition, parents: list[_Definition], comments: list[Region]) -> Symbol:
     kind = one.kind
     if kind == "function" and parents and parents[-1].kind in CLASSES:
         kind = "method"
-    node = one.node
-    (row, _), (end_row, end_column) = node.start_point, node.end_point
+    last = one.body if one.body and one.body.end_byte > one.node.end_byte else one.node
+    row, (end_row, end_column) = one.node.start_point[0], last.end_point
     return Symbol(
         name=one.name,
         kind=kind,
-        scope=one.scope or ".".join(parent.name for parent in parents),
+        scope=one.scope or _dotted(parents),
         line=row + 1,
         end_line=end_row + 1 if end_column or end_row == row else end_row,
         start=one.start,
         end=one.end,
-        signature=_signature(data, node),
-        doc=_doc(data, node) if kind in _DOCUMENTED else "",
+        signature=_signature(data, one, comments),
+        doc=_doc(data, one) if kind in _DOCUMENTED else "",
         name_start=one.name_start,
     )
 
 
-def _signature(data: bytes, node: Node) -> str:
-    body = node.child_by_field_name("body")
-    if body is None and (value := node.child_by_field_name("value")) is not None:
-        body = value.child_by_field_name("body")
-    text = data[node.start_byte : min(node.end_byte, node.start_byte + 4 * MAX_SIGNATURE)]
-    head = text[: body.start_byte - node.start_byte] if body else text.split(b"\n", 1)[0]
-    return (
-        " ".join(head.decode("utf-8", "replace").split())
-        .rstrip(" :{")
-        .removesuffix("=>")
-        .rstrip()[:MAX_SIGNATURE]
-    )
+def _dotted(parents: list[_Definition]) -> str:
+    outer = [parents[0].scope] if parents and parents[0].scope else []
+    return ".".join([*outer, *(parent.name for parent in parents)])
 
 
-def _doc(data: bytes, node: Node) -> str:
+def _signature(data: bytes, one: _Definition, comments: list[Region]) -> str:
+    end = min(one.body.start_byte if one.body else one.end, one.start + 4 * MAX_SIGNATURE)
+    head = b" ".join(data[start:stop] for start, stop in _gaps(one.start, end, comments))
+    text = head if one.body else _first_statement(head)
+    plain = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :;{")
+    return plain.removesuffix("=>").removesuffix("=").rstrip()[:MAX_SIGNATURE]
+
+
+def _first_statement(text: bytes) -> bytes:
+    """The first line, and those after it until its brackets are closed."""
+    end = text.find(b"\n")
+    while end >= 0:
+        if text.count(b"(", 0, end) <= text.count(b")", 0, end):
+            return text[:end]
+        end = text.find(b"\n", end + 1)
+    return text
+
+
+def _doc(data: bytes, one: _Definition) -> str:
     """The docstring, or the comments directly above."""
-    body = node.child_by_field_name("body")
-    first = _first(body)
+    node = one.node
+    first = _first(one.body)
     if first is not None and first.type == "expression_statement":
         first = _first(first)
-    if first is not None and first.type == "string" and node.type.endswith("_definition"):
+    if first is not None and (
+        (first.type == "string" and node.type.endswith("_definition")) or _documents(data, first)
+    ):
         return _plain(_text(data, first))
     while node.parent is not None and node.parent.type in _WRAPPERS:
         node = node.parent
     lines: list[str] = []
     above = node.prev_sibling
     row = node.start_point[0]
-    while above is not None and "comment" in above.type and len(lines) < _MAX_COMMENTS:
-        if above.end_point[0] + 1 < row:
+    while above is not None and len(lines) < _MAX_COMMENTS and above.end_point[0] + 1 >= row:
+        if _COMMENTS.search(above.type) or _documents(data, above):
+            lines.append(_text(data, above))
+        elif not above.type.startswith(_BETWEEN):
             break
-        lines.append(_text(data, above))
         row = above.start_point[0]
         above = above.prev_sibling
     return _plain("\n".join(reversed(lines)))
+
+
+def _documents(data: bytes, node: Node) -> bool:
+    """Whether it is an attribute that holds documentation (Elixir)."""
+    return node.type == _ATTRIBUTE and data.startswith((b"@doc ", b"@moduledoc "), node.start_byte)
 
 
 def _first(node: Node | None) -> Node | None:
@@ -272,7 +356,8 @@ def _first(node: Node | None) -> Node | None:
 
 def _plain(text: str) -> str:
     """The text of a comment or docstring without its delimiters."""
-    lines = [line.strip().strip("/*#!\"'").strip() for line in text[: 4 * MAX_DOC].split("\n")]
+    whole_text = text[: 4 * MAX_DOC].removeprefix("--[[").removesuffix("]]")
+    lines = [_OPENING.sub("", line.strip(), count=1).strip("/*#!\"' \t") for line in whole_text.split("\n")]
     return "\n".join(line for line in lines if line)[:MAX_DOC]
 
 
@@ -337,7 +422,9 @@ MAX_HEAD = 200
 _HEAD_LINES = 30
 _BLOCK_LINES = 50
 _MAX_CHUNKS = 2_000
-_WHOLE = frozenset({*CLASSES, *FUNCTIONS, "heading", "selector", "module", "namespace", "macro"})
+_FILE = "module"
+"""The name and kind of the chunk that is the head of a file."""
+_WHOLE = _DOCUMENTED | {"heading", "namespace", "selector", "trigger"}
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
@@ -363,7 +450,7 @@ def chunks_of(data: bytes, found: Outline | None) -> list[Chunk]:
     if not text_symbols:
         return _blocks(data)
     head = data.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    module = _made(data, Symbol("module", "module", "", 1, len(head), 0, len(b"\n".join(head)), ""))
+    module = _made(data, Symbol(_FILE, _FILE, "", 1, len(head), 0, len(b"\n".join(head)), ""))
     starts = sorted(symbol.start for symbol in text_symbols)
     return [module, *(_chunk(data, symbol, starts) for symbol in text_symbols[:_MAX_CHUNKS])]
 
@@ -422,7 +509,8 @@ class ChunkText(msgspec.Struct, frozen=True, array_like=True):
 
 def words_of(data: bytes, chunk: ChunkText) -> tuple[str, str, str]:
     """What a chunk is found by: the words of its name, of its documentation, and of its text."""
-    own = [] if chunk.kind in {"block", "module"} else [*split(chunk.name), *whole(chunk.name)]
+    unnamed = chunk.kind == "block" or chunk.name == chunk.kind == _FILE
+    own = [] if unnamed else [*split(chunk.name), *whole(chunk.name)]
     text = _decoded(data[chunk.start : chunk.end])
     return " ".join(own), " ".join(split(chunk.doc)), " ".join(split(text))
 

@@ -9,7 +9,7 @@ import msgspec
 
 from adjourn.code.index.analysis import MAX_PARSED, as_utf8
 from adjourn.code.index.grammars import has_grammar
-from adjourn.code.index.languages import TEXT, language_of
+from adjourn.code.index.languages import language_of
 from adjourn.code.index.outline import Outline, outline
 from adjourn.code.model.repository import CodeRepository
 from adjourn.errors import InvalidError
@@ -45,5 +45,5 @@ def of_bytes(path: str, data: bytes, language: str) -> SourceFile:
     text = as_utf8(data)
     if text is None:
         raise InvalidError(f"{path} is a binary file", "name a text file")
-    found = outline(text, language) if language != TEXT and has_grammar(language) else None
+    found = outline(text, language) if has_grammar(language) else None
     return SourceFile(path, language, text, found or _EMPTY, found is not None)

@@ -66,7 +66,7 @@ def findings(found: Engines) -> Iterator[Finding]:
         yield _warning(
             "code-ctags",
             f"Universal Ctags is not installed: only the {len(LANGUAGES)} languages with a grammar have symbols",
-            "install Universal Ctags for symbols of other languages, such as Lua, Perl or Kotlin",
+            "install Universal Ctags for symbols of other languages, such as Perl, R or Haskell",
         )
 
 

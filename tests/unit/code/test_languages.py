@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.code.index import grammars, scripts
-from adjourn.code.index.analysis import GRAMMAR, analyse
+from adjourn.code.index.analysis import GRAMMAR, WORDS, analyse
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES, language_of
 from adjourn.code.index.outline import COMMENT, IMPORT, STRING, Outline, RegionMarks, outline
@@ -18,6 +20,8 @@ from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.references import find_references
 from adjourn.code.search.structure import analyze_structure, get_function_at_line
+from adjourn.code.server.text_replies import ending
+from adjourn.errors import InvalidError
 
 FOLDER = Path(__file__).parents[2] / "data" / "languages"
 FILES = {path.stem: path for path in sorted(FOLDER.iterdir()) if path.suffix != ".symbols"}
@@ -218,4 +222,95 @@ def test_hostile_markup_ends(text: bytes) -> None:
     """Markup that is opened again and again and never closed is read in one go."""
     began = time.process_time()
     scripts.of_markup(text * (1_000_000 // len(text)))
+    assert time.process_time() - began < 5
+
+
+@pytest.fixture
+def without_kotlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "tree_sitter_kotlin", None)
+    grammars.missing.cache_clear()
+    yield
+    monkeypatch.undo()
+    grammars.missing.cache_clear()
+
+
+@pytest.mark.usefixtures("without_kotlin")
+def test_a_language_without_its_grammar_is_searched_as_text(tmp_path: Path) -> None:
+    """The index, a reply and an error name the package that is not installed, once a file needs it."""
+    data = FILES["kotlin"].read_bytes()
+    assert analyse(data, "kotlin").engine == WORDS
+    with Codebase(str(tmp_path)) as found:
+        found.sync()
+        assert "missing_grammars" not in found.state()
+        shutil.copy(FILES["kotlin"], tmp_path)
+        found.sync()
+        assert found.state()["missing_grammars"] == {"kotlin": "tree-sitter-kotlin"}
+        reply = find_references(found, "settle")
+        assert [one["match"] for one in reply["references"]] == ["name"]
+        assert "the package tree-sitter-kotlin is not installed: kotlin files are searched as text" in ending(
+            reply
+        )
+        with pytest.raises(InvalidError, match="the package tree-sitter-kotlin is not installed"):
+            analyze_structure(found.repository, "kotlin.kt")
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("bash", "f() { # c\n  :\n}\n"),
+        ("c", "int f(int a, /* c */\n  int b // c\n) { }\n"),
+        ("cpp", "class A { int f(int a, // c\n  int b); };\n"),
+        ("csharp", "class A { void F(int a, /* c */ int b // c\n) {} }\n"),
+        ("css", ".a /* c */ .b { }\n"),
+        ("go", "func f(a int, // c\n  b int /* c */) int { return 1 }\n"),
+        ("java", "interface A { void f(int a, // c\n  int b); }\n"),
+        ("javascript", "function f(a, // c\n  b /* c */) {}\n"),
+        ("php", "<?php function f($a, // c\n  # c\n  $b) {}\n"),
+        ("python", "def f(\n    a, # c\n    # c\n    b,\n): pass\n"),
+        ("ruby", "def f(a, # c\n  b)\nend\n"),
+        ("rust", "fn f(a: u8, // c\n  /* c */ b: u8) {}\n"),
+        ("tsx", "const f = (a: string, // c\n  b /* c */) => <p/>;\n"),
+    ],
+)
+def test_a_signature_has_no_comments(language: str, text: str) -> None:
+    """The signature of a definition goes over lines to its end, and what is said about its parts is left out."""
+    found = outline(text.encode(), language)
+    assert found is not None
+    last = next(one for one in reversed(found.symbols) if one.kind not in {"variable", "field"})
+    assert not {"c", "#", "//", "/*"} & set(last.signature.split())
+    assert last.signature.count("(") == last.signature.count(")")
+    assert language in {"bash", "css"} or "b" in re.findall(r"\w+", last.signature)
+
+
+@pytest.mark.parametrize(
+    ("language", "broken"), [("kotlin", "fun a() = foo bar ) baz =\n"), ("lua", "foo bar ) baz =\n")]
+)
+def test_what_follows_a_broken_line_is_found(language: str, broken: str) -> None:
+    """A scanner that takes the rest of a file for a string is set right."""
+    text = f"{broken}{FILES[language].read_text(encoding='utf-8')}"
+    found = outline(text.encode(), language)
+    assert found is not None
+    assert found.broken
+    assert {one.dotted for one in outline_of(language).symbols} <= {one.dotted for one in found.symbols}
+
+
+@pytest.mark.parametrize("language", FILES)
+def test_text_in_another_encoding_is_read(language: str) -> None:
+    """Bytes that are not UTF-8 cost no definition around them."""
+    data = (
+        FILES[language]
+        .read_bytes()
+        .replace(b"in a string", b"en fran\xe7ais")
+        .replace(b"in a comment", b"caf\xe9")
+    )
+    found = outline(data, language)
+    assert found is not None
+    assert [one.name for one in found.symbols] == [one.name for one in outline_of(language).symbols]
+
+
+@pytest.mark.parametrize("language", ["csharp", "kotlin"])
+def test_a_file_of_open_brackets_is_not_parsed(language: str) -> None:
+    """What has more readings than a parser can follow keeps its words only."""
+    began = time.process_time()
+    assert analyse(b"<import" * 30_000, language).engine == WORDS
     assert time.process_time() - began < 5

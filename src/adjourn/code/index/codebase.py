@@ -112,6 +112,7 @@ class Codebase:
         """The index state in replies: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`.
 
         `ready` names what the index answers completely, once it has covered every file. `done` of `total` files are indexed.
+        `missing_grammars` names the languages that have no symbols, and the packages that would read them.
         """
         if self.index is None:
             return {"state": "unavailable", "reason": self._reason}
@@ -123,6 +124,8 @@ class Codebase:
         done, total = self._progress
         if total:
             state |= {"done": done, "total": total}
+        if unparsed := self.index.unparsed():
+            state["missing_grammars"] = unparsed
         if self._reason and not self._busy:
             state["reason"] = self._reason
         return state

@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 
 
 @cache
+def missing() -> dict[str, str]:
+    """The languages whose files cannot be parsed here, each with a package that is not installed."""
+    return {
+        language.name: module.replace("_", "-")
+        for language in LANGUAGES
+        for module in (language.module, "tree_sitter")
+        if importlib.util.find_spec(module) is None
+    }
+
+
 def has_grammar(name: str) -> bool:
     """Whether files of a language can be parsed here."""
-    language = by_name(name)
-    return (
-        language is not None
-        and importlib.util.find_spec("tree_sitter") is not None
-        and importlib.util.find_spec(language.module) is not None
-    )
+    return by_name(name) is not None and name not in missing()
 
 
 class Grammar(NamedTuple):
@@ -48,9 +53,3 @@ def load(name: str) -> Grammar:
     folder = resources.files("adjourn.code") / "queries"
     text = "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in entry.queries)
     return Grammar(grammar, Query(grammar, text), Parser, QueryCursor)
-
-
-def missing() -> list[str]:
-    """The grammar packages that are not installed."""
-    modules = {"tree_sitter", *(language.module for language in LANGUAGES)}
-    return sorted(module.replace("_", "-") for module in modules if importlib.util.find_spec(module) is None)

@@ -19,7 +19,7 @@ import msgspec
 from adjourn.code.index import ctags, ripgrep, writing
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, dialect, fingerprint
 from adjourn.code.index.database import Database
-from adjourn.code.index.grammars import has_grammar
+from adjourn.code.index.grammars import has_grammar, missing
 from adjourn.code.index.languages import language_of
 from adjourn.code.index.outline import ChunkText
 from adjourn.code.index.worker import AnalysisRequest, ChunkWords, WordsRequest
@@ -132,6 +132,14 @@ class CodeIndex:
         """A value that changes when the indexed contents do."""
         counted = "SELECT count(*), total(content), max(content) FROM file WHERE tree = ?"
         return self.database.all(counted, (self.tree,))[0]
+
+    def unparsed(self) -> dict[str, str]:
+        """The languages of indexed files that cannot be parsed here, each with a package that is not installed."""
+        packages = missing()
+        if not packages:
+            return {}
+        used = "SELECT DISTINCT content.language FROM file JOIN content ON content.id = file.content WHERE tree = ?"
+        return {name: packages[name] for (name,) in self.database.all(used, (self.tree,)) if name in packages}
 
     def contains(self, path: str) -> bool:
         return (

@@ -6,37 +6,29 @@ file, or recurse over a tree: a tree is as deep as its author wants.
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, NamedTuple
+import re
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
 
 from adjourn.code.index import scripts
 from adjourn.code.index.grammars import load
 from adjourn.code.index.languages import by_name
+from adjourn.code.index.parsing import parse
+from adjourn.code.model.words import split, whole
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-import re
-import sys
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Self
-
-from adjourn.code.model.words import split, whole
 
 MAX_SIGNATURE = 300
 MAX_DOC = 800
-PARSE_SECONDS = 5.0
 _MAX_NAME = 200
 _MAX_SYMBOLS = 20_000
 _MAX_COMMENTS = 30
-_STEP = 1 << 12
-"""Bytes given to the parser at once. A query asks again for the text of each node that it compares, so more costs more."""
-_MAX_DEPTH = 2_000
-_MAX_BROKEN = 5_000
-_SAMPLES = 256
 
 COMMENT, STRING, IMPORT, TYPE, EXPORT = "comment", "string", "import", "type", "export"
 REGIONS = (COMMENT, STRING, IMPORT, TYPE, EXPORT)
@@ -127,10 +119,11 @@ def outline(data: bytes, language: str) -> Outline | None:
 
 def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | None:
     """The outline of code, with the regions that are known already."""
-    grammar = load(language)
-    root = parse(data, language)
-    if root is None or _is_hostile(root):
+    parsed = parse(data, language)
+    if parsed is None:
         return None
+    data, root, broken = parsed
+    grammar = load(language)
     cursor = grammar.cursor(grammar.query, match_limit=65_536)
     matches = cursor.matches(root)  # its progress_callback crashes the interpreter (tree-sitter 0.26)
     best: dict[int, _Definition] = {}
@@ -150,7 +143,7 @@ def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | Non
     found = sorted([*best.values(), *containers], key=lambda one: (one.start, -one.end, one.name_start))
     regions = _without_code(sorted(regions, key=lambda region: region.start))
     comments = [region for region in regions if region.kind == COMMENT]
-    return Outline(_nested(data, found[:_MAX_SYMBOLS], comments), regions, root.has_error)
+    return Outline(_nested(data, found[:_MAX_SYMBOLS], comments), regions, broken)
 
 
 def _without_code(regions: list[Region]) -> list[Region]:
@@ -176,37 +169,6 @@ def _gaps(start: int, end: int, cut: list[Region]) -> Iterator[tuple[int, int]]:
         start = max(start, one.end)
     if start < end:
         yield start, end
-
-
-def parse(data: bytes, language: str) -> Node | None:
-    """The root of a file's syntax tree; None after `PARSE_SECONDS`."""
-    grammar = load(language)
-    deadline = time.monotonic() + PARSE_SECONDS
-    try:
-        tree = grammar.parser(grammar.language).parse(
-            lambda start, _: data[start : start + _STEP],
-            progress_callback=lambda _, __: time.monotonic() > deadline,
-        )
-    except ValueError:  # how the library says that it was stopped
-        return None
-    return tree.root_node
-
-
-def _is_hostile(root: Node) -> bool:
-    """Whether a tree is nested or broken beyond any real code: query time grows with the square of both."""
-    cursor = root.walk()
-    count = root.descendant_count
-    for place in range(count - 1, 0, -max(count // _SAMPLES, 1)):
-        cursor.goto_descendant(place)
-        if cursor.depth > _MAX_DEPTH:
-            return True
-    broken = [root] if root.has_error else []
-    while broken:
-        node = broken.pop()
-        if node.is_error and node.child_count > _MAX_BROKEN:
-            return True
-        broken += [child for child in node.children if child.has_error]
-    return False
 
 
 def _keep(

@@ -34,7 +34,7 @@ def engines(workspace: str) -> Engines:
         ripgrep=ripgrep.program(workspace),
         ctags=ctags.program(workspace),
         languages={language.name: grammars.has_grammar(language.name) for language in LANGUAGES},
-        missing_packages=grammars.missing(),
+        missing_packages=sorted(set(grammars.missing().values())),
         watching=can_watch(),
         vectors=vectors.available(),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.code.index.grammars import has_grammar
+from adjourn.code.index.grammars import missing
 from adjourn.code.index.languages import by_name
 from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
 from adjourn.code.index.reading import SourceFile, of_bytes, open_source
@@ -94,9 +94,8 @@ def _source(
     else:
         raise InvalidError("neither file_path nor code is given", "give file_path, or code and language")
     if not source.parsed:
-        reason = (
-            "its grammar is not installed" if not has_grammar(source.language) else "parsing took too long"
-        )
+        package = missing().get(source.language)
+        reason = f"the package {package} is not installed" if package else "parsing took too long"
         if by_name(source.language) is None:
             reason = "its language has no grammar"
         raise InvalidError(f"{source.path or 'the code'} cannot be parsed: {reason}", "use search_text")

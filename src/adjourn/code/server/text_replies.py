@@ -153,6 +153,8 @@ def ending(reply: Reply) -> Iterator[str]:
     if state.get("state", "ready") != "ready":
         done = f", {state['done']} of {state['total']} files" if "total" in state else ""
         yield f"index {state['state']}{done}: there may be more"
+    for language, package in state.get("missing_grammars", {}).items():
+        yield f"the package {package} is not installed: {language} files are searched as text"
 
 
 RENDERERS: dict[str, Callable[[Reply], Iterator[str]]] = {

@@ -21,7 +21,7 @@ from tables import Table, median
 from adjourn.code.index import chunks, vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.words import split
+from adjourn.code.search.ranking import asked_for
 from adjourn.code.search.semantic import semantic_search
 
 RANKINGS = ((60, 1.0), (10, 1.0), (10, 2.0), (10, 5.0), (10, 20.0))
@@ -90,7 +90,9 @@ def _ranked(ask: Callable[[str], list[int]], questions: Sequence[str]) -> tuple[
 
 def _by_words(codebase: Codebase, question: str) -> list[int]:
     assert codebase.index is not None
-    return _numbers(hit.place.path for hit in chunks.search(codebase.index, split(question), 2 * _DEPTH))
+    return _numbers(
+        hit.place.path for hit in chunks.search(codebase.index, asked_for(question).words, 2 * _DEPTH)
+    )
 
 
 def _by_meaning(codebase: Codebase, question: str) -> list[int]:

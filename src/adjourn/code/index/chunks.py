@@ -12,8 +12,6 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.lookup import UNDER, IndexedFile
 
 NAME_WEIGHT, DOC_WEIGHT, TEXT_WEIGHT = 3.0, 2.0, 1.0
-_HALF = 12.0
-"""The BM25 value that maps to a score of 0.5."""
 _MAX_TERMS = 32
 _PLACE = "file.path, file.mtime, file.size, file.content, content.language, content.engine"
 _CHUNK = (
@@ -38,16 +36,10 @@ SELECT {_PLACE}, {_CHUNK}, 0.0 FROM chunk CROSS JOIN file INDEXED BY file_conten
 CROSS JOIN content ON content.id = file.content WHERE {UNDER} AND chunk.id IN (%s) ORDER BY file.path
 """  # noqa: S608
 _SPARE, _SPARE_UNDER = 10, 200
-_COMMON = frozenset({
-    "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "does", "for", "from", "given", "has", "have", "how",
-    "if", "in", "into", "is", "it", "its", "not", "of", "on", "or", "return", "returns", "should", "so", "such", "than",
-    "that", "the", "their", "them", "then", "there", "these", "this", "those", "to", "was", "what", "when", "where",
-    "which", "who", "will", "with", "you", "your",
-})  # fmt: skip
 
 
 class ChunkHit(NamedTuple):
-    """A chunk of a file. `score` is between 0 and 1."""
+    """A chunk of a file. `score` is that of the search which found it: the more, the better."""
 
     place: IndexedFile
     id: int
@@ -63,9 +55,7 @@ class ChunkHit(NamedTuple):
 
 def search(index: CodeIndex, terms: Sequence[str], limit: int, under: str = "") -> list[ChunkHit]:
     """The chunks in a folder or file that match the words, best BM25 score first."""
-    different = list(dict.fromkeys(terms))
-    telling = [term for term in different if term not in _COMMON] or different
-    match = " OR ".join(f'"{term}"' for term in telling[:_MAX_TERMS])
+    match = " OR ".join(f'"{term}"' for term in list(dict.fromkeys(terms))[:_MAX_TERMS])
     # Some of what is found belongs to another branch, work tree or folder.
     many = limit * (_SPARE_UNDER if under else _SPARE)
     values = {"match": match, "tree": index.tree, "under": under, "limit": limit, "many": many}
@@ -87,16 +77,7 @@ def nearest(index: CodeIndex, path: str, name: str, line: int) -> ChunkHit | Non
 
 def _hit(row: tuple[Any, ...]) -> ChunkHit:
     number, name, kind, line, end_line, signature, doc, head, rank = row[6:]
-    value = -rank  # BM25 of SQLite: the less, the better
+    # BM25 of SQLite: the less, the better.
     return ChunkHit(
-        IndexedFile(*row[:6]),
-        number,
-        name,
-        kind,
-        line,
-        end_line,
-        signature,
-        doc,
-        head,
-        value / (value + _HALF),
+        IndexedFile(*row[:6]), number, name, kind, line, end_line, signature, doc, head, score=-rank
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from adjourn.errors import RefusedError, StoreError
 
-SCHEMA = 4
+SCHEMA = 5
 """Incremented when the tables change, or when the same bytes would be analyzed differently; the index is then rebuilt."""
 _FILE = "index.db"
 _BUSY_SECONDS = 30
@@ -136,7 +136,10 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _drop(connection: sqlite3.Connection) -> None:
-    names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+    names = (
+        "SELECT name FROM sqlite_master"
+        " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'vector' ORDER BY name"
+    )
     for (name,) in connection.execute(names).fetchall():
         with suppress(sqlite3.OperationalError):  # the tables inside a virtual one go with it
             connection.execute(f'DROP TABLE "{name}"')

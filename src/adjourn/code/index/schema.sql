@@ -61,8 +61,8 @@ CREATE TABLE chunk (
     end_byte INTEGER NOT NULL
 );
 CREATE INDEX chunk_content ON chunk (content);
-CREATE VIRTUAL TABLE chunk_words USING fts5 (name, doc, text, content = '', tokenize = 'unicode61');
-CREATE TABLE vector (
+CREATE VIRTUAL TABLE chunk_words USING fts5 (name, doc, text, content = '', tokenize = 'porter unicode61');
+CREATE TABLE IF NOT EXISTS vector (
     model TEXT NOT NULL,
     hash BLOB NOT NULL,
     vector BLOB NOT NULL,

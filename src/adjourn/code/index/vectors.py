@@ -1,6 +1,6 @@
 """Embedding vectors (an extra): computed in the background, and used for queries once every chunk has one.
 
-Owns: the model, `embed`, `load` and `fuse`. Must never: block a query, or download a model; the package contains it.
+Owns: the model, `embed`, `load` and `similar`. Must never: block a query, or download a model; the package contains it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -18,15 +17,11 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.deadline import Deadline
 
 MODEL = "multilingual-e5-small-q4"
-CANDIDATES = 50
-"""Number of nearest chunks that are ranked."""
+CANDIDATES = 200
+"""Number of chunks that are ranked, of those found by words and of the nearest."""
 _BATCH = 8
 _BLOCK = 8_192
 _SPARE_UNDER = 20
-# Reciprocal ranks, measured in tests/bench/code_meaning.py: with equal weights words spoil what vectors have put in order; at five to one
-# descriptions are found as by vectors alone, and names better than by either.
-_WEIGHT = 5.0
-_RANK = 10
 _KINDS = ("function", "method", "class", "interface", "struct", "trait", "enum", "heading", "module")
 _OF_TREE = f"""
 FROM file JOIN chunk ON chunk.content = file.content
@@ -84,21 +79,16 @@ def load(index: CodeIndex) -> ChunkVectors:
     return ChunkVectors(keys, rows.reshape(len(keys), -1) if keys else rows)
 
 
-def fuse(
-    index: CodeIndex, meaning: ChunkVectors, question: str, found: Sequence[ChunkHit], under: str = ""
-) -> list[ChunkHit]:
-    """Merge word hits and nearest vectors into one ranking. `score` becomes the similarity."""
+def similar(index: CodeIndex, meaning: ChunkVectors, question: str, under: str = "") -> list[ChunkHit]:
+    """The chunks in a folder or file nearest to a question, the nearest first. `score` is the similarity."""
     near = nearest(meaning, question, CANDIDATES * (_SPARE_UNDER if under else 1))
-    words_alone = {hit.id for hit in found}
-    more = chunks.by_id(index, [number for number in near if number not in words_alone], under)
+    hits = {hit.id: hit for hit in chunks.by_id(index, list(near), under)}
     # A number may stand for another chunk by now: then its text is another one.
-    hits = {hit.id: hit for hit in [*found, *(hit for hit in more if _key(hit.head) == meaning.keys[hit.id])]}
-    ranks = {number: rank for rank, number in enumerate(number for number in near if number in hits)}
-    score = {hit.id: 1 / (_RANK + rank) for rank, hit in enumerate(found)}
-    for number, rank in ranks.items():
-        score[number] = score.get(number, 0.0) + _WEIGHT / (_RANK + rank)
-    order = sorted(hits, key=lambda number: -score[number])
-    return [hits[number]._replace(score=near.get(number, 0.0)) for number in order]
+    return [
+        hits[number]._replace(score=score)
+        for number, score in near.items()
+        if number in hits and _key(hits[number].head) == meaning.keys[number]
+    ]
 
 
 def nearest(meaning: ChunkVectors, question: str, many: int) -> dict[int, float]:

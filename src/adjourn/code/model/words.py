@@ -15,6 +15,10 @@ _TEXT_WORD = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
 _MAX_PARTS = 20_000
+_QUOTED = re.compile(r"[`'\"]([^`'\"\n]{2,100})[`'\"]")
+_IDENTIFIER = re.compile(
+    r"\b(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[^\W\d]\w*(?:(?:\.|::)[^\W\d]\w*)+|\w+(?=\())"
+)
 
 
 def of_file(data: bytes) -> str:
@@ -53,6 +57,11 @@ def split(text: str) -> list[str]:
         if len(found) > _MAX_PARTS:
             break
     return found
+
+
+def symbols(text: str) -> list[str]:
+    """What a text names as one names symbols: in quotes, else as `max_size`, `maxSize`, `Cart.total` or `total()`."""
+    return list(dict.fromkeys([*_QUOTED.findall(text), *_IDENTIFIER.findall(text)]))
 
 
 def whole(name: str) -> list[str]:

@@ -11,10 +11,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.model import words
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import SLOTS, Intent, risk_of
 from adjourn.code.search.definitions import find_definitions, get_symbols
+from adjourn.code.search.ranking import asked_for
 from adjourn.code.search.references import find_references
+from adjourn.code.search.semantic import semantic_search
 from adjourn.code.search.structure import analyze_structure
 from adjourn.code.search.text import TextOptions, search_text
 from adjourn.errors import AdjournError, InvalidError
@@ -39,9 +42,7 @@ _SNIPPET = 200
 _EACH = 20
 _MAX_RESULTS = 200
 _SECONDS = 10.0
-_QUOTED = re.compile(r"[`'\"]([^`'\"\n]{2,100})[`'\"]")
-_NAME = re.compile(r"\b(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|\w+(?=\())")
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD_SEARCH = ("semantic_search", "find the code that the question describes")
 _CONFIDENCE = {"exact": 1.0, "scoped": 0.9, "name": 0.7, "string": 0.4, "comment": 0.4}
 
 
@@ -74,8 +75,9 @@ def query(
     deadline = deadline or Deadline(_SECONDS)
     known = question.frame
     missing: list[str] = [slot for slot in SLOTS if not known.get(slot)]
-    target = question.symbol or known.get("target_feature") or _search_term(question.text)
-    plan = _plan(missing, target, question.path, question.file_path)
+    named = question.symbol or known.get("target_feature") or next(iter(words.symbols(question.text)), None)
+    target = named or _longest_word(question.text)
+    plan = _plan(missing, target, question, named=named is not None)
     results: list[dict[str, Any]] = []
     outputs = []
     for step in plan:
@@ -107,17 +109,16 @@ def query(
     return answer
 
 
-def _search_term(question: str) -> str:
-    """The word of a question to search for: a quoted text, else an identifier, else the longest word."""
-    for pattern in (_QUOTED, _NAME):
-        if hit := pattern.search(question):
-            return hit[1] if pattern is _QUOTED else hit[0]
-    return max(_WORD.findall(question), key=len, default=question.strip()[:100])
+def _longest_word(question: str) -> str:
+    return max(asked_for(question).words, key=len, default=question.strip()[:100])
 
 
-def _plan(missing: list[str], target: str, path: str, file_path: str | None) -> list[PlannedCall]:
+def _plan(missing: list[str], target: str, question: Question, *, named: bool) -> list[PlannedCall]:
+    """The tools for the missing slots; a question that names no symbol is first searched for as a whole."""
+    path, file_path = question.path, question.file_path
     around = file_path or path
     params: dict[str, dict[str, Any]] = {
+        "semantic_search": {"query": question.text, "path": around},
         "find_definitions": {"symbol": target, "path": path},
         "find_references": {"symbol": target, "path": path},
         "search_text": {"pattern": re.escape(target), "path": path, "case_sensitive": False},
@@ -131,10 +132,16 @@ def _plan(missing: list[str], target: str, path: str, file_path: str | None) -> 
         for tool in dict.fromkeys(order)
         if (tool != "analyze_structure" or file_path) and (tool != "get_symbols" or around != ".")
     ]
-    return [PlannedCall(tool, wanted[tool], number, params[tool]) for number, tool in enumerate(usable, 1)]
+    steps = [(tool, wanted[tool]) for tool in usable]
+    if not named and words.split(question.text):
+        steps.insert(0, _WORD_SEARCH)
+    return [
+        PlannedCall(tool, purpose, number, params[tool]) for number, (tool, purpose) in enumerate(steps, 1)
+    ]
 
 
 _RUN: dict[str, Callable[[Codebase, dict[str, Any], Deadline], dict[str, Any]]] = {
+    "semantic_search": lambda codebase, params, _: semantic_search(codebase, **params, collection="forest"),
     "find_definitions": lambda codebase, params, deadline: find_definitions(
         codebase, **params, deadline=deadline
     ),
@@ -159,6 +166,12 @@ def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
         found = [
             (m["file"], "", m["line_number"], m["line_number"], m["line_content"], 0.6)
             for m in answer["matches"]
+        ]
+    elif tool == "semantic_search":
+        found = [
+            (m["file"], m["name"], m["line_start"], m["line_end"], m["signature"] or hit["content"], 0.8)
+            for hit in answer["hits"]
+            for m in (hit["metadata"],)
         ]
     elif tool == "find_references":
         symbol = answer["symbol"]

@@ -11,15 +11,18 @@ from adjourn.code.index import chunks, lookup, vectors
 from adjourn.code.index.analysis import as_utf8
 from adjourn.code.index.chunks import ChunkHit
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.reading import open_source
 from adjourn.code.model import words
-from adjourn.code.search import agreements
+from adjourn.code.search import agreements, ranking
+from adjourn.code.search.ranking import AskedFor
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 
 MAP_ENOUGH = 0.7
 _MAP_RESULTS = 5
 _MAX_QUERY = 10_000
 _MAX_RESULTS = 100
+_MAX_KNOWN = 20
 _SHOWN = 500
 _MAX_DETAIL = 100_000
 
@@ -74,9 +77,7 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
 
 def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
     assert codebase.index is not None
-    found = chunks.search(codebase.index, words.split(text), max(limit, vectors.CANDIDATES), under)
-    if codebase.meaning is not None:
-        found = vectors.fuse(codebase.index, codebase.meaning, text, found, under)
+    found = _found(codebase, codebase.index, text, under)
     return [
         {
             "id": f"{hit.place.path}:{hit.name}:{hit.line}",
@@ -86,6 +87,32 @@ def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[
         }
         for hit in found[:limit]
     ]
+
+
+def _found(codebase: Codebase, index: CodeIndex, text: str, under: str) -> list[ChunkHit]:
+    """Symbols that the question names, then the chunks that fit its words and its meaning, the best first."""
+    asked = ranking.asked_for(text)
+    found = ranking.ranked(chunks.search(index, asked.words, vectors.CANDIDATES, under), asked)
+    if codebase.meaning is not None:
+        found = ranking.fused(found, vectors.similar(index, codebase.meaning, text, under), asked)
+    known = _known(index, asked, under)
+    first = {hit.id for hit in known}
+    return [*known, *(hit for hit in found if hit.id not in first)]
+
+
+def _known(index: CodeIndex, asked: AskedFor, under: str) -> list[ChunkHit]:
+    """The definitions of symbols that the question names, implementation first."""
+    wanted = [symbol.replace("::", ".") for symbol in asked.symbols]
+    defined = lookup.definitions(index, [name.rpartition(".")[2] for name in wanted], under)
+    hits = [
+        chunks.nearest(index, place.path, symbol.dotted, symbol.line)
+        for place, symbol in defined[:_MAX_KNOWN]
+        if any(f".{symbol.dotted}".endswith(f".{name}") for name in wanted)
+    ]
+    return sorted(
+        (hit._replace(score=1.0) for hit in hits if hit is not None),
+        key=lambda hit: -ranking.place_weight(hit, asked),
+    )
 
 
 def _answer(

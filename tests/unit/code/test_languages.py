@@ -294,6 +294,20 @@ def test_what_follows_a_broken_line_is_found(language: str, broken: str) -> None
     assert {one.dotted for one in outline_of(language).symbols} <= {one.dotted for one in found.symbols}
 
 
+def test_a_constructor_may_stand_below_its_class() -> None:
+    """A Kotlin class is read whole if `constructor` is on a later line than its name, as formatters put it."""
+    text = (
+        "class Model<T>\n    @Inject(by = 1)\n    internal constructor(\n        val id: Int, // c\n    ) : Base() {\n"
+        "        fun load() = 1\n    }\nclass Next\nprivate class Other {\n    constructor(a: Int)\n}\n"
+    )
+    found = outline(text.encode(), "kotlin")
+    assert found is not None
+    assert not found.broken
+    assert [(one.dotted, one.line, one.end_line) for one in found.symbols] == [
+        ("Model", 1, 7), ("Model.id", 4, 4), ("Model.load", 6, 6), ("Next", 8, 8), ("Other", 9, 11), ("Other.constructor", 10, 10),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("language", FILES)
 def test_text_in_another_encoding_is_read(language: str) -> None:
     """Bytes that are not UTF-8 cost no definition around them."""

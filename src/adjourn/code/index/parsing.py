@@ -24,6 +24,11 @@ _MAX_BROKEN = 5_000
 _MAX_MENDED = 20
 _SAMPLES = 256
 _STATEMENT = re.compile(rb"[;{}]")
+_CONSTRUCTOR = re.compile(
+    rb"(\bclass\s+\w+(?:<[^<>(){}]{0,300}>)?)"
+    rb"((?:\s+(?!(?:class|fun|interface|object|val|var)\b)@?[\w.:]+(?:\([^()]{0,200}\))?){0,8}?\s+constructor\s*)\("
+)
+_WORD = re.compile(rb"\S")
 _IN_PLACE = "adjourn.in_place"
 codecs.register_error(_IN_PLACE, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 
@@ -39,6 +44,8 @@ class Parsed(NamedTuple):
 def parse(data: bytes, language: str) -> Parsed | None:
     """The syntax tree of a file's bytes; None if it would take too long to make or to query."""
     data = _valid(data)  # a query decodes what it compares
+    if language == "kotlin":
+        data = _CONSTRUCTOR.sub(_plain_constructor, data)
     if _is_ambiguous(data):
         return None
     mended, root = _mended(data, language)
@@ -68,6 +75,12 @@ def _valid(data: bytes) -> bytes:
     except UnicodeDecodeError:
         return data.decode(errors=_IN_PLACE).encode()
     return data
+
+
+def _plain_constructor(found: re.Match[bytes]) -> bytes:
+    """The head of a Kotlin class without `constructor` on a later line, which the grammar does not know."""
+    head, keyword = found.groups()
+    return head + b"(" + _WORD.sub(b" ", keyword) if b"\n" in keyword else found[0]
 
 
 def _is_ambiguous(data: bytes) -> bool:

@@ -294,6 +294,26 @@ def test_what_follows_a_broken_line_is_found(language: str, broken: str) -> None
     assert {one.dotted for one in outline_of(language).symbols} <= {one.dotted for one in found.symbols}
 
 
+def test_a_script_of_another_dialect_is_read_by_statement() -> None:
+    """What the grammar does not know costs its own statement only; lines, places and documentation stay."""
+    unknown = "EXEC run @all = (\nGO\nCREATE TABLE logs (id int) FILEGROUP !! ((\nGO\n"
+    text = unknown + FILES["sql"].read_text(encoding="utf-8")
+    found = outline(text.encode(), "sql")
+    assert found is not None
+    assert found.broken
+    rows = unknown.count("\n")
+    known = {(one.dotted, one.line + rows, one.end_line + rows, one.doc) for one in outline_of("sql").symbols}
+    assert {
+        (one.dotted, one.line, one.end_line, one.doc) for one in found.symbols if one.line > rows
+    } == known
+    assert "logs" in [one.name for one in found.symbols]
+    assert all(text[one.name_start :].startswith(one.name) for one in found.symbols)
+    marks = RegionMarks.of(found.regions)
+    assert {marks.at(found.start()) & {STRING} for found in re.finditer("in a string", text)} == {
+        frozenset({STRING})
+    }
+
+
 def test_a_constructor_may_stand_below_its_class() -> None:
     """A Kotlin class is read whole if `constructor` is on a later line than its name, as formatters put it."""
     text = (

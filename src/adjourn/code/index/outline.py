@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
@@ -18,7 +20,7 @@ import msgspec
 from adjourn.code.index import scripts
 from adjourn.code.index.grammars import load
 from adjourn.code.index.languages import by_name
-from adjourn.code.index.parsing import parse
+from adjourn.code.index.parsing import MAX_SECONDS, parse
 from adjourn.code.model.words import split, whole
 
 if TYPE_CHECKING:
@@ -53,6 +55,11 @@ _COMMENTS = re.compile("comment|marginalia")
 _OPENING = re.compile("^(@(module)?doc |--+)")
 _LABELS = frozenset({"atom", "keyword"})
 """The types of nodes whose names have a colon (Elixir)."""
+_STATEMENT = re.compile(
+    rb"^(?:--[^\n]*\n|/\*(?:[^*]|\*(?!/)){0,400}+\*/[ \t]*\n){0,30}+"
+    rb"(?:ALTER|COMMENT|COPY|CREATE|DELIMITER|DROP|GO|GRANT|INSERT|REVOKE|USE)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
 _CODE = "code"
 """What a string computes: no part of it."""
 
@@ -109,12 +116,36 @@ class _Definition(NamedTuple):
 
 def outline(data: bytes, language: str) -> Outline | None:
     """The outline of a file's bytes (UTF-8), or None if parsing would take too long."""
+    if language == "sql":
+        found = _of_code(data, language, [])
+        return found if found is not None and not found.broken else _by_statement(data)
     entry = by_name(language)
     if entry is None or not entry.scripted:
         return _of_code(data, language, [])
     script = scripts.of_markup(data)
     remarks = [Region(COMMENT, start, end) for start, end in script.comments]
     return _of_code(script.code, "tsx" if script.has_markup else language, remarks)
+
+
+def _by_statement(data: bytes) -> Outline:
+    """The outline of a script in a dialect of SQL that the grammar does not know whole: statement by statement."""
+    deadline = time.monotonic() + MAX_SECONDS
+    symbols: list[Symbol] = []
+    regions: list[Region] = []
+    row = 0
+    for start, end in pairwise((0, *(found.start() for found in _STATEMENT.finditer(data)), len(data))):
+        found = _of_code(data[start:end], "sql", []) if time.monotonic() < deadline else None
+        if found is not None:
+            symbols += [_moved(one, start, row) for one in found.symbols]
+            regions += [Region(one.kind, start + one.start, start + one.end) for one in found.regions]
+        row += data.count(b"\n", start, end)
+    return Outline(symbols[:_MAX_SYMBOLS], regions, broken=True)
+
+
+def _moved(one: Symbol, by: int, rows: int) -> Symbol:
+    return msgspec.structs.replace(
+        one, line=one.line + rows, end_line=one.end_line + rows, start=one.start + by, end=one.end + by, name_start=one.name_start + by
+    )  # fmt: skip
 
 
 def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | None:

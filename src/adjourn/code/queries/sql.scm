@@ -5,6 +5,9 @@
 (create_materialized_view (object_reference schema: (identifier)? @scope name: (identifier) @name)) @definition.view
 (create_function (object_reference schema: (identifier)? @scope name: (identifier) @name)) @definition.function
 (ERROR (keyword_create) [(keyword_function) (keyword_procedure)] . (object_reference schema: (identifier)? @scope name: (identifier) @name) @definition.function)
+(ERROR (keyword_create) (keyword_table) . (object_reference schema: (identifier)? @scope name: (identifier) @name) @definition.table)
+(ERROR (keyword_create) (keyword_view) . (object_reference schema: (identifier)? @scope name: (identifier) @name) @definition.view)
+(ERROR (keyword_create) (keyword_trigger) . (object_reference schema: (identifier)? @scope name: (identifier) @name) @definition.trigger)
 (create_type (object_reference schema: (identifier)? @scope name: (identifier) @name) (enum_elements)) @definition.enum
 (create_type (object_reference schema: (identifier)? @scope name: (identifier) @name)) @definition.type
 (enum_elements enum_element: (literal) @name @definition.constant)

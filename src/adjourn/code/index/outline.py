@@ -11,7 +11,7 @@ import sys
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -42,6 +42,7 @@ KINDS = CLASSES | FUNCTIONS | frozenset((
 ))  # fmt: skip
 """The kinds of definitions that the grammars' queries name. Universal Ctags has more."""
 _FIELD, _VARIABLE = "field", "variable"
+_VALUES = frozenset({_FIELD, _VARIABLE, "alias"})
 _DOCUMENTED = CLASSES | FUNCTIONS | {"macro", "module", "resource", "table", "view"}
 _WRAPPERS = frozenset(
     {"decorated_definition", "export_statement", "template_declaration", "lexical_declaration", "statement"}
@@ -52,7 +53,7 @@ _ATTRIBUTE = "unary_operator"
 _BETWEEN = ("annotation", "attribute", _ATTRIBUTE)
 """How the types of nodes begin that may stand between a definition and the comment on it."""
 _COMMENTS = re.compile("comment|marginalia")
-_OPENING = re.compile("^(@(module)?doc |--+)")
+_OPENING = re.compile(r"^(@(module)?doc |--+(\[\[)?)")
 _LABELS = frozenset({"atom", "keyword"})
 """The types of nodes whose names have a colon (Elixir)."""
 _STATEMENT = re.compile(
@@ -62,6 +63,7 @@ _STATEMENT = re.compile(
 )
 _CODE = "code"
 """What a string computes: no part of it."""
+_MARKED = frozenset({*REGIONS, _CODE})
 
 
 class Symbol(msgspec.Struct, frozen=True, array_like=True):
@@ -161,7 +163,7 @@ def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | Non
     containers: list[_Definition] = []
     for pattern, captures in matches:
         for label, nodes in captures.items():
-            if label in REGIONS or label == _CODE:
+            if label in _MARKED:
                 regions += [Region(label, node.start_byte, node.end_byte) for node in nodes]
             elif label == "within":
                 node = nodes[0]
@@ -173,33 +175,39 @@ def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | Non
                 _keep(best, data, pattern, captures, label)
     found = sorted([*best.values(), *containers], key=lambda one: (one.start, -one.end, one.name_start))
     regions = _without_code(sorted(regions, key=lambda region: region.start))
-    comments = [region for region in regions if region.kind == COMMENT]
-    return Outline(_nested(data, found[:_MAX_SYMBOLS], comments), regions, broken)
+    return Outline(_nested(data, found[:_MAX_SYMBOLS], _Cuts(regions, COMMENT)), regions, broken)
 
 
 def _without_code(regions: list[Region]) -> list[Region]:
     """The regions of a file, strings without what they compute."""
-    code = [region for region in regions if region.kind == _CODE]
-    if not code:
+    if not any(region.kind == _CODE for region in regions):
         return regions
+    code = _Cuts(regions, _CODE)
     kept = [region for region in regions if region.kind not in {_CODE, STRING}]
     for string in regions:
         if string.kind == STRING:
-            kept += [Region(STRING, start, end) for start, end in _gaps(string.start, string.end, code)]
+            kept += [Region(STRING, start, end) for start, end in code.gaps(string.start, string.end)]
     return sorted(kept, key=lambda region: region.start)
 
 
-def _gaps(start: int, end: int, cut: list[Region]) -> Iterator[tuple[int, int]]:
-    """What is left between two offsets without the regions of a sorted list."""
-    for place in range(bisect_left(cut, start, key=lambda one: one.start), len(cut)):
-        one = cut[place]
-        if one.start >= end:
-            break
-        if one.start > start:
-            yield start, one.start
-        start = max(start, one.end)
-    if start < end:
-        yield start, end
+class _Cuts:
+    """What is left out of a text: its regions of one kind, in order."""
+
+    def __init__(self, regions: Iterable[Region], kind: str) -> None:
+        self._ends = [(region.start, region.end) for region in regions if region.kind == kind]
+        self._starts = [start for start, _ in self._ends]
+
+    def gaps(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What is left between two offsets."""
+        place = bisect_left(self._starts, start)
+        if place == len(self._starts) or self._starts[place] >= end:
+            return [(start, end)]
+        found = []
+        for first, last in self._ends[place : bisect_left(self._starts, end)]:
+            if first > start:
+                found.append((start, first))
+            start = max(start, last)
+        return [*found, (start, end)] if start < end else found
 
 
 def _keep(
@@ -211,32 +219,33 @@ def _keep(
         place = named.start_byte
         if (earlier := best.get(place)) and earlier.pattern <= pattern:
             continue
-        quotes = ": " if named.type in _LABELS else "\"'`"
-        name = " ".join(_text(data, named).strip(quotes).split())[:_MAX_NAME]
+        form = named.type
+        name = " ".join(_text(data, named).strip(": " if form in _LABELS else "\"'`").split())[:_MAX_NAME]
         # C++, Ruby and Elixir name what a definition belongs to.
-        outer, _, name = name.rpartition("." if named.type == "alias" else "::")
+        outer, _, name = name.rpartition("." if form == "alias" else "::")
         scope = _text(data, captures["scope"][0]) if "scope" in captures else outer.replace("::", ".")
         if name:
             start = place + max(data[place : named.end_byte].rfind(name.encode()), 0)
-            body = _body(node)
+            body = _body(node, kind)
             end = max(node.end_byte, body.end_byte) if body else node.end_byte
             best[place] = _Definition(node.start_byte, end, pattern, node, body, name, kind, scope, start)
 
 
-def _body(node: Node) -> Node | None:
-    """The node that holds a definition's body: of its value, its own, or the one beside it (Dart)."""
-    for field in ("value", "right"):
-        if (value := node.child_by_field_name(field)) and (body := value.child_by_field_name("body")):
-            return body
+def _body(node: Node, kind: str) -> Node | None:
+    """The node that holds a definition's body: its own, that of its value, or the one beside it (Dart)."""
     if body := node.child_by_field_name("body"):
         return body
-    beside = node.next_sibling
-    if beside is not None and beside.type == "function_body" and node.type.endswith("_signature"):
+    for field in ("value", "right"):
+        if value := node.child_by_field_name(field):
+            return value.child_by_field_name("body")
+    if kind in _VALUES:
+        return None
+    if node.type.endswith("_signature") and (beside := node.next_sibling) and beside.type == "function_body":
         return beside
     return next((child for child in reversed(node.children) if child.type.endswith(_BODIES)), None)
 
 
-def _nested(data: bytes, found: list[_Definition], comments: list[Region]) -> list[Symbol]:
+def _nested(data: bytes, found: list[_Definition], comments: _Cuts) -> list[Symbol]:
     symbols: list[Symbol] = []
     around: list[_Definition] = []
     fields: set[tuple[str, str]] = set()
@@ -270,7 +279,7 @@ def _owners(one: _Definition, parents: list[_Definition]) -> list[_Definition]:
     return parents
 
 
-def _symbol(data: bytes, one: _Definition, parents: list[_Definition], comments: list[Region]) -> Symbol:
+def _symbol(data: bytes, one: _Definition, parents: list[_Definition], comments: _Cuts) -> Symbol:
     kind = one.kind
     if kind == "function" and parents and parents[-1].kind in CLASSES:
         kind = "method"
@@ -295,9 +304,9 @@ def _dotted(parents: list[_Definition]) -> str:
     return ".".join([*outer, *(parent.name for parent in parents)])
 
 
-def _signature(data: bytes, one: _Definition, comments: list[Region]) -> str:
+def _signature(data: bytes, one: _Definition, comments: _Cuts) -> str:
     end = min(one.body.start_byte if one.body else one.end, one.start + 4 * MAX_SIGNATURE)
-    head = b" ".join(data[start:stop] for start, stop in _gaps(one.start, end, comments))
+    head = b" ".join([data[start:stop] for start, stop in comments.gaps(one.start, end)])
     text = head if one.body else _first_statement(head)
     plain = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :;{")
     return plain.removesuffix("=>").removesuffix("=").rstrip()[:MAX_SIGNATURE]
@@ -328,11 +337,12 @@ def _doc(data: bytes, one: _Definition) -> str:
     lines: list[str] = []
     above = node.prev_sibling
     row = node.start_point[0]
-    while above is not None and len(lines) < _MAX_COMMENTS and above.end_point[0] + 1 >= row:
-        if _COMMENTS.search(above.type) or _documents(data, above):
-            lines.append(_text(data, above))
-        elif not above.type.startswith(_BETWEEN):
+    while above is not None and len(lines) < _MAX_COMMENTS:
+        remark = _COMMENTS.search(above.type) or _documents(data, above)
+        if not (remark or above.type.startswith(_BETWEEN)) or above.end_point[0] + 1 < row:
             break
+        if remark:
+            lines.append(_text(data, above))
         row = above.start_point[0]
         above = above.prev_sibling
     return _plain("\n".join(reversed(lines)))
@@ -349,8 +359,10 @@ def _first(node: Node | None) -> Node | None:
 
 def _plain(text: str) -> str:
     """The text of a comment or docstring without its delimiters."""
-    whole_text = text[: 4 * MAX_DOC].removeprefix("--[[").removesuffix("]]")
-    lines = [_OPENING.sub("", line.strip(), count=1).strip("/*#!\"' \t") for line in whole_text.split("\n")]
+    lines = text[: 4 * MAX_DOC].split("\n")
+    if text.startswith(("@", "--")):
+        lines = [_OPENING.sub("", line.strip().removesuffix("]]"), count=1) for line in lines]
+    lines = [line.strip().strip("/*#!\"'").strip() for line in lines]
     return "\n".join(line for line in lines if line)[:MAX_DOC]
 
 

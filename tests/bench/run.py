@@ -1,7 +1,7 @@
 """The benchmarks: `make bench`, or
 
     python tests/bench/run.py [--quick] [--only NAME] [--json FILE] [--idle SECONDS] [--beside NAME=SRC]
-                               [--folder DIR]
+                               [--clones DIR] [--folder DIR]
 
 Prints tables. Every subject has peers in the same run that do less, or nothing, and they take turns. Files are made in the
 temporary folder, or in DIR: on a file system in memory, durability is free. `page.py` puts the figures of FILE into
@@ -26,6 +26,7 @@ from pathlib import Path
 
 import backends
 import code_index
+import code_questions
 import deciding
 import machine
 import records
@@ -49,6 +50,7 @@ SECTIONS: dict[str, Section] = {
     "resume": resuming.run,
     "decide": deciding.run,
     "code": code_index.run,
+    "questions": code_questions.run,
 }
 
 
@@ -78,11 +80,17 @@ def main() -> None:
         metavar="NAME=SRC",
         help="measure the proxy of another source tree in the same run of relays, as NAME",
     )
+    parser.add_argument(
+        "--clones",
+        type=Path,
+        metavar="DIR",
+        help="ask the questions of tests/data/code_questions about the clones DIR/httpx, DIR/cobra and DIR/ripgrep",
+    )
     options = parser.parse_args()
     beside = {
         name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)
     }
-    sizes = replace(options.sizes or FULL, idle_seconds=options.idle, beside=beside)
+    sizes = replace(options.sizes or FULL, idle_seconds=options.idle, beside=beside, clones=options.clones)
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
     for tree in (PACKAGE, Path(__file__).parent, *beside.values()):
         compileall.compile_dir(tree, quiet=2)

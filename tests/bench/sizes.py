@@ -14,6 +14,8 @@ class Sizes:
     """How long to wait for rounds in which the machine does nothing else; 0 takes every round."""
     beside: dict[str, Path] = field(default_factory=dict)
     """Other source trees of adjourn, by name, that are relays, too."""
+    clones: Path | None = None
+    """The folder of the clones that questions are asked about; without one none is asked."""
     profiled: int = 500
     starts: int = 25
     rounds: int = 120

@@ -78,13 +78,19 @@ def test_names_are_found_in_pieces_and_whole(codebase: Codebase) -> None:
 
 def test_a_chunk_of_a_changed_file_is_read_anew(codebase: Codebase) -> None:
     """After an edit above it, a chunk is still the function it was."""
-    chunk = semantic_search(codebase, "surface circle covers")["hits"][0]["id"]
+    before = semantic_search(codebase, "surface circle covers")["hits"][0]
+    chunk = before["id"]
     path = Path(codebase.repository.root, "shapes.py")
     path.write_text("# new\n" * 7 + SHAPES)
+    hit = semantic_search(codebase, "surface circle covers")["hits"][0]
+    assert hit["metadata"]["line_start"] == before["metadata"]["line_start"] + 7
+    assert hit["content"] == before["content"]
     assert fetch_chunk_detail(codebase, chunk)["content"].startswith("    def area(self)")
     path.unlink()
     with pytest.raises(NotFoundError):
         fetch_chunk_detail(codebase, chunk)
+    files = {hit["metadata"]["file"] for hit in semantic_search(codebase, "surface circle covers")["hits"]}
+    assert "shapes.py" not in files
 
 
 @pytest.mark.parametrize(

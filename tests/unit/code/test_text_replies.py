@@ -125,6 +125,8 @@ def test_an_index_that_is_not_ready_is_said() -> None:
     state = {"state": "building", "done": 3, "total": 9}
     found = {"symbols": [], "total": 0, "index_state": state}
     assert to_text("get_symbols", found) == "0 symbols\nindex building, 3 of 9 files: there may be more"
+    found = {"symbols": [], "total": 0, "index_state": {"state": "stale", "stale_files": 2}}
+    assert to_text("get_symbols", found) == "0 symbols\nindex stale (2 files): there may be more"
 
 
 @pytest.mark.parametrize(

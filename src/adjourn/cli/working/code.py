@@ -56,6 +56,11 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     help="Store of the history (default: $ADJOURN_STORE, else .aex/adjourn.db).",
 )
 @click.option("--search-only", is_flag=True, help="Serve the search tools only, without sessions.")
+@click.option(
+    "--no-embed",
+    is_flag=True,
+    help="Compute no vectors; use those that the index has (extra `semantic`).",
+)
 @in_folder
 @for_machines
 def code_(
@@ -65,6 +70,7 @@ def code_(
     strictness: str,
     store: str,
     search_only: bool,
+    no_embed: bool,
     as_json: bool,
 ) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
@@ -77,7 +83,13 @@ def code_(
         _show(as_json=as_json)
         return
     try:
-        with code.CodeServer(".", strictness=strictness, store=store, search_only=search_only) as server:  # type: ignore[arg-type]  # one of the choices
+        with code.CodeServer(
+            ".",
+            strictness=strictness,  # type: ignore[arg-type]  # one of the choices
+            store=store,
+            search_only=search_only,
+            embeds=not no_embed,
+        ) as server:
             if http is None and os.isatty(0):
                 complain(
                     "waiting for an MCP client on stdin", "let a client start this command; Ctrl-C ends it"

@@ -1,6 +1,6 @@
 """An open repository: its files, its index, and the thread that keeps the index up to date.
 
-Owns: `Codebase`, the background thread, and the index state in replies. Must never: make a caller wait for indexing.
+Owns: `Codebase`, the background threads, and the index state in replies. Must never: make a caller wait for more than a few files.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib.util
 import os
 import threading
 import time
+from contextlib import suppress
 from functools import cache
 from typing import Any, Self
 
@@ -22,11 +23,13 @@ from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError
 
-READY_FIRST, READY_LAST = ["definitions", "references"], "semantic_search"
-"""What the index answers after its first pass, and what only after its second."""
+READY_FIRST, READY_LAST, READY_VECTORS = ["definitions", "references"], "semantic_search", "vectors"
+"""What the index answers after its first pass, what only after its second, and what `semantic_search` uses once every chunk has one."""
 NUDGE_SECONDS = 2.0
 _WATCH_STEP_MS = 50
-_FEW = 50
+_FEW, _AT_ONCE = 50, 8
+"""How many changed files are indexed without comparing all others: in the background, and before an answer."""
+_LOWEST_PRIORITY = 19
 _WATCHER_SECONDS = 1.0
 """How long the first comparison waits for the watcher. A watcher that starts later has everything compared again."""
 
@@ -40,12 +43,15 @@ def can_watch() -> bool:
 class Codebase:
     """A work tree with its index. Without `start`, the index holds what an earlier process left, or what `sync` adds."""
 
-    def __init__(self, path: str = ".") -> None:
+    def __init__(self, path: str = ".", *, embeds: bool = True) -> None:
+        """`embeds` computes missing vectors in the background; without it, those that are there are used."""
         self.repository = CodeRepository(path)
         self.index: CodeIndex | None = None
         self.language_servers: LanguageServers | None = None
         self.meaning: vectors.ChunkVectors | None = None
         self._meant: tuple[Any, ...] = ()
+        self._embeds = embeds
+        self._worded = threading.Event()
         self._lookups = {"hits": 0, "misses": 0}
         self._reason = ""
         self._wake = threading.Event()
@@ -54,6 +60,7 @@ class Codebase:
         self._progress = (0, 0)
         self._last_sync = 0.0
         self._changed: set[str] = set()
+        self._refreshing = threading.Lock()
         self._unseen = True
         self._watching = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -80,6 +87,8 @@ class Codebase:
             targets.append(self._watch)
         else:
             self._watching.set()
+        if vectors.available():
+            targets.append(self._embed)
         self._threads = [
             threading.Thread(target=target, daemon=True, name="adjourn-index") for target in targets
         ]
@@ -90,6 +99,7 @@ class Codebase:
         self._stop.set()
         self._watching.set()
         self._wake.set()
+        self._worded.set()
         if self.language_servers is not None:
             self.language_servers.close()
         for thread in self._threads:
@@ -99,7 +109,9 @@ class Codebase:
             self.index = None
 
     def request_update(self) -> None:
-        """Schedule an update of the index, unless one just ran."""
+        """Index the few files that are known to have changed, so that they are read before an answer; else schedule an update."""
+        if self._changed and not self._busy:
+            self._refresh(_AT_ONCE)
         if time.monotonic() - self._last_sync > NUDGE_SECONDS:
             self._wake.set()
 
@@ -109,19 +121,30 @@ class Codebase:
         return dict(self._lookups)
 
     def state(self) -> dict[str, Any]:
-        """The index state in replies: `ready`, `building` (never complete yet), `updating`, `empty` or `unavailable`.
+        """The index state in replies: `ready`, `stale`, `updating`, `building` (never complete yet), `empty` or `unavailable`.
 
+        `stale`: so many `stale_files` are known to have changed and are not indexed yet. `updating`: files are being compared.
         `ready` names what the index answers completely, once it has covered every file. `done` of `total` files are indexed.
         `missing_grammars` names the languages that have no symbols, and the packages that would read them.
         """
         if self.index is None:
             return {"state": "unavailable", "reason": self._reason}
         complete = self.complete()
-        word = ("updating" if complete else "building") if self._busy else ("ready" if complete else "empty")
-        state: dict[str, Any] = {"state": word}
-        if complete:
-            state["ready"] = [*READY_FIRST, *([READY_LAST] if self.index.has_words() else [])]
         done, total = self._progress
+        changed = self._changed.copy()
+        stale = sum(map(self._contains, changed)) + (total - done if self._busy else 0) if complete else 0
+        if stale:
+            state: dict[str, Any] = {"state": "stale", "stale_files": stale}
+        elif self._busy or changed:
+            state = {"state": "updating" if complete else "building"}
+        else:
+            state = {"state": "ready" if complete else "empty"}
+        if complete:
+            state["ready"] = [
+                *READY_FIRST,
+                *([READY_LAST] if self.index.has_words() else []),
+                *([READY_VECTORS] if self.meaning is not None else []),
+            ]
         if total:
             state |= {"done": done, "total": total}
         if unparsed := self.index.unparsed():
@@ -170,7 +193,7 @@ class Codebase:
                 # Words of chunks and then vectors come last, and give way to the next change.
                 self.index.add_words(Deadline(cancelled=self._interrupted, progress=self._tell))
                 self._progress = (0, 0)
-                self.embed(Deadline(cancelled=self._interrupted))
+                self._worded.set()
             except CancelledError:
                 return
             except _LaterError:
@@ -180,26 +203,50 @@ class Codebase:
 
     def _update(self, deadline: Deadline) -> None:
         assert self.index is not None
-        unseen, self._unseen = self._unseen, False
-        changed: set[str] = set()
-        while self._changed:  # the watcher may add to it meanwhile
-            changed.add(self._changed.pop())
-        known = [path for path in changed if self._contains(path)]
-        if not unseen and changed and len(known) == len(changed) <= _FEW and self.complete():
-            self.index.refresh(known)
-        else:
+        if not self._refresh(_FEW):
+            self._unseen = False
+            self._changed.clear()  # before the comparison: later changes are added again
             self._compare(deadline)
         self._progress = (0, 0)
 
+    def _refresh(self, most: int) -> bool:
+        """Index what is known to have changed, if it is so few files and nothing else can have changed."""
+        with self._refreshing:  # who waits here finds nothing left to do
+            changed = self._changed.copy()
+            known = [path for path in changed if self._contains(path)]
+            if self._unseen or not changed or len(changed) > min(most, len(known)) or not self.complete():
+                return False
+            self._changed -= changed
+            assert self.index is not None
+            self.index.refresh(known)
+            return True
+
+    def _embed(self) -> None:
+        """Make vectors whenever the words are complete, behind everything else that the machine does."""
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
+        while True:
+            self._worded.wait()
+            self._worded.clear()
+            try:
+                self.embed(Deadline(cancelled=self._interrupted))
+            except CancelledError:
+                return
+            except _LaterError:
+                continue
+            except Exception as error:  # as above
+                self._reason = f"vectors could not be made: {error}"
+
     def embed(self, deadline: Deadline) -> None:
-        """Compute missing vectors if a model is installed, and load them."""
+        """Compute missing vectors if a model is installed, and load them once all are there."""
         if self.index is None or not vectors.available():
             return
         contents = self.index.contents()
         if self._meant == contents:
             return
-        vectors.embed(self.index, deadline)
-        if not deadline.expired():
+        if self._embeds:
+            vectors.embed(self.index, deadline)
+        if not deadline.expired() and not vectors.missing(self.index):
             self.meaning, self._meant = vectors.load(self.index), contents
 
     def _interrupted(self) -> bool:

@@ -92,7 +92,7 @@ class CodeIndex:
         """Compare every file with the index and index the changed ones. `force` rebuilds the index."""
         deadline = deadline or Deadline()
         began = time.monotonic()
-        with self._syncing, _file_lock(f"{self._folder}/{_LOCK}", deadline):
+        with self._syncing, self.lock(_LOCK, deadline):
             if force or self._is_mostly_unused():
                 self.database.empty()
             paths = ripgrep.files((), cwd=self.repository.root, deadline=deadline)[:_MAX_FILES]
@@ -119,7 +119,7 @@ class CodeIndex:
     def add_words(self, deadline: Deadline | None = None) -> bool:
         """The second pass: add the words of chunks, most recently changed files first. Returns whether all are in the index."""
         deadline = deadline or Deadline()
-        with self._wording, _file_lock(f"{self._folder}/{_WORDS_LOCK}", deadline):
+        with self._wording, self.lock(_WORDS_LOCK, deadline):
             unworded = self.database.all(_UNWORDED, (self.tree,))
             added = _Words(self, deadline).add(unworded) if unworded else 0
         return added == len(unworded)
@@ -145,6 +145,23 @@ class CodeIndex:
         return (
             self.database.one("SELECT 1 FROM file WHERE tree = ? AND path = ?", (self.tree, path)) is not None
         )
+
+    @contextmanager
+    def lock(self, name: str, deadline: Deadline) -> Iterator[None]:
+        """Hold the lock under which one process at a time does a pass of the index; it is released with the process."""
+        handle = os.open(
+            f"{self._folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+        )
+        try:
+            while not deadline.expired():
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            yield
+        finally:
+            os.close(handle)
 
     def close(self) -> None:
         self.database.close()
@@ -337,19 +354,3 @@ def _read(path: str) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         return file.read(MAX_PARSED + 1)
-
-
-@contextmanager
-def _file_lock(path: str, deadline: Deadline) -> Iterator[None]:
-    """Hold the lock under which one process at a time does a pass of an index; it is released with the process."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    try:
-        while not deadline.expired():
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                time.sleep(0.05)
-        yield
-    finally:
-        os.close(handle)

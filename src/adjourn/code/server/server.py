@@ -52,11 +52,17 @@ class CodeServer:
     """The server. As a context manager it reports its sessions alive until it is closed."""
 
     def __init__(
-        self, root: str, *, strictness: Strictness = "standard", store: str = "", search_only: bool = False
+        self,
+        root: str,
+        *,
+        strictness: Strictness = "standard",
+        store: str = "",
+        search_only: bool = False,
+        embeds: bool = True,
     ) -> None:
-        """`search_only` serves the tools that search, and no sessions."""
+        """`search_only` serves the tools that search, and no sessions. `embeds` computes missing vectors in the background."""
         self.sessions = Sessions(root, strictness=strictness, store=store)
-        self.codebases = Codebases()
+        self.codebases = Codebases(embeds=embeds)
         self._ending = Event()
         self._tools = {tool.name: tool for tool in TOOLS if tool.searches or not search_only}
         self.instructions = SEARCH_INSTRUCTIONS if search_only else INSTRUCTIONS

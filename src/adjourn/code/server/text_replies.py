@@ -151,7 +151,10 @@ def ending(reply: Reply) -> Iterator[str]:
         yield reply["message"]
     state = reply.get("index_state") or {}
     if state.get("state", "ready") != "ready":
-        done = f", {state['done']} of {state['total']} files" if "total" in state else ""
+        if "stale_files" in state:
+            done = f" ({state['stale_files']} files)"
+        else:
+            done = f", {state['done']} of {state['total']} files" if "total" in state else ""
         yield f"index {state['state']}{done}: there may be more"
     for language, package in state.get("missing_grammars", {}).items():
         yield f"the package {package} is not installed: {language} files are searched as text"

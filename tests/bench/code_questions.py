@@ -1,0 +1,117 @@
+"""Questions that developers ask about three repositories, and how often the code that answers them is found.
+
+The questions are in tests/data/code_questions, each with the functions that answer it, written down before the ranking was tuned. Half
+of them are held out: no weight was chosen by them. The repositories are read from clones (`--clones DIR`, with DIR/httpx and so on), at
+the commits that the questions are about.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sizes import Sizes
+from tables import Table, median
+
+from adjourn.code.index import chunks, vectors
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.model.deadline import Deadline
+from adjourn.code.model.words import split
+from adjourn.code.search.routing import Question, query
+from adjourn.code.search.semantic import semantic_search
+
+QUESTIONS = Path(__file__).parents[1] / "data/code_questions"
+_FIRST = 5
+Ask = Callable[[str], list[tuple[str, str]]]
+"""A way to search: the files and names of what it finds, the best first."""
+
+
+def run(sizes: Sizes, folder: str) -> list[Table]:
+    """The table of this section; none without clones."""
+    if sizes.clones is None:
+        return []
+    table = Table(
+        "Finding the code that a question is about",
+        ["repository", "ranked by", "R@1", "R@5", "held out: R@1", "R@5", "ms a question"],
+        "20 questions a repository, such as “where are redirects followed”. R@1: the share whose first hit is a function or class "
+        "that answers it, R@5: one of the first five. Ten of each 20 are held out: no weight was chosen by them. BM25 alone: all words of "
+        "the question, whatever part of the repository they are found in. The others: what `semantic_search` and `query` answer, "
+        "before and after every chunk has its vector.",
+    )
+    for path in sorted(QUESTIONS.glob("*.json")):
+        asked = json.loads(path.read_text("utf-8"))
+        root = Path(folder, path.stem)
+        _unpack(sizes.clones / path.stem, asked["commit"], root)
+        _add_rows(table, path.stem, asked["questions"], root)
+    return [table]
+
+
+def _add_rows(table: Table, name: str, questions: list[dict[str, Any]], root: Path) -> None:
+    with Codebase(str(root)) as codebase:
+        codebase.sync()
+        ways: list[tuple[str, Ask]] = [
+            ("BM25 alone", lambda question: _by_words(codebase, question)),
+            ("`semantic_search`, words", lambda question: _by_search(codebase, question)),
+            ("`query`, words", lambda question: _by_query(codebase, question)),
+        ]
+        for way, ask in ways:
+            table.add(name, way, *_quality(questions, ask))
+        if vectors.available():
+            codebase.embed(Deadline())
+            for way, ask in ways[1:]:
+                table.add(name, f"{way} and vectors", *_quality(questions, ask))
+
+
+def _quality(questions: list[dict[str, Any]], ask: Ask) -> list[float]:
+    """R@1 and R@5 of the questions that the ranking was tuned with and of the others, and milliseconds a question."""
+    places: dict[bool, list[int | None]] = {False: [], True: []}
+    times = []
+    for one in questions:
+        began = time.perf_counter()
+        found = ask(one["question"])
+        times.append((time.perf_counter() - began) * 1e3)
+        names = [f"{file}:{name.rpartition('.')[2]}" for file, name in found[:_FIRST]]
+        answer = next((place for place, name in enumerate(names) if name in one["answers"]), None)
+        places[one.get("held_out", False)].append(answer)
+    return [
+        *(
+            share
+            for half in (False, True)
+            for share in (
+                sum(place == 0 for place in places[half]) / len(places[half]),
+                sum(place is not None for place in places[half]) / len(places[half]),
+            )
+        ),
+        median(times),
+    ]
+
+
+def _by_words(codebase: Codebase, question: str) -> list[tuple[str, str]]:
+    assert codebase.index is not None
+    return [(hit.place.path, hit.name) for hit in chunks.search(codebase.index, split(question), _FIRST)]
+
+
+def _by_search(codebase: Codebase, question: str) -> list[tuple[str, str]]:
+    hits = semantic_search(codebase, question, collection="forest", n_results=_FIRST)["hits"]
+    return [(hit["metadata"]["file"], hit["metadata"]["name"]) for hit in hits]
+
+
+def _by_query(codebase: Codebase, question: str) -> list[tuple[str, str]]:
+    return [
+        (hit["file_path"], hit["symbol_name"])
+        for hit in query(codebase, Question(question))["results"][:_FIRST]
+    ]
+
+
+def _unpack(clone: Path, commit: str, root: Path) -> None:
+    """The files of a commit, as a repository of their own."""
+    archive = subprocess.run(["git", "-C", str(clone), "archive", commit], capture_output=True, check=True)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(root, filter="data")
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)

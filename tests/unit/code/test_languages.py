@@ -328,6 +328,18 @@ def test_a_constructor_may_stand_below_its_class() -> None:
     ]  # fmt: skip
 
 
+def test_a_class_may_stand_on_one_line() -> None:
+    """A Kotlin class whose last member ends on the line of its brace is read whole, and so is what follows."""
+    text = (
+        'class A(val a: Int) { fun b() {} }\nobject C : D() { override fun e() = "f" }\ninterface G { val h: Int }\n'
+        "fun i() { j.map { it.k }.filter { l -> m } }\n"
+    )
+    found = outline(text.encode(), "kotlin")
+    assert found is not None
+    assert not found.broken
+    assert [one.dotted for one in found.symbols] == ["A", "A.a", "A.b", "C", "C.e", "G", "G.h", "i"]
+
+
 @pytest.mark.parametrize("language", FILES)
 def test_text_in_another_encoding_is_read(language: str) -> None:
     """Bytes that are not UTF-8 cost no definition around them."""

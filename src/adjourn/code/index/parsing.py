@@ -28,6 +28,8 @@ _CONSTRUCTOR = re.compile(
     rb"(\bclass\s+\w+(?:<[^<>(){}]{0,300}>)?)"
     rb"((?:\s+(?!(?:class|fun|interface|object|val|var)\b)@?[\w.:]+(?:\([^()]{0,200}\))?){0,8}?\s+constructor\s*)\("
 )
+_ON_ONE_LINE = re.compile(rb"(?<=[\w)\]}\"'?!]) \}")
+"""The end of a Kotlin class on one line with its last member, which the grammar knows after a semicolon only."""
 _WORD = re.compile(rb"\S")
 _IN_PLACE = "adjourn.in_place"
 codecs.register_error(_IN_PLACE, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
@@ -48,7 +50,11 @@ def parse(data: bytes, language: str) -> Parsed | None:
         data = _CONSTRUCTOR.sub(_plain_constructor, data)
     if _is_ambiguous(data):
         return None
-    mended, root = _mended(data, language)
+    root = _tree(data, language)
+    if language == "kotlin" and root is not None and root.has_error:
+        data = _ON_ONE_LINE.sub(b";}", data)
+        root = _tree(data, language)
+    mended, root = _mended(data, root, language)
     if root is None or _is_hostile(root):
         return None
     return Parsed(mended, root, root.has_error or mended is not data)
@@ -90,10 +96,9 @@ def _is_ambiguous(data: bytes) -> bool:
     )
 
 
-def _mended(data: bytes, language: str) -> tuple[bytes, Node | None]:
+def _mended(data: bytes, root: Node | None, language: str) -> tuple[bytes, Node | None]:
     """A file and its tree. Lines after which a scanner took all that follows for a string (Kotlin, Lua) are blanked."""
     began = time.monotonic()
-    root = _tree(data, language)
     for _ in range(_MAX_MENDED):
         place = _runaway(root) if root is not None and root.has_error else None
         if place is None or time.monotonic() - began > MAX_SECONDS:

@@ -35,7 +35,7 @@ _BY_ID = f"""
 SELECT {_PLACE}, {_CHUNK}, 0.0 FROM chunk CROSS JOIN file INDEXED BY file_content ON file.content = chunk.content AND file.tree = :tree
 CROSS JOIN content ON content.id = file.content WHERE {UNDER} AND chunk.id IN (%s) ORDER BY file.path
 """  # noqa: S608
-_SPARE, _SPARE_UNDER = 10, 200
+_SPARE, _SPARE_UNDER = 2, 10
 
 
 class ChunkHit(NamedTuple):

@@ -18,11 +18,11 @@ from adjourn.code.model.deadline import Deadline
 
 MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 200
-"""Number of chunks that are ranked, of those found by words and of the nearest."""
+"""Number of nearest chunks that are ranked."""
 _BATCH = 8
 _LOCK = "index.vectors.lock"
 _BLOCK = 8_192
-_SPARE_UNDER = 20
+_SPARE_UNDER = 5
 _KINDS = ("function", "method", "class", "interface", "struct", "trait", "enum", "heading", "module")
 _OF_TREE = f"""
 FROM file JOIN chunk ON chunk.content = file.content

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from adjourn.code.index.chunks import ChunkHit
@@ -32,6 +33,8 @@ PLACES = {"implementation": 1.0, "example": 0.5, "test": 0.3, "document": 0.3}
 as the best implementation still comes first. A question that asks for such a place has all of its chunks count in full."""
 HEAD = 0.5
 """The head of a file and a block of lines have all words of the imports and constants, and define nothing."""
+CANDIDATES = 200
+"""How many chunks are ranked by their names, too."""
 _RANK = 10
 """The smaller, the more the first ranks count."""
 _HALF = 12.0
@@ -80,7 +83,8 @@ def asked_for(question: str) -> AskedFor:
 
 def ranked(hits: Sequence[ChunkHit], asked: AskedFor) -> list[ChunkHit]:
     """The hits of a word search in order, with scores between 0 and 1."""
-    values = {hit: hit.score * weight(hit, asked) for hit in hits}
+    likely = nlargest(CANDIDATES, hits, key=lambda hit: hit.score * place_weight(hit, asked))
+    values = {hit: hit.score * weight(hit, asked) for hit in likely}
     order = sorted(values, key=lambda hit: -values[hit])
     return [hit._replace(score=values[hit] / (values[hit] + _HALF)) for hit in order]
 
@@ -128,6 +132,8 @@ def _share(wanted: Collection[str], present: Collection[str]) -> float:
 
 def _alike(one: str, other: str) -> bool:
     """Whether two words have the same beginning: redirects and redirection, gen and generated; not file and filter."""
+    if one[0] != other[0]:  # most are: 200 chunks are compared word by word
+        return False
     one, other = (word[:-1] if len(word) > 3 and word.endswith("s") else word for word in (one, other))
     short = min(len(one), len(other))
     if short < 3:

@@ -24,6 +24,8 @@ _MAP_RESULTS = 5
 _MAX_QUERY = 10_000
 _MAX_RESULTS = 100
 _MAX_KNOWN = 20
+_WORD_HITS = 1_000
+"""Many, so that tests that repeat the words of a question do not crowd out what they test."""
 _SHOWN = 500
 _MAX_DETAIL = 100_000
 
@@ -100,7 +102,7 @@ def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[
 def _found(codebase: Codebase, index: CodeIndex, text: str, under: str) -> list[ChunkHit]:
     """Symbols that the question names, then the chunks that fit its words and its meaning, the best first."""
     asked = ranking.asked_for(text)
-    found = ranking.ranked(chunks.search(index, asked.words, vectors.CANDIDATES, under), asked)
+    found = ranking.ranked(chunks.search(index, asked.words, _WORD_HITS, under), asked)
     if codebase.meaning is not None:
         found = ranking.fused(found, vectors.similar(index, codebase.meaning, text, under), asked)
     known = _known(index, asked, under)

@@ -10,7 +10,7 @@ from adjourn.code.index import chunks
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search import ranking
 from adjourn.code.search.routing import Question, query
-from adjourn.code.search.semantic import semantic_search
+from adjourn.code.search.semantic import named_definitions, semantic_search
 from support.code_files import repository
 
 FILES = {
@@ -49,6 +49,7 @@ def test_connections_are_limited():
     """Idle connections of the pool expire; open connections are limited at once."""
 ''',
     "docs/redirects.md": "# Redirects\n\nRedirects are followed. Where a redirect leads, the client follows.\n",
+    "docs/settings.md": "# SHOP_HOST\n\nThe host of the shop.\n",
     "examples/redirects.py": "def follow_redirects():\n    pass\n",
 }
 
@@ -85,6 +86,7 @@ def test_a_question_finds_the_implementation_first(codebase: Codebase, question:
     [
         ("which test checks that redirects are followed", "tests/test_client.py"),
         ("what do the docs say about redirects", "docs/redirects.md"),
+        ("what do the docs say about SHOP_HOST", "docs/settings.md"),
     ],
 )
 def test_a_question_for_tests_or_documents_finds_them(codebase: Codebase, question: str, file: str) -> None:
@@ -98,6 +100,17 @@ def test_a_symbol_that_is_named_comes_first(codebase: Codebase) -> None:
     assert found[0] == "shop/client.py:Client.send"
     assert len(found) == len(set(found))
     assert _found(codebase, "does _hop() follow redirects")[0] == "shop/client.py:Client._hop"
+
+
+def test_a_heading_is_a_symbol_only_for_a_question_about_documents(codebase: Codebase) -> None:
+    """A document's heading that is written like a symbol does not come first for its name alone."""
+    assert codebase.index is not None
+    for question, found in (
+        ("where is SHOP_HOST read", []),
+        ("where in the docs is SHOP_HOST", ["SHOP_HOST"]),
+    ):
+        named = named_definitions(codebase.index, ranking.asked_for(question))
+        assert [one.symbol.name for one in named] == found
 
 
 def test_words_are_found_in_other_forms(codebase: Codebase) -> None:
@@ -151,10 +164,11 @@ def test_both_rankings_count_the_same(codebase: Codebase) -> None:
 
 
 def test_a_question_in_plain_words_is_searched_for_as_a_whole(codebase: Codebase) -> None:
-    """`query` puts the code that the question describes first; a named symbol is looked up instead."""
-    answer = query(codebase, Question("where are redirects followed"))
-    assert answer["plan"][0]["tool"] == "semantic_search"
-    assert answer["results"][0]["symbol_name"] == "_follow_redirects"
+    """`query` puts the code that the question describes first; a symbol that is defined is looked up instead."""
+    for question in ("where are redirects followed", "where are redirects of the no_such_name followed"):
+        answer = query(codebase, Question(question))
+        assert answer["plan"][0]["tool"] == "semantic_search"
+        assert answer["results"][0]["symbol_name"] == "_follow_redirects"
     assert "semantic_search" not in {
         step["tool"] for step in query(codebase, Question("who calls expire()"))["plan"]
     }

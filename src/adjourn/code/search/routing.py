@@ -15,9 +15,9 @@ from adjourn.code.model import words
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import SLOTS, Intent, risk_of
 from adjourn.code.search.definitions import find_definitions, get_symbols
-from adjourn.code.search.ranking import asked_for
+from adjourn.code.search.ranking import AskedFor, asked_for
 from adjourn.code.search.references import find_references
-from adjourn.code.search.semantic import semantic_search
+from adjourn.code.search.semantic import named_definitions, semantic_search
 from adjourn.code.search.structure import analyze_structure
 from adjourn.code.search.text import TextOptions, search_text
 from adjourn.errors import AdjournError, InvalidError
@@ -38,6 +38,7 @@ _TOOLS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "desired_action": (),
 }
+_OF_USES = {"find_references", "search_text"}
 _SNIPPET = 200
 _EACH = 20
 _MAX_RESULTS = 200
@@ -75,8 +76,9 @@ def query(
     deadline = deadline or Deadline(_SECONDS)
     known = question.frame
     missing: list[str] = [slot for slot in SLOTS if not known.get(slot)]
-    named = question.symbol or known.get("target_feature") or next(iter(words.symbols(question.text)), None)
-    target = named or _longest_word(question.text)
+    asked = asked_for(question.text)
+    named = question.symbol or known.get("target_feature") or _known_symbol(codebase, asked)
+    target = named or next(iter([*asked.symbols, *sorted(asked.words, key=len, reverse=True)]), question.text)
     plan = _plan(missing, target, question, named=named is not None)
     results: list[dict[str, Any]] = []
     outputs = []
@@ -109,8 +111,14 @@ def query(
     return answer
 
 
-def _longest_word(question: str) -> str:
-    return max(asked_for(question).words, key=len, default=question.strip()[:100])
+def _known_symbol(codebase: Codebase, asked: AskedFor) -> str | None:
+    """The first symbol of a question that is defined; as long as not all files are indexed, the first."""
+    if codebase.index is None or not codebase.complete():
+        return next(iter(asked.symbols), None)
+    index = codebase.index
+    return next(
+        (one for one in asked.symbols if named_definitions(index, asked._replace(symbols=[one]))), None
+    )
 
 
 def _plan(missing: list[str], target: str, question: Question, *, named: bool) -> list[PlannedCall]:
@@ -169,7 +177,14 @@ def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
         ]
     elif tool == "semantic_search":
         found = [
-            (m["file"], m["name"], m["line_start"], m["line_end"], m["signature"] or hit["content"], 0.8)
+            (
+                m["file"],
+                m["name"].rpartition(".")[2],
+                m["line_start"],
+                m["line_end"],
+                m["signature"] or hit["content"],
+                0.8,
+            )
             for hit in answer["hits"]
             for m in (hit["metadata"],)
         ]
@@ -204,10 +219,14 @@ def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _deduplicated(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One result per location, the most certain."""
+    """One result per location: what is defined there before what is used there, then the most certain."""
     best: dict[tuple[str, int], dict[str, Any]] = {}
     for one in results:
         place = (one["file_path"], one["start_line"])
-        if place not in best or best[place]["confidence"] < one["confidence"]:
+        if place not in best or _standing(best[place]) < _standing(one):
             best[place] = one
     return list(best.values())
+
+
+def _standing(result: dict[str, Any]) -> tuple[bool, float]:
+    return result["source_tool"] not in _OF_USES, result["confidence"]

@@ -13,6 +13,7 @@ from adjourn.code.index.analysis import as_utf8
 from adjourn.code.index.chunks import ChunkHit
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
+from adjourn.code.index.lookup import Definition
 from adjourn.code.index.reading import open_source
 from adjourn.code.model import words
 from adjourn.code.search import agreements, ranking
@@ -24,6 +25,7 @@ _MAP_RESULTS = 5
 _MAX_QUERY = 10_000
 _MAX_RESULTS = 100
 _MAX_KNOWN = 20
+_CODE = {"implementation", "example", "test"}
 _WORD_HITS = 1_000
 """Many, so that tests that repeat the words of a question do not crowd out what they test."""
 _SHOWN = 500
@@ -110,14 +112,22 @@ def _found(codebase: Codebase, index: CodeIndex, text: str, under: str) -> list[
     return [*known, *(hit for hit in found if hit.id not in first)]
 
 
-def _known(index: CodeIndex, asked: AskedFor, under: str) -> list[ChunkHit]:
-    """The definitions of symbols that the question names, implementation first."""
+def named_definitions(index: CodeIndex, asked: AskedFor, under: str = "") -> list[Definition]:
+    """The definitions of symbols that a question names. A document's heading is one only if the question asks for documents."""
     wanted = [symbol.replace("::", ".") for symbol in asked.symbols]
-    defined = lookup.definitions(index, [name.rpartition(".")[2] for name in wanted], under)
+    return [
+        one
+        for one in lookup.definitions(index, [name.rpartition(".")[2] for name in wanted], under)
+        if any(f".{one.symbol.dotted}".endswith(f".{name}") for name in wanted)
+        and ranking.place_of(one.place.path, one.symbol.dotted) in _CODE | asked.places
+    ]
+
+
+def _known(index: CodeIndex, asked: AskedFor, under: str) -> list[ChunkHit]:
+    """The chunks of symbols that the question names, implementation first."""
     hits = [
         chunks.nearest(index, place.path, symbol.dotted, symbol.line)
-        for place, symbol in defined[:_MAX_KNOWN]
-        if any(f".{symbol.dotted}".endswith(f".{name}") for name in wanted)
+        for place, symbol in named_definitions(index, asked, under)[:_MAX_KNOWN]
     ]
     return sorted(
         (hit._replace(score=1.0) for hit in hits if hit is not None),

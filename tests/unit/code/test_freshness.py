@@ -127,6 +127,20 @@ def test_without_embedding_only_complete_vectors_are_used(codebase: Codebase, tm
 
 
 @needs_vectors
+def test_closing_ends_the_embedder(tmp_path: Path) -> None:
+    """A codebase whose vectors are complete closes as soon as it is asked to."""
+    repository(tmp_path, {"a.py": "def one():\n    pass\n"})
+    codebase = Codebase(str(tmp_path))
+    codebase.sync()
+    codebase.embed(Deadline())
+    codebase.start(watch=False)
+    closing = threading.Thread(target=codebase.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()
+
+
+@needs_vectors
 def test_vectors_are_made_behind_everything_else(codebase: Codebase, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that makes vectors has the lowest priority, and the others keep theirs."""
     niceness: list[int] = []

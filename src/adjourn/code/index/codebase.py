@@ -110,7 +110,7 @@ class Codebase:
 
     def request_update(self) -> None:
         """Index the few files that are known to have changed, so that they are read before an answer; else schedule an update."""
-        if self._changed and not self._busy:
+        if not self._busy:
             self._refresh(_AT_ONCE)
         if time.monotonic() - self._last_sync > NUDGE_SECONDS:
             self._wake.set()
@@ -211,10 +211,14 @@ class Codebase:
 
     def _refresh(self, most: int) -> bool:
         """Index what is known to have changed, if it is so few files and nothing else can have changed."""
-        with self._refreshing:  # who waits here finds nothing left to do
+        with (
+            self._refreshing
+        ):  # also where there is nothing left to do: then others are about to have done it
             changed = self._changed.copy()
+            if self._unseen or not 0 < len(changed) <= most:
+                return False
             known = [path for path in changed if self._contains(path)]
-            if self._unseen or not changed or len(changed) > min(most, len(known)) or not self.complete():
+            if len(known) < len(changed) or not self.complete():
                 return False
             self._changed -= changed
             assert self.index is not None
@@ -228,6 +232,8 @@ class Codebase:
         while True:
             self._worded.wait()
             self._worded.clear()
+            if self._stop.is_set():
+                return
             try:
                 self.embed(Deadline(cancelled=self._interrupted))
             except CancelledError:

@@ -15,6 +15,7 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.semantic import semantic_search
+from adjourn.code.server.server import CodeServer
 from support.code_files import repository, write
 
 needs_vectors = pytest.mark.skipif(not vectors.available(), reason="the extra `semantic` is not installed")
@@ -124,6 +125,18 @@ def test_without_embedding_only_complete_vectors_are_used(codebase: Codebase, tm
         other.embed(Deadline())
         assert other.state()["ready"][-1] == "vectors"
         assert semantic_search(other, "part3")["hits"][0]["metadata"]["name"] == "part3"
+
+
+def test_a_server_can_leave_vectors_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `--no-embed` sets reaches each work tree that the server opens."""
+    monkeypatch.setattr(Codebase, "start", lambda _: None)
+    root = repository(tmp_path, {"a.py": "def one():\n    pass\n"})
+    for embeds in (True, False):
+        server = CodeServer(str(root), embeds=embeds)
+        try:
+            assert server.codebases.of(str(root))._embeds == embeds
+        finally:
+            server.codebases.close()
 
 
 @needs_vectors

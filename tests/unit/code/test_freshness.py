@@ -42,6 +42,11 @@ def test_an_edited_file_is_read_before_it_is_answered_about(codebase: Codebase, 
     answer = find_definitions(codebase, "written_just_now", exact_match=True)
     assert (answer["total"], answer["index_state"]["state"]) == (1, "ready")
     assert find_definitions(codebase, "part3", exact_match=True)["total"] == 0
+    compared = _index(codebase).synced()
+    codebase._update(Deadline())
+    assert _index(codebase).synced() == compared, "all files were compared for one that was indexed already"
+    codebase._update(Deadline())
+    assert _index(codebase).synced() != compared
 
 
 def test_many_changed_files_are_told_and_left_to_the_background(codebase: Codebase, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import named_definitions, semantic_search
 from support.code_files import repository
 
+QUESTIONS = Path(__file__).parents[2] / "data/code_questions"
 FILES = {
     "shop/client.py": '''\
 class Client:
@@ -150,6 +153,16 @@ def test_symbols_of_a_question() -> None:
 def test_places(path: str, name: str, place: str) -> None:
     """The names of files, folders and functions tell what a chunk is part of."""
     assert ranking.place_of(path, name) == place
+
+
+def test_half_of_the_benchmark_s_questions_are_held_out() -> None:
+    """Each repository has twenty different questions with answers; ten are not for choosing weights."""
+    for name in ("cobra", "httpx", "ripgrep"):
+        questions = json.loads((QUESTIONS / f"{name}.json").read_text("utf-8"))["questions"]
+        assert len({one["question"] for one in questions}) == 20
+        assert all(":" in answer for one in questions for answer in one["answers"])
+        assert all(one["answers"] for one in questions)
+        assert sum(one.get("held_out", False) for one in questions) == 10
 
 
 def test_both_rankings_count_the_same(codebase: Codebase) -> None:

@@ -26,7 +26,9 @@ from adjourn.errors import AdjournError
 READY_FIRST, READY_LAST, READY_VECTORS = ["definitions", "references"], "semantic_search", "vectors"
 """What the index answers after its first pass, what only after its second, and what `semantic_search` uses once every chunk has one."""
 NUDGE_SECONDS = 2.0
-_WATCH_STEP_MS = 50
+_WATCH_STEP_MS, _WATCH_MOST_MS = 10, 500
+"""How long the watcher waits for another change before it reports some, and for how long at most."""
+_WATCH_LOOK_MS = 50
 _FEW, _AT_ONCE = 50, 8
 """How many changed files are indexed without comparing all others: in the background, and before an answer."""
 _LOWEST_PRIORITY = 19
@@ -61,6 +63,7 @@ class Codebase:
         self._last_sync = 0.0
         self._changed: set[str] = set()
         self._refreshing = threading.Lock()
+        self._refreshed = False
         self._unseen = True
         self._watching = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -110,8 +113,8 @@ class Codebase:
 
     def request_update(self) -> None:
         """Index the few files that are known to have changed, so that they are read before an answer; else schedule an update."""
-        if not self._busy:
-            self._refresh(_AT_ONCE)
+        if not self._busy and self._refresh(_AT_ONCE):
+            self._refreshed = True
         if time.monotonic() - self._last_sync > NUDGE_SECONDS:
             self._wake.set()
 
@@ -203,7 +206,9 @@ class Codebase:
 
     def _update(self, deadline: Deadline) -> None:
         assert self.index is not None
-        if not self._refresh(_FEW):
+        answered, self._refreshed = self._refreshed and not self._changed and not self._unseen, False
+        # What woke this thread may have been indexed for an answer meanwhile.
+        if not answered and not self._refresh(_FEW):
             self._unseen = False
             self._changed.clear()  # before the comparison: later changes are added again
             self._compare(deadline)
@@ -275,8 +280,8 @@ class Codebase:
             watch_filter=lambda _, path: not path.startswith(skip) or path == f"{root}/.git/HEAD",
             stop_event=self._stop,
             step=_WATCH_STEP_MS,
-            debounce=10 * _WATCH_STEP_MS,
-            rust_timeout=_WATCH_STEP_MS,
+            debounce=_WATCH_MOST_MS,
+            rust_timeout=_WATCH_LOOK_MS,
             yield_on_timeout=True,
             raise_interrupt=False,
             ignore_permission_denied=True,

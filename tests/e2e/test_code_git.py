@@ -81,13 +81,10 @@ def test_files_that_nobody_decided_on_are_not_reverted(server: Server, repo: Rep
     assert repo.git("log", "--format=%s", "-1") == "Begin"
 
 
-def test_a_review_without_a_look_at_the_changes_is_refused(server: Server, repo: Repo) -> None:
-    """PRE_COMMIT rests on review_changes, a commit message, and a reason for what is discarded."""
+def test_a_review_needs_a_message_and_reasons(server: Server, repo: Repo) -> None:
+    """PRE_COMMIT is refused without a commit message, and without a reason for what is discarded."""
     ready_to_commit(server, repo)
     files = ["app/cart.py", "app/NOTES.md"]
-    reply = server.submit({"reviewed_files": files, "commit_message": MESSAGE})
-    assert reply["missing_tools"] == ["review_changes"]
-    changed(server)
     assert (
         server.submit({"reviewed_files": files, "commit_message": " "})["error"] == "missing_commit_message"
     )

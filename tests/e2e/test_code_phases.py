@@ -14,7 +14,6 @@ from support.code_server import (
     FIX,
     FRAME,
     MESSAGE,
-    QUERY,
     SIMPLE,
     Repo,
     Server,
@@ -146,44 +145,6 @@ def test_arrays_objects_and_flags_may_be_json_text(server: Server, repo: Repo) -
     assert (
         server.accepted({"needs_more_information": "false", "reason": "r"})["decision"] == "SEMANTIC skipped"
     )
-
-
-def test_a_session_takes_few_calls(server: Server, repo: Repo) -> None:
-    """Several phases are submitted in one call: every phase at the full gate in 12 calls, a quick session in 4."""
-    calls = 0
-
-    def call(name: str, **arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return server.call(name, arguments)
-
-    def submit(*payloads: Any) -> Any:
-        return call("submit_phase", data=list(payloads))
-
-    tasks = {"tasks": [{"id": "t1", "description": "mend apply_discount", "status": "pending"}]}
-    repo.prompts()
-    call("start_session", intent="IMPLEMENT", query=QUERY, repo_path=str(repo.root), gate_level="full")
-    assert submit(SIMPLE["DOCUMENT_RESEARCH"], FRAME)["phase"] == "EXPLORATION"
-    call("query", question="where is apply_discount used?")
-    submit(SIMPLE["EXPLORATION"], SIMPLE["Q1"])
-    call("semantic_search", query="discount of a price")
-    submit(*(SIMPLE[name] for name in ("SEMANTIC", "Q2", "VERIFICATION", "Q3")))
-    call("analyze_impact", target_files=["app/cart.py"], change_description="discount")
-    submit(SIMPLE["IMPACT_ANALYSIS"], tasks)
-    call("check_write_target", file_path="app/cart.py")
-    repo.edit("app/cart.py", *FIX)
-    done = {"task_id": "t1", "summary": "took it off"}
-    assert submit(done, {}, SIMPLE["POST_IMPL_VERIFY"])["accepted"] == 3
-    files = [change["path"] for change in call("review_changes")["changes"]]
-    commit = {"reviewed_files": files, "commit_message": MESSAGE}
-    last = submit(commit, SIMPLE["QUALITY_REVIEW"], {})
-    assert (last["session_complete"], last["accepted"], calls) == (True, 3, 12)
-    calls = 0
-    call("start_session", intent="IMPLEMENT", query=QUERY, repo_path=str(repo.root), flags="--quick --no-doc")
-    reply = submit(FRAME, tasks)
-    call("check_write_target", file_path="app/cart.py")
-    reply = submit(done, {}, SIMPLE["POST_IMPL_VERIFY"])
-    assert (reply.get("session_complete"), calls) == (True, 4), reply
 
 
 def test_several_payloads_stop_at_the_first_refusal(server: Server, repo: Repo) -> None:

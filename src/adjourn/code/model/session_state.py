@@ -180,6 +180,7 @@ class PlanTask(msgspec.Struct, omit_defaults=True):
     failure_count: int = 0
     revert_reason: str | None = None
     checklist: list[str] = []
+    files: list[str] = []
 
 
 class ToolCall(msgspec.Struct):

@@ -6,6 +6,7 @@ Owns: `ToolInvocation`, and one function per tool (`run_` and the tool's name). 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from adjourn.code.git import changes
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.session_state import QueryFrame
+from adjourn.code.model.session_state import Phase, QueryFrame
 from adjourn.code.search.context import update_context
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.impact import analyze_impact
@@ -34,6 +35,10 @@ from adjourn.code.workflow.flags import SessionRequest, parse_flags, resume_not_
 from adjourn.code.workflow.outcome import FlowError
 from adjourn.code.workflow.worktree import GARBAGE
 from adjourn.errors import AdjournError
+
+MAX_REVIEW_FILES = 50
+MAX_REVIEW = 64 << 10
+"""Limits of the review that comes with the reply that enters PRE_COMMIT: a larger one is read page by page."""
 
 
 class ToolInvocation(msgspec.Struct):
@@ -77,7 +82,7 @@ def run_submit_phase(call: ToolInvocation) -> dict[str, Any]:
     """Submit one payload, or several in order until one is refused: those before it stay accepted."""
     several = payloads.as_list(call.given.data)
     if several is None:
-        return call.sessions.submit(call.client, call.given.data)
+        return _with_review(call, call.sessions.submit(call.client, call.given.data))
     reply: dict[str, Any] = {}
     for number, data in enumerate(several):
         try:
@@ -86,7 +91,20 @@ def run_submit_phase(call: ToolInvocation) -> dict[str, Any]:
             return {**refused.reply(), "accepted": number}
         except AdjournError as error:
             return {**error_of(error), "accepted": number}
-    return {**reply, "accepted": len(several)}
+    return _with_review(call, {**reply, "accepted": len(several)})
+
+
+def _with_review(call: ToolInvocation, reply: dict[str, Any]) -> dict[str, Any]:
+    """The reply, with the changes to review if it enters PRE_COMMIT. That counts as a call of review_changes."""
+    active = call.client.active
+    if active is None or reply.get("phase") != Phase.PRE_COMMIT:
+        return reply
+    with active.lock, suppress(AdjournError):  # the step was accepted: review_changes reports what failed
+        review = _review(call, MAX_REVIEW_FILES)
+        if review is not None and len(msgspec.json.encode(review)) <= MAX_REVIEW:
+            active.note_review()
+            return {name: value for name, value in reply.items() if name != "call_first"} | {"review": review}
+    return reply
 
 
 def run_get_session_status(call: ToolInvocation) -> dict[str, Any]:
@@ -201,18 +219,24 @@ def run_add_explored_files(call: ToolInvocation) -> dict[str, Any]:
 
 def run_review_changes(call: ToolInvocation) -> dict[str, Any]:
     active = call.sessions.require_active(call.client)
+    return {"success": True, "session_id": active.state.session_id, **(_review(call) or {})}
+
+
+def _review(call: ToolInvocation, most: int | None = None) -> dict[str, Any] | None:
+    """The session's changes with their diffs; None if more than `most` files changed."""
+    active = call.sessions.require_active(call.client)
     state, worktree = active.state, active.worktree
     worktree.check_branch(state)
     base = worktree.base_commit(state)
     found = []
     listed = changes.list_changes(worktree.git, base, state.dirty_before)
+    if most is not None and len(listed) > most:
+        return None
     for number, change in enumerate(listed):
         call.deadline.expired()
         found.append(msgspec.to_builtins(changes.with_diff(worktree.git, base, change)))
         call.deadline.report(number + 1, len(listed))
     return {
-        "success": True,
-        "session_id": state.session_id,
         "total_changes": len(found),
         "changes": found,
         "review_prompt": worktree.prompt(GARBAGE),

@@ -91,6 +91,12 @@ class ActiveSession:
         """Save the checkpoint between two steps."""
         checkpoint_file.save(self.worktree.repository.root, self.state)
 
+    def note_review(self) -> None:
+        """Count the changes that a reply showed as a call of review_changes."""
+        if "review_changes" not in self.state.tools_in_step:
+            self.state.tools_in_step.append("review_changes")
+        self.save()
+
     def note_impact(self, targets: list[str], found: dict[str, Any]) -> dict[str, Any]:
         """Record which files must be verified, and return the next steps."""
         with self.lock:

@@ -14,7 +14,7 @@ from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.session_state import Exploration, PlanTask, QueryFrame, SessionState
 from adjourn.code.workflow import payloads
 from adjourn.code.workflow.outcome import mismatch
-from adjourn.code.workflow.phases import READING, PhaseStep
+from adjourn.code.workflow.phases import READING, PhaseStep, tools_needed
 from adjourn.errors import AdjournError
 
 MIN_REASON = 10
@@ -94,10 +94,11 @@ def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> Non
 
 
 def _tools(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
-    missing = [tool for tool in row.needs if tool not in state.tools_in_step]
+    needed = tools_needed(state, row)
+    missing = [tool for tool in needed if tool not in state.tools_in_step]
     if missing:
         raise mismatch(f"call {', '.join(missing)} first: {row.phase} requires it", missing_tools=missing)
-    unsaid = [tool for tool in row.needs if payload.tools_used and tool not in payload.tools_used]
+    unsaid = [tool for tool in needed if payload.tools_used and tool not in payload.tools_used]
     if unsaid:
         raise mismatch(f"`tools_used` does not name {', '.join(unsaid)}", missing_tools=unsaid)
 

@@ -113,6 +113,7 @@ class SubmittedTask(msgspec.Struct):
     failure_count: Annotated[int, OPTIONAL] = 0
     revert_reason: Annotated[str | None, OPTIONAL] = None
     checklist: Annotated[list[str], OPTIONAL] = []
+    files: Annotated[list[str], OPTIONAL] = []
 
 
 class TaskPlan(Payload, kw_only=True):

@@ -169,7 +169,8 @@ STEPS: tuple[PhaseStep, ...] = (
         skipped=lambda state: not state.implements,
         instruction=(
             "Split the work into tasks, in the order of execution; every location that must change belongs to a task."
-            " Verification is a later phase, not a task. Submit the whole list, with finished tasks as completed."
+            " Verification is a later phase, not a task. Name what each task changes in its `files`: they are checked as by"
+            " check_write_target. Submit the whole list, with finished tasks as completed."
         ),
     ),
     PhaseStep(
@@ -180,7 +181,7 @@ STEPS: tuple[PhaseStep, ...] = (
         tools=_WRITING,
         needs=("check_write_target",),
         instruction=(
-            "Do the next task only. Before you change a file, call check_write_target. Then submit the task's id and"
+            "Do the next task only. Before you change a file that is not in its `files`, call check_write_target. Then submit the task's id and"
             " what you did."
         ),
     ),
@@ -222,7 +223,7 @@ STEPS: tuple[PhaseStep, ...] = (
         needs=("review_changes",),
         skipped=_ends_before,
         instruction=(
-            "Call review_changes and review every file: keep what the task needs, discard what does not belong (leftover"
+            "Review every file of `review`, or call review_changes if the reply has none: keep what the task needs, discard what does not belong (leftover"
             " debug code, stray files), with the reason. Submit a decision for every file, and the commit message. Omit files"
             " with `before`: the user changed them before the session, and they stay unchanged."
         ),
@@ -292,9 +293,16 @@ def block(state: SessionState) -> dict[str, Any]:
         "expected_payload": payloads.expected(row.payload),
         "call": "submit_phase",
     }
-    if row.needs and state.strictness != "lenient":
-        found["call_first"] = list(row.needs)
+    needed = tools_needed(state, row)
+    if needed and state.strictness != "lenient":
+        found["call_first"] = list(needed)
     return found
+
+
+def tools_needed(state: SessionState, row: PhaseStep) -> tuple[str, ...]:
+    """The tools that must be called before a submission; none for a task whose files were checked with the plan."""
+    checked = row.substep == "implement" and state.pending and state.pending[0].files
+    return () if checked else row.needs
 
 
 def allowed(row: PhaseStep) -> list[str]:

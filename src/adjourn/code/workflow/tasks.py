@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 
 from adjourn.code.model.session_state import Phase, PlanTask, SessionState
-from adjourn.code.workflow import evidence, payloads, phases
+from adjourn.code.workflow import evidence, payloads, phases, write_targets
 from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, proceed, stay
 from adjourn.code.workflow.worktree import PLANNING, Worktree
 
 MAX_FAILURES = 3
 MAX_INTERVENTIONS = 2
 MAX_GUIDE = 2_000
+MAX_FILES = 1_000
 _MAX_HISTORY = 50
 
 
@@ -32,6 +33,8 @@ def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) ->
     state.tasks = [_task(one, known.get(one.id)) for one in payload.tasks]
     if not state.pending:
         raise FlowError("no_pending_tasks", "the task list has no pending task: add the remaining work")
+    if state.strictness != "lenient":
+        _check_files(worktree, state)
     state.ready_substep = "implement"
     extras = {
         "tasks_registered": len(state.tasks),
@@ -41,6 +44,20 @@ def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) ->
         "planning_guide": worktree.prompt(PLANNING)[:MAX_GUIDE],
     }
     return stay(extras)
+
+
+def _check_files(worktree: Worktree, state: SessionState) -> None:
+    """Raise `FlowError` unless every file of a pending task may be written."""
+    files = list(dict.fromkeys(name for task in state.pending for name in task.files))
+    if len(files) > MAX_FILES:
+        raise mismatch(f"the tasks name {len(files)} files: name at most {MAX_FILES}")
+    answers = [write_targets.check_target(state, worktree, name, allow_new_files=True) for name in files]
+    if refused := [one for one in answers if not one["allowed"]]:
+        raise mismatch(
+            "the tasks name files that may not be changed",
+            refused_files={one["file_path"]: one["error"] for one in refused},
+            recovery_options=refused[0]["recovery_options"],
+        )
 
 
 def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) -> StepOutcome:
@@ -182,6 +199,7 @@ def _task(given: payloads.SubmittedTask, known: PlanTask | None) -> PlanTask:
         failure_count=known.failure_count if known else 0,
         revert_reason=given.revert_reason,
         checklist=given.checklist,
+        files=given.files,
     )
 
 

@@ -292,7 +292,10 @@ class Codebase:
                 self._watching.set()
             if not changes:
                 continue
-            self._changed.update(os.path.relpath(path, root) for _, path in changes)
+            paths = {os.path.relpath(path, root) for _, path in changes}
+            self._changed.update(paths)
+            if self.language_servers is not None:
+                self.language_servers.changed(paths)
             self._wake.set()
 
     def _tell(self, done: int, total: int) -> None:

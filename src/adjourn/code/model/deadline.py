@@ -39,6 +39,13 @@ class Deadline:
         """Seconds until the deadline; None without one."""
         return None if self._ends_at is None else max(self._ends_at - time.monotonic(), 0.0)
 
+    def at_most(self, seconds: float) -> Deadline:
+        """A deadline for a part of the work: this one, or `seconds` from now if that is earlier."""
+        remaining = self.remaining()
+        return Deadline(
+            seconds if remaining is None else min(seconds, remaining), cancelled=self._cancelled
+        )
+
     def report(self, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(done, total)

@@ -6,6 +6,8 @@ Owns: `find_references`, and the certainty of each use. Must never: treat the sy
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from adjourn.code.index import lookup, ripgrep
@@ -16,7 +18,6 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.languages import language_of, matching_languages
 from adjourn.code.index.lookup import IndexedFile
 from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, RegionMarks, outline
-from adjourn.code.language_servers.servers import LanguageServers
 from adjourn.code.model import words
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.definitions import in_scope, split_symbol
@@ -52,7 +53,6 @@ def find_references(
     language: str | None = None,
     max_results: int = _MAX_RESULTS,
     deadline: Deadline | None = None,
-    servers: LanguageServers | None = None,
 ) -> dict[str, Any]:
     """Lines that use a symbol, without its definitions; the most certain first.
 
@@ -69,13 +69,14 @@ def find_references(
     places = _candidates(codebase, search.text, under, deadline)
     complete = True
     wanted = [place for place in places if spoken is None or place.language in spoken]
-    if index is not None and servers is not None and wanted:
-        search.resolved = resolve(servers, index, search.definitions, wanted, deadline.remaining())
+    if wanted:
+        search.resolved = resolve(codebase, search.definitions, wanted, deadline)
     for done in range(0, len(wanted), _BATCH):
         complete = search.look_at(wanted[done : done + _BATCH], deadline)
         if not complete:
             break
         deadline.report(done, len(wanted))
+    search.look_at_resolved(under, spoken)
     if index is not None and spoken is None and (long := lookup.skipped(index, under)):
         search.look_at_long(long, deadline)
     answered = codebase.complete()
@@ -126,6 +127,7 @@ class _ReferenceSearch:
         self._name_offset = len(self.text.encode()) - len(name.encode())
         self._word = _WordFinder(self.text)
         self._size = len(self.text.encode())
+        self._definition_lines = {(one.place.path, one.symbol.line) for one in definitions}
         self._defined: dict[int, set[int]] = {}
         for one in definitions:
             self._defined.setdefault(one.place.content, set()).add(one.symbol.name_start)
@@ -162,6 +164,23 @@ class _ReferenceSearch:
             defined = {one.name_start for one in found.symbols if one.name == self._name} if found else ()
             parsed = found is not None
         self._add(place, data, marks, defined, parsed=parsed)
+
+    def look_at_resolved(self, under: str, spoken: Collection[str] | None) -> None:
+        """Add the uses that a server resolved where another name stands: that of an alias."""
+        seen = {(use.file, use.line) for use in self.uses}
+        seen |= self._definition_lines
+        for path, lines in groupby(sorted(set(self.resolved.lines) - seen), itemgetter(0)):
+            within = not under or path == under or path.startswith(f"{under}/")
+            if not within or (spoken is not None and language_of(path) not in spoken):
+                continue
+            try:
+                data = self._codebase.repository.read(path, MAX_PARSED)
+            except AdjournError:
+                continue
+            text = data.split(b"\n")
+            for _, line in lines:
+                if line <= len(text):
+                    self._keep(_Use(path, line, _line(text[line - 1], 0), EXACT, "name"))
 
     def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
         """Search files too long to be indexed, with ripgrep."""

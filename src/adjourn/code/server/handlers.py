@@ -144,7 +144,6 @@ def run_find_references(call: ToolInvocation) -> dict[str, Any]:
         given.path,
         language=given.language,
         deadline=call.deadline,
-        servers=call.codebase.language_servers,
     )
 
 

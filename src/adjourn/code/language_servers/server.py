@@ -1,0 +1,182 @@
+"""The questions that a running language server answers, in values of our own.
+
+Owns: `LanguageServer`: uses, definitions, implementations, calls, hover, diagnostics, renaming. Must never: name a file outside of the
+workspace, or pass a type of the protocol on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+from lsprotocol import types
+
+from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
+from adjourn.code.language_servers.documents import Documents
+from adjourn.code.language_servers.places import (
+    Call,
+    Diagnostic,
+    NamePosition,
+    Span,
+    TextEdit,
+)
+from adjourn.code.model.deadline import Deadline
+
+_MAX_LOCATIONS = 50_000
+_MAX_DIAGNOSTICS = 1_000
+_MAX_KEPT = 500
+_MAX_TEXT = 10_000
+_SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}
+
+
+class LanguageServer:
+    """A running server with the files that it knows. Each method raises `LanguageServerError` without an answer in time."""
+
+    def __init__(self, client: LanguageClient) -> None:
+        self.client = client
+        self._documents = Documents(client)
+        self._uses: dict[NamePosition, list[Span]] = {}
+
+    def prepare(self, names: Sequence[NamePosition], candidates: Collection[str]) -> None:
+        """Tell of changes in `candidates`, the files that may matter, and open those that the server has to be shown."""
+        if self._documents.refresh(candidates):
+            self._uses.clear()
+        if shown := self.client.kind.shown:
+            paths = {*shown(self.client.root, candidates), *(name.path for name in names)}
+            if self._documents.show(sorted(paths)):
+                self._uses.clear()
+
+    def uses(self, name: NamePosition, deadline: Deadline) -> list[Span]:
+        """Where the symbol is used, and where it is defined."""
+        found = self._uses.get(name)
+        if found is None:
+            context = types.ReferenceContext(include_declaration=True)
+            params = types.ReferenceParams(context, self._document(name.path), _position(name))
+            found = self._spans(self.client.request(types.TEXT_DOCUMENT_REFERENCES, params, deadline))
+            if len(self._uses) < _MAX_KEPT:
+                self._uses[name] = found
+        return found
+
+    def definitions(self, name: NamePosition, deadline: Deadline) -> list[Span]:
+        """Where what is named here is defined."""
+        params = types.DefinitionParams(self._document(name.path), _position(name))
+        return self._spans(self.client.request(types.TEXT_DOCUMENT_DEFINITION, params, deadline))
+
+    def implementations(self, name: NamePosition, deadline: Deadline) -> list[Span]:
+        """What implements the interface or overrides the method."""
+        params = types.ImplementationParams(self._document(name.path), _position(name))
+        return self._spans(self.client.request(types.TEXT_DOCUMENT_IMPLEMENTATION, params, deadline))
+
+    def callers(self, name: NamePosition, deadline: Deadline) -> list[Call]:
+        """The functions that call this one, each with the places of its calls."""
+        found = []
+        for item in self._callables(name, deadline):
+            params = types.CallHierarchyIncomingCallsParams(item)
+            for one in self.client.request(types.CALL_HIERARCHY_INCOMING_CALLS, params, deadline) or ():
+                if spans := self._within(one.from_.uri, one.from_ranges):
+                    found.append(Call(one.from_.name, spans[0].path, spans))
+        return found
+
+    def callees(self, name: NamePosition, deadline: Deadline) -> list[Call]:
+        """The functions that this one calls, each with the place of its name."""
+        found = []
+        for item in self._callables(name, deadline):
+            params = types.CallHierarchyOutgoingCallsParams(item)
+            for one in self.client.request(types.CALL_HIERARCHY_OUTGOING_CALLS, params, deadline) or ():
+                if spans := self._within(one.to.uri, [one.to.selection_range]):
+                    found.append(Call(one.to.name, spans[0].path, spans))
+        return found
+
+    def hover(self, name: NamePosition, deadline: Deadline) -> str:
+        """The type and documentation of what is named here; "" if there is none."""
+        params = types.HoverParams(self._document(name.path), _position(name))
+        answer = self.client.request(types.TEXT_DOCUMENT_HOVER, params, deadline)
+        return _text(answer.contents)[:_MAX_TEXT] if answer else ""
+
+    def diagnostics(self, path: str, deadline: Deadline) -> list[Diagnostic]:
+        """What is wrong in a file, as it is now."""
+        self._documents.show([path])
+        uri = self._documents.uri(path)
+        if self.client.capabilities.diagnostic_provider:
+            asked = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
+            answer = self.client.request(types.TEXT_DOCUMENT_DIAGNOSTIC, asked, deadline)
+            found = getattr(answer, "items", ())
+        else:
+            version, published = self._documents.version(path), self.client.published
+
+            def told() -> bool:
+                return uri in published and published[uri].version in (None, version)
+
+            self.client.wait_for(told, deadline, "looking for errors")
+            found = published[uri].diagnostics
+        return [
+            Diagnostic(
+                path, one.range.start.line + 1, _SEVERITY.get(int(one.severity or 1), "error"), one.message
+            )
+            for one in found[:_MAX_DIAGNOSTICS]
+        ]
+
+    def renaming(self, name: NamePosition, new_name: str, deadline: Deadline) -> dict[str, list[TextEdit]]:
+        """The edits of each file that rename a symbol. Raises `LanguageServerError` if it cannot be renamed by edits alone."""
+        params = types.RenameParams(self._document(name.path), _position(name), new_name)
+        answer = self.client.request(types.TEXT_DOCUMENT_RENAME, params, deadline)
+        edits: dict[str, list[TextEdit]] = {}
+        changes: list[tuple[str, Iterable[Any]]] = list((answer.changes or {}).items()) if answer else []
+        for change in (answer.document_changes or ()) if answer else ():
+            if not isinstance(change, types.TextDocumentEdit):
+                raise LanguageServerError("the renaming moves files", "rename the files yourself")
+            changes.append((change.text_document.uri, change.edits))
+        for uri, several in changes:
+            if (path := self._path(uri)) is None:
+                raise LanguageServerError("the symbol is defined outside of the repository", "name another")
+            edits.setdefault(path, []).extend(
+                TextEdit(_span(path, one.range), one.new_text) for one in several
+            )
+        return edits
+
+    def _callables(self, name: NamePosition, deadline: Deadline) -> list[types.CallHierarchyItem]:
+        params = types.CallHierarchyPrepareParams(self._document(name.path), _position(name))
+        return list(self.client.request(types.TEXT_DOCUMENT_PREPARE_CALL_HIERARCHY, params, deadline) or ())
+
+    def _document(self, path: str) -> types.TextDocumentIdentifier:
+        return types.TextDocumentIdentifier(self._documents.uri(path))
+
+    def _spans(self, answer: Any) -> list[Span]:
+        several = answer if isinstance(answer, Sequence) else [answer] if answer else []
+        found = []
+        for one in several[:_MAX_LOCATIONS]:
+            link = isinstance(one, types.LocationLink)
+            found += self._within(
+                one.target_uri if link else one.uri, [one.target_selection_range if link else one.range]
+            )
+        return found
+
+    def _within(self, uri: str, ranges: Iterable[types.Range]) -> list[Span]:
+        path = self._path(uri)
+        return [_span(path, one) for one in ranges] if path is not None else []
+
+    def _path(self, uri: str) -> str | None:
+        """The path of a URI in the workspace; None if it is outside."""
+        parts = urlsplit(uri)
+        full = unquote(parts.path, errors="surrogateescape")
+        path = os.path.relpath(full, self.client.root)
+        outside = parts.scheme != "file" or path == ".." or path.startswith("../")
+        return None if outside else path
+
+
+def _position(name: NamePosition) -> types.Position:
+    return types.Position(line=name.line, character=name.column)
+
+
+def _span(path: str, found: types.Range) -> Span:
+    return Span(path, found.start.line, found.start.character, found.end.line, found.end.character)
+
+
+def _text(contents: Any) -> str:
+    if isinstance(contents, str):
+        return contents
+    if isinstance(contents, Sequence):
+        return "\n".join(map(_text, contents))
+    return str(contents.value)

@@ -1,0 +1,91 @@
+"""Runs a language server, and ends all that it started: `python -m adjourn.code.language_servers.supervise PID PROGRAM ...`.
+
+A language server starts programs of its own. This process stands above them: it ends with the process PID that asked for it, whatever way
+that ended, and takes every descendant with it, also those that left their group.
+
+Owns: the processes below. Must never: outlive PID, or leave one of them behind.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LOOK_SECONDS = 1.0
+_KILL_SECONDS = 5.0
+
+
+def main() -> None:
+    parent, *command = sys.argv[1:]
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = _control()
+    control(_PR_SET_CHILD_SUBREAPER, 1)
+    control(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    try:
+        server = subprocess.Popen(  # noqa: S603
+            command, preexec_fn=lambda: control(_PR_SET_PDEATHSIG, signal.SIGKILL) and None
+        )
+        for descriptor in (0, 1):  # its pipes are the server's alone: each side sees when the other ends
+            os.close(descriptor)
+        while os.getppid() == int(parent):  # where the kernel sends no signal, a look a second
+            with suppress(subprocess.TimeoutExpired):
+                server.wait(_LOOK_SECONDS)
+                break
+    except OSError as error:
+        sys.stderr.write(f"{command[0]} cannot be started: {error.strerror}\n")
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _kill_children()
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+def _control() -> Callable[..., object]:
+    """The kernel's `prctl`; elsewhere a function that does nothing."""
+    if sys.platform != "linux":
+        return lambda *_: 0
+    found: Callable[..., object] = ctypes.CDLL(None).prctl
+    return found
+
+
+def _kill_children() -> None:
+    """Kill children until there are none: those of a killed one become ours."""
+    ends_at = time.monotonic() + _KILL_SECONDS
+    while time.monotonic() < ends_at:
+        for child in _children():
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.01)
+
+
+def _children() -> list[int]:
+    own = str(os.getpid())
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit():
+            with suppress(OSError, IndexError):
+                with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
+                    if file.read().rpartition(")")[2].split()[1] == own:
+                        found.append(int(name))
+    return found
+
+
+if __name__ == "__main__":
+    main()

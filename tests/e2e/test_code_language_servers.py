@@ -1,31 +1,71 @@
-"""A real language server behind `find_references`: what it resolves, that it learns of changes, and that it never outlives the server."""
+"""Real language servers behind `find_references`: what they resolve, that they learn of changes, and that none outlives the server."""
 
 from __future__ import annotations
 
+import os
+import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from support import tools
 from support.code_server import Repo, Server
 
 pytest.importorskip("basedpyright")
-FILES = {
-    "shapes.py": "class Circle:\n    def area(self) -> int:\n        return 3\n\n\nclass Square:\n    def area(self) -> int:\n        return 4\n",
-    "use.py": "from shapes import Circle, Square\n\none = Circle()\nother = Square()\nprint(one.area())\nprint(other.area())\n",
+KILLS = 100 if os.environ.get("ADJOURN_CAMPAIGN") else 4
+SECONDS = 60.0
+
+
+class Project(NamedTuple):
+    """Two classes with a method of one name, and a file that uses both, one after the other from line `used` on."""
+
+    files: dict[str, str]
+    user: str
+    used: int
+
+
+PROJECTS = {
+    "python": Project(
+        {
+            "shapes.py": "class Circle:\n    def area(self) -> int:\n        return 3\n\n\nclass Square:\n    def area(self) -> int:\n        return 4\n",
+            "use.py": "from shapes import Circle, Square\n\none = Circle()\nother = Square()\nprint(one.area())\nprint(other.area())\n",
+        },
+        "use.py",
+        5,
+    ),
+    "typescript": Project(
+        {
+            "tsconfig.json": '{"compilerOptions": {"strict": true}}\n',
+            "src/shapes.ts": "export class Circle {\n  area(): number { return 3; }\n}\n\nexport class Square {\n  area(): number { return 4; }\n}\n",
+            "src/use.ts": 'import { Circle, Square } from "./shapes";\n\nconst one = new Circle();\nconst other = new Square();\nconsole.log(one.area());\nconsole.log(other.area());\n',
+        },
+        "src/use.ts",
+        5,
+    ),
 }
-SECONDS = 30.0
+
+
+@pytest.fixture(params=sorted(PROJECTS))
+def project(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Project:
+    if request.param == "typescript":
+        command = tools.npm_program("typescript-language-server")
+        assert command, "python tests/support/tools.py"
+        programs = Path(command[1]).parents[2] / ".bin"
+        monkeypatch.setenv("PATH", f"{programs}:{Path(command[0]).parent}:{os.environ['PATH']}")
+    return PROJECTS[request.param]
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Repo:
-    return Repo(tmp_path, FILES)
+def repo(tmp_path: Path, project: Project) -> Repo:
+    return Repo(tmp_path, project.files)
 
 
-def matches(server: Server, symbol: str) -> dict[tuple[str, int], str]:
-    found = server.call("find_references", {"symbol": symbol, "format": "json"})
+def matches(server: Server) -> dict[tuple[str, int], str]:
+    found = server.call("find_references", {"symbol": "Circle.area", "format": "json"})
     return {(one["file"], one["line"]): one["match"] for one in found["references"]}
 
 
@@ -37,38 +77,58 @@ def until(what: Callable[[], Any]) -> Any:
     return found
 
 
-def children(pid: int) -> set[int]:
-    """The language servers that a process started."""
-    found = set()
+def descendants(pid: int) -> set[int]:
+    """The processes below one, that are no workers of the index."""
+    parents = {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            rest = status.read_text().rpartition(")")[2]
-            command = status.with_name("cmdline").read_bytes()
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if int(rest.split()[1]) == pid and b"langserver" in command:
-            found.add(int(status.parent.name))
-    return found
+    found, added = {pid}, {pid}
+    while added:
+        added = {child for child, parent in parents.items() if parent in found} - found
+        found |= added
+    return found - {pid}
 
 
-def test_a_use_is_exact_when_the_server_resolved_it(repo: Repo) -> None:
+def gone(processes: set[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in processes)
+
+
+def test_a_use_is_exact_when_the_server_resolved_it(project: Project, repo: Repo) -> None:
     """Of two methods of one name the asked one's use is exact, the other's only a name; a new use counts once its file is written."""
+    mine, other = (project.user, project.used), (project.user, project.used + 1)
     with Server(repo) as server:
-        first = matches(server, "Circle.area")
+        first = matches(server)
         assert set(first.values()) <= {"scoped", "name"}
-        found = until(lambda: (got := matches(server, "Circle.area")).get(("use.py", 5)) == "exact" and got)
-        assert found["use.py", 6] == "name"
-        repo.write("use.py", "\n" + FILES["use.py"])
-        until(lambda: matches(server, "Circle.area").get(("use.py", 6)) == "exact")
-        assert matches(server, "Circle.area")["use.py", 7] == "name"
+        found = until(lambda: (got := matches(server)).get(mine) == "exact" and got)
+        assert found[other] == "name"
+        repo.write(project.user, "\n" + project.files[project.user])
+        until(lambda: matches(server).get(other) == "exact")
+        assert matches(server)[project.user, project.used + 2] == "name"
 
 
-def test_a_killed_server_leaves_no_language_server(repo: Repo) -> None:
-    """The language server is gone after kill -9 of the server, while it starts or later."""
-    for warm in (False, True):
+def test_a_new_and_a_deleted_file_are_known_to_the_server(project: Project, repo: Repo) -> None:
+    """A use in a file that is written later is exact, and none is told of a file that was deleted."""
+    later = project.user.replace("use", "later")
+    with Server(repo) as server:
+        until(lambda: "exact" in matches(server).values())
+        repo.write(later, project.files[project.user])
+        until(lambda: matches(server).get((later, project.used)) == "exact")
+        (repo.root / later).unlink()
+        until(lambda: not any(file == later for file, _ in matches(server)))
+
+
+def test_a_killed_server_leaves_no_process(project: Project, repo: Repo) -> None:
+    """However often the server is killed, while its language server starts or later, no process that it started is left."""
+    chooser = random.Random(4)
+    for kill in range(KILLS):
         with Server(repo) as server:
-            if warm:
-                until(lambda: "exact" in matches(server, "Circle.area").values())
-            started = until(lambda: matches(server, "Circle.area") and children(server.pid))
+            started = until(lambda: matches(server) and descendants(server.pid))
+            if kill % 2:
+                until(lambda: "exact" in matches(server).values())
+            time.sleep(chooser.uniform(0, 0.3))  # at any moment of the start
+            started |= descendants(server.pid)
             server.kill()
-            until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))  # noqa: B023
+            until(partial(gone, started))

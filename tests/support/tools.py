@@ -31,6 +31,8 @@ SETS: dict[str, dict[str, str]] = {
         "@modelcontextprotocol/server-filesystem": "2026.8.31",
         "@modelcontextprotocol/server-memory": "2026.8.31",
         "@playwright/mcp": "0.0.83",
+        "typescript": "5.9.3",
+        "typescript-language-server": "6.0.2",
     },
     "servers": {  # Python servers that speak both eras
         "mcp": "2.3.0",

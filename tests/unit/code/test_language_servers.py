@@ -11,11 +11,13 @@ import pytest
 pytest.importorskip("lsprotocol")
 from lsprotocol import types
 
-from adjourn.code.language_servers import client
+from adjourn.code.language_servers import cargo, client
 from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
-from adjourn.code.language_servers.kinds import KINDS, ServerKind
+from adjourn.code.language_servers.kinds import KINDS, ServerKind, kind_for
+from adjourn.code.model.deadline import Deadline
 
 REPLY = "import sys\ndef say(text):\n    body = text.encode()\n    sys.stdout.buffer.write(b'Content-Length: %d\\r\\n\\r\\n' % len(body) + body)\n    sys.stdout.flush()\n"
+SOME = ServerKind("some", {"python": "python"}, lambda _: None)
 INITIALIZED = 'say(\'{"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}}\')\n'
 
 
@@ -35,21 +37,19 @@ INITIALIZED = 'say(\'{"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}}\')\n'
 def test_nonsense_ends_the_server(program: str, tmp_path: Path) -> None:
     """A message without a believable length, or that is no JSON object, is the end of the process."""
     with pytest.raises(LanguageServerError, match="ended"):
-        LanguageClient([sys.executable, "-c", program + "\nimport time; time.sleep(60)"], str(tmp_path))
+        _client(program + "\nimport time; time.sleep(60)", tmp_path)
 
 
 def test_a_silent_server_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A start has a deadline, and so has each request: the server lives on, and the answer is not waited for."""
     monkeypatch.setattr(client, "START_SECONDS", 0.5)
     with pytest.raises(LanguageServerError, match="too long"):
-        LanguageClient([sys.executable, "-c", "import time; time.sleep(60)"], str(tmp_path))
+        _client("import time; time.sleep(60)", tmp_path)
     monkeypatch.setattr(client, "START_SECONDS", 30.0)
-    server = LanguageClient(
-        [sys.executable, "-c", REPLY + INITIALIZED + "import time; time.sleep(60)"], str(tmp_path)
-    )
+    server = _client(REPLY + INITIALIZED + "import time; time.sleep(60)", tmp_path)
     began = time.monotonic()
     with pytest.raises(LanguageServerError, match="too long"):
-        server.request(types.SHUTDOWN, None, 0.1)
+        server.request(types.SHUTDOWN, None, Deadline(0.1))
     assert time.monotonic() - began < 5
     assert server.alive
     server.close()
@@ -58,23 +58,95 @@ def test_a_silent_server_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_server_that_grows_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server over its limit of memory is killed at the next request."""
-    server = LanguageClient(
-        [sys.executable, "-c", REPLY + INITIALIZED + "import time; time.sleep(60)"], str(tmp_path)
-    )
-    monkeypatch.setattr(client, "_MAX_MEMORY", 1)
-    with pytest.raises(LanguageServerError, match="memory"):
-        server.request(types.SHUTDOWN, None, 30.0)
+    server = _client(REPLY + INITIALIZED + "import time; time.sleep(60)", tmp_path)
+    monkeypatch.setattr(client, "MAX_MEMORY", 1)
+    with pytest.raises(LanguageServerError, match="used more than"):
+        server.request(types.SHUTDOWN, None, Deadline(30.0))
+    assert not server.alive
+
+
+def test_a_server_that_reads_nothing_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that the server does not take in time ends it: no caller waits for a full pipe."""
+    monkeypatch.setattr(client, "_WRITE_SECONDS", 0.3)
+    server = _client(REPLY + INITIALIZED + "import time; time.sleep(60)", tmp_path)
+    text = types.TextDocumentItem("file:///a.py", "python", 1, "x" * (1 << 20))
+    with pytest.raises(LanguageServerError, match="reads nothing"):
+        server.notify(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(text))
     assert not server.alive
 
 
 def test_no_program_of_the_workspace_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server on PATH counts only where the workspace cannot have put it."""
-    program = tmp_path / "bin" / "some-server"
+    program = tmp_path / "bin" / "gopls"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
-    kind = ServerKind("some", frozenset({"python"}), "some-server", "no_such_package", "x.js")
-    assert kind.command("/elsewhere") == [str(program), "--stdio"]
+    kind = kind_for("go")
+    assert kind is not None
+    assert kind.command("/elsewhere") == [str(program)]
     assert kind.command(str(tmp_path)) is None
-    assert KINDS
+
+
+def test_typescript_needs_its_own_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TypeScript's server without a compiler beside it is not started: it would run that of the workspace."""
+    modules = tmp_path / "node_modules"
+    program = modules / "typescript-language-server" / "lib" / "cli.mjs"
+    compiler = modules / "typescript" / "lib" / "tsserver.js"
+    for file in (program, compiler):
+        file.parent.mkdir(parents=True)
+        file.write_text("")
+    program.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "typescript-language-server").symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    kind = kind_for("tsx")
+    assert kind is not None
+    assert (command := kind.command("/elsewhere"))
+    assert kind.options(command)["tsserver"]["path"] == str(compiler)
+    compiler.unlink()
+    assert kind.command("/elsewhere") is None
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "named"),
+    [
+        (".cargo/config.toml", '[env]\nLD_PRELOAD = "x.so"\n', "env"),
+        (".cargo/config", '[build]\nrustc-wrapper = "./x"\n', "build.rustc-wrapper"),
+        ("inner/.cargo/config.toml", '[target.x86_64-unknown-linux-gnu]\nlinker = "./x"\n', "linker"),
+        (".cargo/config.toml", "[target]\nx = 1\n", "target.x"),
+        (".cargo/config.toml", "not toml", "what cannot be read"),
+        (".cargo/config.toml", "new-key = 1\n", "new-key"),
+        ("rust-toolchain.toml", '[toolchain]\npath = "./x"\n', "toolchain"),
+        ("inner/rust-analyzer.toml", "", "options of rust-analyzer"),
+    ],
+)
+def test_rust_is_not_analysed_where_settings_name_programs(
+    file: str, text: str, named: str, tmp_path: Path
+) -> None:
+    """A key of cargo's settings that could start a program, or is not known, keeps rust-analyzer from starting."""
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(text)
+    assert named in cargo.refusal(str(tmp_path))
+    assert file in cargo.refusal(str(tmp_path))
+
+
+def test_common_settings_of_cargo_are_accepted(tmp_path: Path) -> None:
+    """Flags of the compiler, aliases and the name of a toolchain do not keep rust-analyzer from starting."""
+    (tmp_path / ".cargo").mkdir()
+    (tmp_path / ".cargo" / "config.toml").write_text(
+        '[alias]\nxtask = "run"\n[build]\njobs = 2\n[target.x]\nrustflags = ["-C", "a"]\n'
+    )
+    (tmp_path / "rust-toolchain").write_text("stable\n")
+    (tmp_path / "config.toml").write_text("anything = 1\n")
+    assert cargo.refusal(str(tmp_path)) == ""
+
+
+def test_a_language_has_one_server() -> None:
+    """No two rows serve one language."""
+    spoken = [language for kind in KINDS for language in kind.languages]
+    assert len(spoken) == len(set(spoken))
+
+
+def _client(program: str, root: Path) -> LanguageClient:
+    return LanguageClient(SOME, [sys.executable, "-c", program], str(root))

@@ -18,6 +18,7 @@ import msgspec
 
 from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
+from adjourn.code.index.languages import language_of
 from adjourn.code.language_servers.servers import LanguageServers
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import FOLDER, CodeRepository
@@ -82,7 +83,7 @@ class Codebase:
         """Update the index in the background, now and whenever files change (without a watcher: after each query)."""
         if self.index is None or self._threads:
             return
-        self.language_servers = LanguageServers(self.repository.root)
+        self.language_servers = LanguageServers(self.repository.root, language_of)
         self._wake.set()
         self._busy = True  # the first comparison is due, and waits for the watcher
         targets = [self._run]

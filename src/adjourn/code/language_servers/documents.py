@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lsprotocol import types
 
-from adjourn.code.index.languages import language_of
 from adjourn.code.language_servers.client import LanguageClient
 from adjourn.errors import AdjournError
 from adjourn.host import read_file, resolve_inside
 
-_MAX_OPEN = 64
+_MAX_OPEN = 200
 _MAX_SIZE = 4 << 20
 _GONE = (0, 0)
 _Stamp = tuple[int, int]
@@ -26,8 +25,9 @@ _Stamp = tuple[int, int]
 class Documents:
     """The files of one server. Files that were there when it started are known to it; of changes it is told here."""
 
-    def __init__(self, client: LanguageClient) -> None:
+    def __init__(self, client: LanguageClient, language_of: Callable[[str], str]) -> None:
         self._client = client
+        self._language_of = language_of
         self._lock = threading.Lock()
         self._told: dict[str, _Stamp] = {}
         self._open: dict[str, tuple[_Stamp, int]] = {}
@@ -45,13 +45,14 @@ class Documents:
                 )
             return bool(events) | self._show_all(list(self._open))
 
-    def show(self, paths: Iterable[str]) -> bool:
-        """Open documents, or say what changed in them; those that were asked for longest ago are closed. Returns whether any was new."""
+    def show(self, paths: Iterable[str]) -> None:
+        """Open documents, or say what changed in them; those that were asked for longest ago are closed."""
         with self._lock:
-            return self._show_all(paths)
+            self._show_all(paths)
 
     def _show_all(self, paths: Iterable[str]) -> bool:
-        return any([self._show(path) for path in paths])
+        shown = [self._show(path) for path in paths]  # all of them, also after one that was new
+        return any(shown)
 
     def version(self, path: str) -> int | None:
         """The version of an open document."""
@@ -60,7 +61,9 @@ class Documents:
 
     def _events(self, path: str) -> list[types.FileEvent]:
         stamp = self._stamp(path)
-        if self._told.get(path) == stamp or (path not in self._told and 0 < stamp[0] <= self._client.started_at):
+        if self._told.get(path) == stamp or (
+            path not in self._told and 0 < stamp[0] <= self._client.started_at
+        ):
             return []
         self._told[path] = stamp
         # Whether a file is new is not known: so both are said.
@@ -82,7 +85,7 @@ class Documents:
                 self._close(uri)
             return shown is not None
         if shown is None:
-            spoken = self._client.kind.languages.get(language_of(path))
+            spoken = self._client.kind.languages.get(self._language_of(path))
             if spoken is None:
                 return False
             self._make_room()

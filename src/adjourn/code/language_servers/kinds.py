@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from adjourn.code.language_servers import cargo
@@ -23,7 +23,7 @@ class ServerKind(NamedTuple):
 
     `languages`: our names of languages, with the protocol's. `command`: from the program's path, and the workspace; None if it is
     not installed. `options`: for `initialize`. `settings`: by section. `shown`: of files that may have uses, those that it has to be shown
-    to find them; None if it needs to be shown none. `announces`: it says when it has read the project. `refusal`: why it may not run in
+    to find them, by project; None if it needs to be shown none. `announces`: it says when it has read the project. `refusal`: why it may not run in
     a workspace, or "".
     """
 
@@ -31,9 +31,9 @@ class ServerKind(NamedTuple):
     languages: Mapping[str, str]
     command: Callable[[str], list[str] | None]
     options: Callable[[list[str]], Any] = lambda _: None
-    settings: Mapping[str, Any] = {}  # noqa: RUF012  # a field of a tuple
-    variables: Mapping[str, str] = {}  # noqa: RUF012
-    shown: Callable[[str, Collection[str]], Iterable[str]] | None = None
+    settings: Mapping[str, Any] = {}
+    variables: Mapping[str, str] = {}
+    shown: Callable[[str, Collection[str]], Mapping[str, str]] | None = None
     announces: bool = False
     refusal: Callable[[str], str] = lambda _: ""
 
@@ -70,27 +70,27 @@ def _compiler(program: str) -> str:
     return os.path.join(folder, "typescript", "lib", "tsserver.js")
 
 
-def _one_a_project(root: str, candidates: Collection[str]) -> list[str]:
+def _one_a_project(root: str, candidates: Collection[str]) -> dict[str, str]:
     """The server reads the project of each file that it is shown; a file of no project is one of its own."""
     shown: dict[str, str] = {}
     alone = []
     for path in sorted(candidates):
         folder = os.path.dirname(path)
-        while folder not in shown and not _is_project(os.path.join(root, folder)) and folder:
+        while folder and folder not in shown and not _is_project(os.path.join(root, folder)):
             folder = os.path.dirname(folder)
         if folder or _is_project(root):
             shown.setdefault(folder, path)
         else:
             alone.append(path)
-    return [*shown.values(), *_some(root, alone)]
+    return shown | _each(root, alone)
 
 
 def _is_project(folder: str) -> bool:
     return any(os.path.lexists(os.path.join(folder, name)) for name in ("tsconfig.json", "jsconfig.json"))
 
 
-def _some(_root: str, candidates: Collection[str]) -> list[str]:
-    return sorted(candidates)[:_MAX_SHOWN]
+def _each(_root: str, candidates: Collection[str]) -> dict[str, str]:
+    return {path: path for path in sorted(candidates)[:_MAX_SHOWN]}
 
 
 def _folder(package: str) -> str:
@@ -115,7 +115,8 @@ KINDS = (
         {"typescript": "typescript", "tsx": "typescriptreact", "javascript": "javascript"},
         _typescript,
         options=lambda command: {
-            "tsserver": {"path": _compiler(command[0])},
+            # A second process would answer while the project is read, with what it can see of one file.
+            "tsserver": {"path": _compiler(command[0]), "useSyntaxServer": "never"},
             "disableAutomaticTypingAcquisition": True,
             "maxTsServerMemory": _HEAP_MB,
         },
@@ -136,7 +137,7 @@ KINDS = (
         "clangd",
         {"c": "c", "cpp": "cpp"},
         _on_path("clangd", "--background-index=false", "--log=error"),
-        shown=_some,
+        shown=_each,
     ),
 )  # fmt: skip
 

@@ -27,10 +27,9 @@ class Span(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A function that calls, or is called: its name, its file, and places in that file."""
+    """A function that calls, or is called: its name, and places in its file."""
 
     name: str
-    path: str
     spans: list[Span]
 
 

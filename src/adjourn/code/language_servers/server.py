@@ -7,8 +7,9 @@ workspace, or pass a type of the protocol on.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
@@ -27,6 +28,8 @@ from adjourn.code.model.deadline import Deadline
 _MAX_LOCATIONS = 50_000
 _MAX_DIAGNOSTICS = 1_000
 _MAX_KEPT = 500
+_MAX_PROJECTS = 60
+_SETTLED_SECONDS = 3.0
 _MAX_TEXT = 10_000
 _SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
@@ -34,19 +37,36 @@ _SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 class LanguageServer:
     """A running server with the files that it knows. Each method raises `LanguageServerError` without an answer in time."""
 
-    def __init__(self, client: LanguageClient) -> None:
+    def __init__(self, client: LanguageClient, language_of: Callable[[str], str]) -> None:
         self.client = client
-        self._documents = Documents(client)
+        self._documents = Documents(client, language_of)
         self._uses: dict[NamePosition, list[Span]] = {}
+        self._projects: set[str] = set()
+        self._told_at = time.monotonic()
+
+    @property
+    def settled(self) -> bool:
+        """Whether the server has had time to take in the project and the changes that it was told of."""
+        return time.monotonic() - self._told_at > _SETTLED_SECONDS
 
     def prepare(self, names: Sequence[NamePosition], candidates: Collection[str]) -> None:
         """Tell of changes in `candidates`, the files that may matter, and open those that the server has to be shown."""
         if self._documents.refresh(candidates):
             self._uses.clear()
+            self._told_at = time.monotonic()
         if shown := self.client.kind.shown:
-            paths = {*shown(self.client.root, candidates), *(name.path for name in names)}
-            if self._documents.show(sorted(paths)):
+            projects = {
+                key: path
+                for key, path in shown(self.client.root, candidates).items()
+                if key not in self._projects
+            }
+            if projects:
+                self._documents.show(projects.values())
                 self._uses.clear()
+                self._projects |= projects.keys()
+                if len(self._projects) > _MAX_PROJECTS:
+                    self._projects.clear()  # the server has forgotten the first by now
+            self._documents.show({name.path for name in names})
 
     def uses(self, name: NamePosition, deadline: Deadline) -> list[Span]:
         """Where the symbol is used, and where it is defined."""
@@ -55,7 +75,7 @@ class LanguageServer:
             context = types.ReferenceContext(include_declaration=True)
             params = types.ReferenceParams(context, self._document(name.path), _position(name))
             found = self._spans(self.client.request(types.TEXT_DOCUMENT_REFERENCES, params, deadline))
-            if len(self._uses) < _MAX_KEPT:
+            if len(self._uses) < _MAX_KEPT and self.settled:
                 self._uses[name] = found
         return found
 
@@ -75,8 +95,8 @@ class LanguageServer:
         for item in self._callables(name, deadline):
             params = types.CallHierarchyIncomingCallsParams(item)
             for one in self.client.request(types.CALL_HIERARCHY_INCOMING_CALLS, params, deadline) or ():
-                if spans := self._within(one.from_.uri, one.from_ranges):
-                    found.append(Call(one.from_.name, spans[0].path, spans))
+                spans = self._within(one.from_.uri, one.from_ranges)
+                found += [Call(one.from_.name, spans)] if spans else []
         return found
 
     def callees(self, name: NamePosition, deadline: Deadline) -> list[Call]:
@@ -85,8 +105,8 @@ class LanguageServer:
         for item in self._callables(name, deadline):
             params = types.CallHierarchyOutgoingCallsParams(item)
             for one in self.client.request(types.CALL_HIERARCHY_OUTGOING_CALLS, params, deadline) or ():
-                if spans := self._within(one.to.uri, [one.to.selection_range]):
-                    found.append(Call(one.to.name, spans[0].path, spans))
+                spans = self._within(one.to.uri, [one.to.selection_range])
+                found += [Call(one.to.name, spans)] if spans else []
         return found
 
     def hover(self, name: NamePosition, deadline: Deadline) -> str:

@@ -43,8 +43,9 @@ class ServerAnswer(NamedTuple, Generic[_T]):
 class LanguageServers:
     """Servers by name. All sessions on the work tree share them."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, language_of: Callable[[str], str]) -> None:
         self._root = root
+        self._language_of = language_of
         self._lock = threading.Condition()
         self._commands: dict[str, tuple[ServerKind, list[str]] | None] = {}
         self._running: dict[str, LanguageServer] = {}
@@ -173,7 +174,7 @@ class LanguageServers:
             self._failures[kind.name] = f"{kind.name} is not started: {refused}"
             return None
         try:
-            return LanguageServer(LanguageClient(kind, command, self._root))
+            return LanguageServer(LanguageClient(kind, command, self._root), self._language_of)
         except AdjournError as error:
             self._failures[kind.name] = f"{kind.name} does not start: {error.message}"
             return None

@@ -32,8 +32,9 @@ def main() -> None:
     control(_PR_SET_CHILD_SUBREAPER, 1)
     control(_PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
-        server = subprocess.Popen(  # noqa: S603
-            command, preexec_fn=lambda: control(_PR_SET_PDEATHSIG, signal.SIGKILL) and None
+        server = subprocess.Popen(
+            command,
+            preexec_fn=lambda: control(_PR_SET_PDEATHSIG, signal.SIGKILL) and None,  # noqa: PLW1509  # one thread
         )
         for descriptor in (0, 1):  # its pipes are the server's alone: each side sees when the other ends
             os.close(descriptor)
@@ -80,10 +81,9 @@ def _children() -> list[int]:
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
-            with suppress(OSError, IndexError):
-                with open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as file:
-                    if file.read().rpartition(")")[2].split()[1] == own:
-                        found.append(int(name))
+            with suppress(OSError, IndexError), open(f"/proc/{name}/stat", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[1] == own:
+                    found.append(int(name))
     return found
 
 

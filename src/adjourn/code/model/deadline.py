@@ -42,9 +42,7 @@ class Deadline:
     def at_most(self, seconds: float) -> Deadline:
         """A deadline for a part of the work: this one, or `seconds` from now if that is earlier."""
         remaining = self.remaining()
-        return Deadline(
-            seconds if remaining is None else min(seconds, remaining), cancelled=self._cancelled
-        )
+        return Deadline(seconds if remaining is None else min(seconds, remaining), cancelled=self._cancelled)
 
     def report(self, done: int, total: int) -> None:
         if self._progress is not None:

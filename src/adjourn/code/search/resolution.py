@@ -15,7 +15,7 @@ from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.lookup import Definition, IndexedFile
 from adjourn.code.language_servers.places import NamePosition
-from adjourn.code.language_servers.servers import LATE, READY, ServerAnswer
+from adjourn.code.language_servers.servers import LATE, READY, STARTING, ServerAnswer
 from adjourn.code.model import words
 from adjourn.code.model.deadline import Deadline
 
@@ -56,18 +56,19 @@ def resolve(
             _uses(names, lines),
             deadline.at_most(SECONDS),
         )
-        complete = answer.state == READY and len(names) == len(named)
-        whole |= {place.language for place in places if complete and servers.installed(place.language) == server}
-        states[server] = answer.state if complete or answer.state != READY else LATE
+        if answer.value and len(names) == len(named):
+            whole |= {place.language for place in places if servers.installed(place.language) == server}
+        state = answer.state if answer.value is not False else STARTING
+        states[server] = LATE if state == READY and len(names) < len(named) else state
     return Resolution(lines, whole, states)
 
 
 def _uses(
     names: Iterable[NamePosition], lines: set[tuple[str, int]]
-) -> Callable[[LanguageServer, Deadline], None]:
-    """A question that keeps what was found before the time was over."""
+) -> Callable[[LanguageServer, Deadline], bool]:
+    """A question that keeps what was found before the time was over, and says whether it is everything."""
 
-    def question(server: LanguageServer, deadline: Deadline) -> None:
+    def question(server: LanguageServer, deadline: Deadline) -> bool:
         known: set[NamePosition] = set()
         for name in names:
             if name in known:
@@ -75,6 +76,7 @@ def _uses(
             spans = server.uses(name, deadline)
             known.update(NamePosition(*span[:3]) for span in spans)
             lines.update((span.path, span.line + 1) for span in spans)
+        return server.settled
 
     return question
 

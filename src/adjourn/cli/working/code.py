@@ -61,6 +61,9 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     is_flag=True,
     help="Compute no vectors; use those that the index has (extra `semantic`).",
 )
+@click.option(
+    "--symbols", is_flag=True, help="Serve read_symbol, outline, rename_symbol and diagnostics, too."
+)
 @in_folder
 @for_machines
 def code_(
@@ -69,9 +72,8 @@ def code_(
     resume: bool,
     strictness: str,
     store: str,
-    search_only: bool,
-    no_embed: bool,
     as_json: bool,
+    **served: bool,
 ) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
 
@@ -87,8 +89,9 @@ def code_(
             ".",
             strictness=strictness,  # type: ignore[arg-type]  # one of the choices
             store=store,
-            search_only=search_only,
-            embeds=not no_embed,
+            search_only=served["search_only"],
+            embeds=not served["no_embed"],
+            symbols=served["symbols"],
         ) as server:
             if http is None and os.isatty(0):
                 complain(

@@ -18,7 +18,7 @@ from adjourn.code.index.lookup import Definition, IndexedFile
 from adjourn.code.index.outline import CLASSES, FUNCTIONS, KINDS, Symbol
 from adjourn.code.index.reading import open_source
 from adjourn.code.model.deadline import Deadline
-from adjourn.errors import AdjournError, InvalidError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.text import did_you_mean
 
 MAX_SYMBOL = 200
@@ -47,6 +47,49 @@ def find_definitions(
     `Server.handle` finds `handle` in `Server`. `match` is `scoped` if a grammar found the definition, `name` if Universal Ctags did.
     """
     under = codebase.repository.existing(path)
+    kept, limited = _kept(codebase, symbol, under, language=language, exact=exact_match, deadline=deadline)
+    shown = kept[: max(1, min(max_results, _MAX_RESULTS))]
+    answered = codebase.complete()
+    answer: dict[str, Any] = {
+        "symbol": symbol,
+        "path": under or ".",
+        "definitions": [to_json(one) for one in shown],
+        "total": len(kept),
+        "cache_hit": answered,
+        "cache_stats": codebase.count_lookup(answered=answered),
+        "index_state": codebase.state(),
+    }
+    if limited:
+        answer["partial"] = f"{_ENOUGH_NAMES:,} names match: there may be more"
+    return answer
+
+
+def definitions_of(
+    codebase: Codebase,
+    symbol: str,
+    path: str = ".",
+    *,
+    language: str | None = None,
+    deadline: Deadline | None = None,
+) -> list[Definition]:
+    """The definitions of a symbol of just this name, the likeliest first. Raises `NotFoundError` if there is none."""
+    under = codebase.repository.existing(path)
+    found, _ = _kept(codebase, symbol, under, language=language, exact=True, deadline=deadline)
+    if not found:
+        raise NotFoundError(f"no definition of {symbol!r} is found", "look for it with find_definitions")
+    return found
+
+
+def _kept(
+    codebase: Codebase,
+    symbol: str,
+    under: str,
+    *,
+    language: str | None,
+    exact: bool,
+    deadline: Deadline | None,
+) -> tuple[list[Definition], bool]:
+    """The definitions that match, in order, and whether so many names match that not all were looked up."""
     scope, name = split_symbol(symbol)
     codebase.request_update()
     index = codebase.index
@@ -54,37 +97,18 @@ def find_definitions(
     found: list[Definition] = []
     names: list[str] = []
     if index is not None:
-        names = [name] if exact_match else lookup.names_like(index, name)[:_ENOUGH_NAMES]
-        found = current(
-            codebase,
-            index,
-            lookup.definitions(index, names, under),
-            lambda s: _matches(s, name, exact=exact_match),
-        )
-    answered = codebase.complete()
-    if not answered:
+        names = [name] if exact else lookup.names_like(index, name)[:_ENOUGH_NAMES]
+        named = lookup.definitions(index, names, under)
+        found = current(codebase, index, named, lambda symbol: _matches(symbol, name, exact=exact))
+    if not codebase.complete():
         deadline = deadline or Deadline(_FALLBACK_SECONDS)
         seen = {one.place.path for one in found}
         found += [
-            one
-            for one in _search_files(codebase, name, under, exact_match, deadline)
-            if one.place.path not in seen
+            one for one in _search_files(codebase, name, under, exact, deadline) if one.place.path not in seen
         ]
     kept = [one for one in found if _wanted(one, language) and (not scope or in_scope(one.symbol, scope))]
     kept.sort(key=lambda one: _rank(one, name))
-    shown = kept[: max(1, min(max_results, _MAX_RESULTS))]
-    answer: dict[str, Any] = {
-        "symbol": symbol,
-        "path": under or ".",
-        "definitions": [_to_json(one) for one in shown],
-        "total": len(kept),
-        "cache_hit": answered,
-        "cache_stats": codebase.count_lookup(answered=answered),
-        "index_state": codebase.state(),
-    }
-    if len(names) == _ENOUGH_NAMES:
-        answer["partial"] = f"{_ENOUGH_NAMES:,} names match: there may be more"
-    return answer
+    return kept, len(names) == _ENOUGH_NAMES
 
 
 def get_symbols(
@@ -121,7 +145,7 @@ def get_symbols(
     keys = ("name", "file", "line", "end_line", "kind", "scope", "language")
     return {
         "path": under or ".",
-        "symbols": [{key: told[key] for key in keys} for told in map(_to_json, shown)],
+        "symbols": [{key: told[key] for key in keys} for told in map(to_json, shown)],
         "total": len(kept),
         "index_state": codebase.state(),
     }
@@ -212,7 +236,7 @@ def _rank(one: Definition, name: str) -> tuple[Any, ...]:
     )
 
 
-def _to_json(one: Definition) -> dict[str, Any]:
+def to_json(one: Definition) -> dict[str, Any]:
     place, symbol = one
     return {
         "name": symbol.name,

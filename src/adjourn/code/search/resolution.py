@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from adjourn.code.language_servers.server import LanguageServer
 
 SECONDS = 5.0
+ASK_SECONDS = 30.0
 _T = TypeVar("_T")
+Question = Callable[["LanguageServer", Deadline], _T]
 
 
 class Resolution(NamedTuple):
@@ -85,7 +87,7 @@ def ask(
     codebase: Codebase,
     language: str,
     name: NamePosition,
-    question: Callable[[LanguageServer, Deadline], _T],
+    question: Question[_T],
     deadline: Deadline,
     *,
     word: str = "",
@@ -102,6 +104,7 @@ def ask(
         for one in (lookup.mentioning(index, words.of_symbol(word), "") if word else ())
         if servers.installed(one.language) == servers.installed(language)
     ]
+    deadline = deadline.at_most(ASK_SECONDS)
     servers.wait(language, deadline)
     return servers.ask(language, [name], {name.path, *candidates}, question, deadline)
 

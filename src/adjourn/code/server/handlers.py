@@ -16,13 +16,16 @@ from adjourn.code.git import changes
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import Phase, QueryFrame
+from adjourn.code.search import renaming
 from adjourn.code.search.context import update_context
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.impact import analyze_impact
 from adjourn.code.search.references import find_references
+from adjourn.code.search.relations import changed_paths, definition_at, diagnose, related
 from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
 from adjourn.code.search.structure import analyze_structure, get_function_at_line
+from adjourn.code.search.symbols import outline, read_symbol
 from adjourn.code.search.sync import sync_index
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import inputs
@@ -126,6 +129,8 @@ def run_search_files(call: ToolInvocation) -> dict[str, Any]:
 
 def run_find_definitions(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.FindDefinitions = call.given
+    if given.at:
+        return definition_at(call.codebase, given.symbol, given.at, call.deadline)
     return find_definitions(
         call.codebase,
         given.symbol,
@@ -138,6 +143,15 @@ def run_find_definitions(call: ToolInvocation) -> dict[str, Any]:
 
 def run_find_references(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.FindReferences = call.given
+    if given.relation != "uses":
+        return related(
+            call.codebase,
+            given.symbol,
+            given.path,
+            relation=given.relation,
+            language=given.language,
+            deadline=call.deadline,
+        )
     return find_references(
         call.codebase,
         given.symbol,
@@ -145,6 +159,46 @@ def run_find_references(call: ToolInvocation) -> dict[str, Any]:
         language=given.language,
         deadline=call.deadline,
     )
+
+
+def run_read_symbol(call: ToolInvocation) -> dict[str, Any]:
+    given: inputs.ReadSymbol = call.given
+    return read_symbol(
+        call.codebase, given.symbol, given.path, language=given.language, deadline=call.deadline
+    )
+
+
+def run_outline(call: ToolInvocation) -> dict[str, Any]:
+    given: inputs.OutlineOf = call.given
+    return outline(call.codebase, given.path, depth=given.depth, deadline=call.deadline)
+
+
+def run_rename_symbol(call: ToolInvocation) -> dict[str, Any]:
+    """Show a renaming; with `apply`, write it if the session may change all the files."""
+    given: inputs.RenameSymbol = call.given
+    active = call.sessions.require_active(call.client)
+    with active.lock:
+        shown, files = renaming.preview(
+            call.codebase, given.symbol, given.new_name, given.path, call.deadline
+        )
+        if not given.apply:
+            return shown
+
+        def refusal(path: str) -> str:
+            answer = write_targets.check_target(active.state, active.worktree, path, allow_new_files=False)
+            return "" if answer["allowed"] else str(answer["error"])
+
+        return {**shown, **renaming.apply(call.codebase, files, given.apply, refusal)}
+
+
+def run_diagnostics(call: ToolInvocation) -> dict[str, Any]:
+    given: inputs.Diagnose = call.given
+    paths = given.paths
+    if not paths and (active := call.client.active) is not None:
+        state, worktree = active.state, active.worktree
+        listed = changes.list_changes(worktree.git, worktree.base_commit(state), state.dirty_before)
+        paths = changed_paths(call.codebase, [change.path for change in listed])
+    return diagnose(call.codebase, paths, call.deadline)
 
 
 def run_analyze_structure(call: ToolInvocation) -> dict[str, Any]:

@@ -89,6 +89,7 @@ class FindDefinitions(SearchInput, kw_only=True):
         bool,
         msgspec.Meta(description="Only this name, not those that contain it."),
     ] = False
+    at: Annotated[str, msgspec.Meta(description="FILE:LINE of a use: only what it means.")] = ""
     cursor: Cursor = ""
 
 
@@ -96,6 +97,33 @@ class FindReferences(SearchInput, kw_only=True):
     symbol: Annotated[str, msgspec.Meta(description="The whole name of a symbol, or Class.method.")]
     path: Path = "."
     language: Language = None
+    relation: Literal["uses", "callers", "callees", "implementations"] = "uses"
+    cursor: Cursor = ""
+
+
+class ReadSymbol(SearchInput, kw_only=True):
+    symbol: Annotated[str, msgspec.Meta(description="The whole name of a symbol, or Class.method.")]
+    path: Path = "."
+    language: Language = None
+    cursor: Cursor = ""
+
+
+class OutlineOf(SearchInput, kw_only=True):
+    path: Path
+    depth: Annotated[int, msgspec.Meta(ge=1)] = 2
+    cursor: Cursor = ""
+
+
+class RenameSymbol(SearchInput, kw_only=True):
+    symbol: Annotated[str, msgspec.Meta(description="The whole name of a symbol, or Class.method.")]
+    new_name: str
+    path: Path = "."
+    apply: Annotated[str, msgspec.Meta(description="The `preview` of the last reply, to write it.")] = ""
+    cursor: Cursor = ""
+
+
+class Diagnose(SearchInput, kw_only=True):
+    paths: Annotated[list[str], msgspec.Meta(description="Default: what the session changed.")] = []
     cursor: Cursor = ""
 
 

@@ -59,12 +59,20 @@ class CodeServer:
         store: str = "",
         search_only: bool = False,
         embeds: bool = True,
+        symbols: bool = False,
     ) -> None:
-        """`search_only` serves the tools that search, and no sessions. `embeds` computes missing vectors in the background."""
+        """`search_only` serves the tools that search, and no sessions; `symbols`, those that read and rename symbols, too.
+
+        `embeds` computes missing vectors in the background.
+        """
         self.sessions = Sessions(root, strictness=strictness, store=store)
         self.codebases = Codebases(embeds=embeds)
         self._ending = Event()
-        self._tools = {tool.name: tool for tool in TOOLS if tool.searches or not search_only}
+        self._tools = {
+            tool.name: tool
+            for tool in TOOLS
+            if (tool.searches or not search_only) and (symbols or not tool.symbols)
+        }
         self.instructions = SEARCH_INSTRUCTIONS if search_only else INSTRUCTIONS
         self.listed_tools = [_listed(tool, brief=search_only) for tool in self._tools.values()]
         """The tools as `tools/list` returns them."""

@@ -85,6 +85,54 @@ def find_references(reply: Reply) -> Iterator[str]:
             yield from (f"{one['line']}:{one['content']}" for one in found)
 
 
+def read_symbol(reply: Reply) -> Iterator[str]:
+    """Each body with its file and line numbers; then the places of definitions that were left out."""
+    for body in reply["bodies"]:
+        yield shown_path(body["file"])
+        yield from body.get("type", "").splitlines()
+        yield from (
+            f"{body['line'] + place}:{line}" for place, line in enumerate(body["content"].split("\n"))
+        )
+        if "cut_at" in body:
+            yield f"cut after line {body['cut_at']} of {body['end_line']}"
+    if "others" in reply:
+        yield f"{len(reply['others'])} more definitions"
+        yield from _symbols(reply["others"])
+
+
+def outline(reply: Reply) -> Iterator[str]:
+    """A tree: a level is two spaces."""
+    for file in reply["files"]:
+        yield shown_path(file["file"])
+        for one in file["symbols"]:
+            yield f"{'  ' * one['level']}{_lines(one['line'], one['end_line'])} {one['kind']} {one['name']}"
+
+
+def rename_symbol(reply: Reply) -> Iterator[str]:
+    """What changes, line by line; what is needed to apply it."""
+    count = _count(reply, "line", "lines", "total", len(reply["edits"]))
+    files = len(reply["files"])
+    yield f"{count} {'changed' if reply['applied'] else 'to change'} in {files} {'file' if files == 1 else 'files'}"
+    for path, found in _by_file(reply["edits"], "file"):
+        yield path
+        for one in found:
+            yield f"{one['line']}-{one['before']}"
+            yield f"{one['line']}+{one['after']}"
+    if not reply["applied"]:
+        yield f"nothing is written yet; to write this, the same call with apply {reply['preview']}"
+
+
+def diagnostics(reply: Reply) -> Iterator[str]:
+    looked = len(reply["files"])
+    yield f"{_count(reply, 'problem', 'problems', 'total', len(reply['diagnostics']))} in {looked} {'file' if looked == 1 else 'files'}"
+    for path, found in _by_file(reply["diagnostics"], "file"):
+        yield path
+        yield from (f"{one['line']} {one['severity']}: {_one_line(one['message'])}" for one in found)
+    yield from (
+        f"{shown_path(path)} was not checked: {why}" for path, why in reply.get("not_checked", {}).items()
+    )
+
+
 def analyze_structure(reply: Reply) -> Iterator[str]:
     """An outline of the file: its definitions in order, then what it imports and exports."""
     yield f"{shown_path(reply['file_path'] or 'the code')}: {reply['language']}, {reply['summary']['total_lines']} lines"
@@ -163,7 +211,7 @@ def ending(reply: Reply) -> Iterator[str]:
 RENDERERS: dict[str, Callable[[Reply], Iterator[str]]] = {
     render.__name__: render
     for render in (
-        search_text, search_files, find_definitions, find_references, analyze_structure, get_symbols, get_function_at_line, query,
+        search_text, search_files, find_definitions, find_references, read_symbol, outline, rename_symbol, diagnostics, analyze_structure, get_symbols, get_function_at_line, query,
         semantic_search, fetch_chunk_detail,
     )
 }  # fmt: skip

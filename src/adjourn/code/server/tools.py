@@ -19,6 +19,7 @@ class CodeTool(msgspec.Struct, frozen=True, kw_only=True):
     """A row. `read_only`: changes nothing; `destructive`: may delete branches (after backing them up under a ref).
 
     `searches`: one of the tools that are useful without a session, which `--search-only` serves.
+    `symbols`: only with `--symbols`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class CodeTool(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool = False
     gated: bool = True
     searches: bool = False
+    symbols: bool = False
 
 
 TOOLS: tuple[CodeTool, ...] = (
@@ -101,6 +103,44 @@ TOOLS: tuple[CodeTool, ...] = (
         run=handlers.run_find_references,
         read_only=True,
         searches=True,
+    ),
+    CodeTool(
+        name="read_symbol",
+        title="Read a symbol",
+        description="Read the body of a function, class or method.",
+        input_type=inputs.ReadSymbol,
+        run=handlers.run_read_symbol,
+        read_only=True,
+        searches=True,
+        symbols=True,
+    ),
+    CodeTool(
+        name="outline",
+        title="Outline",
+        description="Show the classes and functions of a file or folder as a tree.",
+        input_type=inputs.OutlineOf,
+        run=handlers.run_outline,
+        read_only=True,
+        searches=True,
+        symbols=True,
+    ),
+    CodeTool(
+        name="rename_symbol",
+        title="Rename a symbol",
+        description="In READY: rename a symbol everywhere. Shows the changes; with `apply`, writes them.",
+        input_type=inputs.RenameSymbol,
+        run=handlers.run_rename_symbol,
+        symbols=True,
+    ),
+    CodeTool(
+        name="diagnostics",
+        title="Diagnostics",
+        description="List errors and warnings of files as they are now. Call it after each change.",
+        input_type=inputs.Diagnose,
+        run=handlers.run_diagnostics,
+        read_only=True,
+        searches=True,
+        symbols=True,
     ),
     CodeTool(
         name="analyze_structure",

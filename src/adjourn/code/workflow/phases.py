@@ -17,15 +17,17 @@ READING = (
     "search_text", "search_files", "find_definitions", "find_references", "analyze_structure", "get_symbols",
     "get_function_at_line", "query", "fetch_chunk_detail",
 )  # fmt: skip
+SYMBOLS = ("read_symbol", "outline", "diagnostics")
+"""The tools of `--symbols` that only read."""
 ALWAYS = (
     "start_session", "submit_phase", "get_session_status", "revert_to_exploration", "cleanup_stale_branches", "sync_index",
-    "update_context", *READING,
+    "update_context", *READING, *SYMBOLS,
 )  # fmt: skip
 """The tools that every phase permits: session tools and reading."""
 _MEANING = ("semantic_search",)
 _IMPACT = (*_MEANING, "analyze_impact")
 _REVIEW = (*_IMPACT, "review_changes")
-_WRITING = (*_IMPACT, "check_write_target", "add_explored_files")
+_WRITING = (*_IMPACT, "check_write_target", "add_explored_files", "rename_symbol")
 
 
 class PhaseStep(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,215 @@
+"""Questions that only a language server answers: what a use means, who calls, what implements, what is wrong.
+
+Owns: `definition_at`, `related`, `diagnose`. Must never: answer from text where no server has answered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from adjourn.code.index import lookup
+from adjourn.code.index.analysis import MAX_PARSED
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.languages import language_of
+from adjourn.code.index.lookup import Definition
+from adjourn.code.index.reading import open_source
+from adjourn.code.language_servers.places import Diagnostic, NamePosition, Span
+from adjourn.code.language_servers.servers import READY, ServerAnswer
+from adjourn.code.model.deadline import Deadline
+from adjourn.code.search import resolution
+from adjourn.code.search.definitions import definitions_of, split_symbol, to_json
+from adjourn.errors import AdjournError, HeldError, InvalidError, UsageError
+
+if TYPE_CHECKING:
+    from adjourn.code.language_servers.server import LanguageServer
+
+RELATIONS = ("callers", "callees", "implementations")
+_MAX_ASKED = 20
+_MAX_FILES = 50
+_T = TypeVar("_T")
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A line as `find_references` lists it."""
+
+    file: str
+    line: int
+    content: str
+    match: str
+    kind: str
+
+
+def definition_at(codebase: Codebase, symbol: str, at: str, deadline: Deadline) -> dict[str, Any]:
+    """Where the symbol that is used at `FILE:LINE` is defined."""
+    path, number = _place(codebase, at)
+    _, name = split_symbol(symbol)
+    source = open_source(codebase.repository, path)
+    begin = 0
+    for _ in range(number - 1):
+        begin = source.data.find(b"\n", begin) + 1
+    place = source.data.find(name.encode(), begin)
+    if place < 0 or b"\n" in source.data[begin:place]:
+        raise InvalidError(f"{name!r} does not stand in line {number} of {path}", "name the line of a use")
+    position = resolution.position_at(path, source.data, place)
+    spans = _asked(
+        codebase, source.language, position, lambda server, ends: server.definitions(position, ends), deadline
+    )
+    found = [_defined(codebase, span, name) for span in spans]
+    return {
+        "symbol": symbol,
+        "path": at,
+        "definitions": found,
+        "total": len(found),
+        "index_state": codebase.state(),
+    }
+
+
+def related(
+    codebase: Codebase, symbol: str, path: str, *, relation: str, language: str | None, deadline: Deadline
+) -> dict[str, Any]:
+    """The calls of a function (`callers`), the functions it calls (`callees`), or what implements or overrides it."""
+    definitions = definitions_of(codebase, symbol, path, language=language, deadline=deadline)
+    if len(definitions) > _MAX_ASKED:
+        raise UsageError(
+            f"{symbol!r} has {len(definitions)} definitions", "name one: Class.method, or the file as path"
+        )
+    found: set[tuple[str, int, str]] = set()
+    for one in definitions:
+        position = position_of(codebase, one)
+        spans = _asked(
+            codebase, one.place.language, position, partial(_related, relation, position), deadline, word=one.symbol.name
+        )  # fmt: skip
+        found |= {(span.path, span.line + 1, kind) for span, kind in spans}
+    uses = [Use(file, line, _line(codebase, file, line), "exact", kind) for file, line, kind in sorted(found)]
+    return {
+        "symbol": symbol,
+        "path": path,
+        "relation": relation,
+        "references": [msgspec.structs.asdict(use) for use in uses],
+        "total": len(uses),
+        "by_match": {"exact": len(uses)},
+        "index_state": codebase.state(),
+    }
+
+
+def _related(
+    relation: str, position: NamePosition, server: LanguageServer, deadline: Deadline
+) -> list[tuple[Span, str]]:
+    if relation == "implementations":
+        return [(span, "name") for span in server.implementations(position, deadline)]
+    ask = server.callers if relation == "callers" else server.callees
+    return [(span, f"call {call.name}") for call in ask(position, deadline) for span in call.spans]
+
+
+def diagnose(codebase: Codebase, paths: Sequence[str], deadline: Deadline) -> dict[str, Any]:
+    """Errors and warnings of files as they are on disk now."""
+    if not paths:
+        raise UsageError("no file is named, and the session changed none", "name files as paths")
+    if len(paths) > _MAX_FILES:
+        raise UsageError(f"{len(paths)} files are named", f"name at most {_MAX_FILES}")
+    found: list[Diagnostic] = []
+    looked: list[str] = []
+    skipped: dict[str, str] = {}
+    for given in paths:
+        path = codebase.repository.existing(given)
+        position = NamePosition(path, 0, 0)
+        try:
+            found += _asked(codebase, language_of(path), position, partial(_diagnostics, path), deadline)
+            looked.append(path)
+        except AdjournError as error:
+            skipped[path] = error.message
+    answer: dict[str, Any] = {
+        "files": looked,
+        "diagnostics": [
+            {"file": one.path, "line": one.line, "severity": one.severity, "message": one.message}
+            for one in found
+        ],
+        "total": len(found),
+    }
+    return {**answer, "not_checked": skipped} if skipped else answer
+
+
+def _diagnostics(path: str, server: LanguageServer, deadline: Deadline) -> list[Diagnostic]:
+    return server.diagnostics(path, deadline)
+
+
+def _asked(
+    codebase: Codebase,
+    language: str,
+    position: NamePosition,
+    question: resolution.Question[list[_T]],
+    deadline: Deadline,
+    *,
+    word: str = "",
+) -> list[_T]:
+    """The answer of the language's server. Raises an error that says why there is none."""
+    answer = answered(resolution.ask(codebase, language, position, question, deadline, word=word), language)
+    return answer or []
+
+
+def answered(answer: ServerAnswer[_T] | None, language: str) -> _T | None:
+    """The value of an answer. Raises an error that says why there is none."""
+    if answer is None:
+        raise InvalidError(
+            f"no language server for {language} is installed",
+            "install one: pip install 'adjourn[exact]' for Python; typescript-language-server, gopls, rust-analyzer, clangd on PATH",
+        )
+    if answer.state != READY:
+        raise HeldError(answer.reason, "repeat the call in some seconds, or search by name")
+    return answer.value
+
+
+def position_of(codebase: Codebase, one: Definition) -> NamePosition:
+    """Where the name of a definition stands now."""
+    if one.place.content and codebase.index is not None:
+        found = resolution.position_of(codebase.index, one)
+        if found is not None:
+            return found
+    source = open_source(codebase.repository, one.place.path)
+    return resolution.position_at(one.place.path, source.data, one.symbol.name_start)
+
+
+def _place(codebase: Codebase, at: str) -> tuple[str, int]:
+    file, _, number = at.rpartition(":")
+    if not file or not number.isdecimal() or not 0 < int(number) < 10_000_000:
+        raise InvalidError(f"{at[:100]!r} is no FILE:LINE", "give the place of a use, such as src/app.py:12")
+    return codebase.repository.existing(file), int(number)
+
+
+def _defined(codebase: Codebase, span: Span, name: str) -> dict[str, Any]:
+    """A place that a server named, as a definition: as the index knows it, else by its line."""
+    index, line = codebase.index, span.line + 1
+    known = lookup.symbols_under(index, span.path, 20_000) if index is not None else []
+    here = [one for one in known if one.symbol.line == line and lookup.is_current(index, one.place)]  # type: ignore[arg-type]
+    if here:
+        best = next((one for one in here if one.symbol.name == name), here[0])
+        return {**to_json(best), "match": "exact"}
+    return {
+        "name": name, "file": span.path, "line": line, "end_line": span.end_line + 1, "kind": "name", "scope": "",
+        "signature": _line(codebase, span.path, line), "language": language_of(span.path), "match": "exact",
+    }  # fmt: skip
+
+
+def _line(codebase: Codebase, path: str, number: int) -> str:
+    try:
+        lines = codebase.repository.read(path, MAX_PARSED).split(b"\n", number)
+    except AdjournError:
+        return ""
+    return lines[number - 1][:300].decode("utf-8", "replace").strip() if len(lines) >= number else ""
+
+
+def changed_paths(codebase: Codebase, paths: Sequence[str]) -> list[str]:
+    """Of changed files, those that exist and have a language server."""
+    servers, root = codebase.language_servers, codebase.repository.root
+    return [
+        path
+        for path in paths
+        if os.path.isfile(os.path.join(root, path))
+        and servers is not None
+        and servers.installed(language_of(path))
+    ]

@@ -110,7 +110,7 @@ def test_a_use_is_exact_when_the_server_resolved_it(project: Project, repo: Repo
 
 
 def test_a_new_and_a_deleted_file_are_known_to_the_server(project: Project, repo: Repo) -> None:
-    """A use in a file that is written later is exact, and none is told of a file that was deleted."""
+    """A use in a file that is written later is exact, and one in a file that was deleted is gone."""
     later = project.user.replace("use", "later")
     with Server(repo) as server:
         until(lambda: "exact" in matches(server).values())

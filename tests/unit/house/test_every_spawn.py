@@ -36,8 +36,8 @@ REVIEWED = {
     ("code/index/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
     ("code/language_servers/client.py", "subprocess.Popen"): "Python by the helper",
     (
-        "code/language_servers/launch.py",
-        "os.execv",
+        "code/language_servers/supervise.py",
+        "subprocess.Popen",
     ): "a language server of this Python's packages, or found outside of the workspace",
     (
         "runs/subprocesses.py",

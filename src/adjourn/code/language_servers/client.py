@@ -251,6 +251,9 @@ class LanguageClient:
 
     def _setting(self, item: Any) -> Any:
         section = item.get("section") if isinstance(item, dict) else None
+        if section == "python":
+            # It runs an interpreter to learn where packages are: ours, never one of the workspace.
+            return {"pythonPath": python.command()[0]}
         return self.kind.settings.get(section, {}) if isinstance(section, str) else {}
 
 

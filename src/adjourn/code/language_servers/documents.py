@@ -23,7 +23,7 @@ _Stamp = tuple[int, int]
 
 
 class Documents:
-    """The files of one server. Files that were there when it started are known to it; of changes it is told here."""
+    """The files of one server. It knows the files that were there when it started; of changes it learns here."""
 
     def __init__(self, client: LanguageClient, language_of: Callable[[str], str]) -> None:
         self._client = client

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from adjourn.code.language_servers import cargo
-from adjourn.host import find, lies_in, python
+from adjourn.host import find, lies_in
 
 _HEAP_MB = 1_536
 _MAX_SHOWN = 30
@@ -104,8 +104,6 @@ KINDS = (
         {"python": "python"},
         _basedpyright,
         settings={
-            # It runs an interpreter to learn where packages are: ours, never one of the workspace.
-            "python": {"pythonPath": python.command()[0]},
             "basedpyright": {"analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"}},
             "basedpyright.analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"},
         },

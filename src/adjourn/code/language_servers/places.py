@@ -16,7 +16,7 @@ class NamePosition(NamedTuple):
     column: int
 
 
-class Span(NamedTuple):
+class FileSpan(NamedTuple):
     """A part of a file."""
 
     path: str
@@ -26,14 +26,14 @@ class Span(NamedTuple):
     end_column: int
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A function that calls, or is called: its name, and places in its file."""
 
     name: str
-    spans: list[Span]
+    spans: list[FileSpan]
 
 
-class Diagnostic(NamedTuple):
+class CodeProblem(NamedTuple):
     """What is wrong with a line (from 1): an error, warning, information or hint."""
 
     path: str
@@ -45,5 +45,5 @@ class Diagnostic(NamedTuple):
 class TextEdit(NamedTuple):
     """A part of a file, and the text that takes its place."""
 
-    span: Span
+    span: FileSpan
     text: str

@@ -17,10 +17,10 @@ from lsprotocol import types
 from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
 from adjourn.code.language_servers.documents import Documents
 from adjourn.code.language_servers.places import (
-    Call,
-    Diagnostic,
+    CodeProblem,
+    FileSpan,
+    FunctionCall,
     NamePosition,
-    Span,
     TextEdit,
 )
 from adjourn.code.model.deadline import Deadline
@@ -40,13 +40,13 @@ class LanguageServer:
     def __init__(self, client: LanguageClient, language_of: Callable[[str], str]) -> None:
         self.client = client
         self._documents = Documents(client, language_of)
-        self._uses: dict[NamePosition, list[Span]] = {}
+        self._uses: dict[NamePosition, list[FileSpan]] = {}
         self._projects: set[str] = set()
         self._told_at = time.monotonic()
 
     @property
     def settled(self) -> bool:
-        """Whether the server has had time to take in the project and the changes that it was told of."""
+        """Whether the server has had time to take in the project and its changes."""
         return time.monotonic() - self._told_at > _SETTLED_SECONDS
 
     def prepare(self, names: Sequence[NamePosition], candidates: Collection[str]) -> None:
@@ -68,7 +68,7 @@ class LanguageServer:
                     self._projects.clear()  # the server has forgotten the first by now
             self._documents.show({name.path for name in names})
 
-    def uses(self, name: NamePosition, deadline: Deadline) -> list[Span]:
+    def uses(self, name: NamePosition, deadline: Deadline) -> list[FileSpan]:
         """Where the symbol is used, and where it is defined."""
         found = self._uses.get(name)
         if found is None:
@@ -79,34 +79,34 @@ class LanguageServer:
                 self._uses[name] = found
         return found
 
-    def definitions(self, name: NamePosition, deadline: Deadline) -> list[Span]:
+    def definitions(self, name: NamePosition, deadline: Deadline) -> list[FileSpan]:
         """Where what is named here is defined."""
         params = types.DefinitionParams(self._document(name.path), _position(name))
         return self._spans(self.client.request(types.TEXT_DOCUMENT_DEFINITION, params, deadline))
 
-    def implementations(self, name: NamePosition, deadline: Deadline) -> list[Span]:
+    def implementations(self, name: NamePosition, deadline: Deadline) -> list[FileSpan]:
         """What implements the interface or overrides the method."""
         params = types.ImplementationParams(self._document(name.path), _position(name))
         return self._spans(self.client.request(types.TEXT_DOCUMENT_IMPLEMENTATION, params, deadline))
 
-    def callers(self, name: NamePosition, deadline: Deadline) -> list[Call]:
+    def callers(self, name: NamePosition, deadline: Deadline) -> list[FunctionCall]:
         """The functions that call this one, each with the places of its calls."""
         found = []
         for item in self._callables(name, deadline):
             params = types.CallHierarchyIncomingCallsParams(item)
             for one in self.client.request(types.CALL_HIERARCHY_INCOMING_CALLS, params, deadline) or ():
                 spans = self._within(one.from_.uri, one.from_ranges)
-                found += [Call(one.from_.name, spans)] if spans else []
+                found += [FunctionCall(one.from_.name, spans)] if spans else []
         return found
 
-    def callees(self, name: NamePosition, deadline: Deadline) -> list[Call]:
+    def callees(self, name: NamePosition, deadline: Deadline) -> list[FunctionCall]:
         """The functions that this one calls, each with the place of its name."""
         found = []
         for item in self._callables(name, deadline):
             params = types.CallHierarchyOutgoingCallsParams(item)
             for one in self.client.request(types.CALL_HIERARCHY_OUTGOING_CALLS, params, deadline) or ():
                 spans = self._within(one.to.uri, [one.to.selection_range])
-                found += [Call(one.to.name, spans)] if spans else []
+                found += [FunctionCall(one.to.name, spans)] if spans else []
         return found
 
     def hover(self, name: NamePosition, deadline: Deadline) -> str:
@@ -115,7 +115,7 @@ class LanguageServer:
         answer = self.client.request(types.TEXT_DOCUMENT_HOVER, params, deadline)
         return _text(answer.contents)[:_MAX_TEXT] if answer else ""
 
-    def diagnostics(self, path: str, deadline: Deadline) -> list[Diagnostic]:
+    def diagnostics(self, path: str, deadline: Deadline) -> list[CodeProblem]:
         """What is wrong in a file, as it is now."""
         self._documents.show([path])
         uri = self._documents.uri(path)
@@ -132,7 +132,7 @@ class LanguageServer:
             self.client.wait_for(told, deadline, "looking for errors")
             found = published[uri].diagnostics
         return [
-            Diagnostic(
+            CodeProblem(
                 path, one.range.start.line + 1, _SEVERITY.get(int(one.severity or 1), "error"), one.message
             )
             for one in found[:_MAX_DIAGNOSTICS]
@@ -163,7 +163,7 @@ class LanguageServer:
     def _document(self, path: str) -> types.TextDocumentIdentifier:
         return types.TextDocumentIdentifier(self._documents.uri(path))
 
-    def _spans(self, answer: Any) -> list[Span]:
+    def _spans(self, answer: Any) -> list[FileSpan]:
         several = answer if isinstance(answer, Sequence) else [answer] if answer else []
         found = []
         for one in several[:_MAX_LOCATIONS]:
@@ -173,7 +173,7 @@ class LanguageServer:
             )
         return found
 
-    def _within(self, uri: str, ranges: Iterable[types.Range]) -> list[Span]:
+    def _within(self, uri: str, ranges: Iterable[types.Range]) -> list[FileSpan]:
         path = self._path(uri)
         return [_span(path, one) for one in ranges] if path is not None else []
 
@@ -190,8 +190,8 @@ def _position(name: NamePosition) -> types.Position:
     return types.Position(line=name.line, character=name.column)
 
 
-def _span(path: str, found: types.Range) -> Span:
-    return Span(path, found.start.line, found.start.character, found.end.line, found.end.character)
+def _span(path: str, found: types.Range) -> FileSpan:
+    return FileSpan(path, found.start.line, found.start.character, found.end.line, found.end.character)
 
 
 def _text(contents: Any) -> str:

@@ -18,7 +18,7 @@ from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import language_of
 from adjourn.code.index.lookup import Definition
 from adjourn.code.index.reading import open_source
-from adjourn.code.language_servers.places import Diagnostic, NamePosition, Span
+from adjourn.code.language_servers.places import CodeProblem, FileSpan, NamePosition
 from adjourn.code.language_servers.servers import READY, ServerAnswer
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import resolution
@@ -99,7 +99,7 @@ def related(
 
 def _related(
     relation: str, position: NamePosition, server: LanguageServer, deadline: Deadline
-) -> list[tuple[Span, str]]:
+) -> list[tuple[FileSpan, str]]:
     if relation == "implementations":
         return [(span, "name") for span in server.implementations(position, deadline)]
     ask = server.callers if relation == "callers" else server.callees
@@ -112,7 +112,7 @@ def diagnose(codebase: Codebase, paths: Sequence[str], deadline: Deadline) -> di
         raise UsageError("no file is named, and the session changed none", "name files as paths")
     if len(paths) > _MAX_FILES:
         raise UsageError(f"{len(paths)} files are named", f"name at most {_MAX_FILES}")
-    found: list[Diagnostic] = []
+    found: list[CodeProblem] = []
     looked: list[str] = []
     skipped: dict[str, str] = {}
     for given in paths:
@@ -134,7 +134,7 @@ def diagnose(codebase: Codebase, paths: Sequence[str], deadline: Deadline) -> di
     return {**answer, "not_checked": skipped} if skipped else answer
 
 
-def _diagnostics(path: str, server: LanguageServer, deadline: Deadline) -> list[Diagnostic]:
+def _diagnostics(path: str, server: LanguageServer, deadline: Deadline) -> list[CodeProblem]:
     return server.diagnostics(path, deadline)
 
 
@@ -181,7 +181,7 @@ def _place(codebase: Codebase, at: str) -> tuple[str, int]:
     return codebase.repository.existing(file), int(number)
 
 
-def _defined(codebase: Codebase, span: Span, name: str) -> dict[str, Any]:
+def _defined(codebase: Codebase, span: FileSpan, name: str) -> dict[str, Any]:
     """A place that a server named, as a definition: as the index knows it, else by its line."""
     index, line = codebase.index, span.line + 1
     known = lookup.symbols_under(index, span.path, 20_000) if index is not None else []

@@ -16,7 +16,7 @@ import msgspec
 
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.language_servers.places import Span, TextEdit
+from adjourn.code.language_servers.places import FileSpan, TextEdit
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import relations, resolution
 from adjourn.code.search.definitions import definitions_of
@@ -127,7 +127,7 @@ def _renamed(codebase: Codebase, path: str, edits: list[TextEdit]) -> _RenamedFi
     return _RenamedFile(path, before, after, numbers)
 
 
-def _offsets(path: str, span: Span, lines: list[str], starts: list[int]) -> tuple[int, int]:
+def _offsets(path: str, span: FileSpan, lines: list[str], starts: list[int]) -> tuple[int, int]:
     """The part of a text, in characters, that a span of UTF-16 columns names."""
     if not 0 <= span.line <= span.end_line < len(lines):
         raise HeldError(f"{path} has been changed meanwhile", "repeat the call")

@@ -37,6 +37,8 @@ def sync_index(
         "stats": codebase.index.stats(),
         "index_state": codebase.state(),
     }
+    if codebase.language_servers is not None and (running := codebase.language_servers.running()):
+        answer["language_servers"] = running
     if context.initialise(codebase.repository) is not None:
         answer["context_initialized"] = True
     if (wanted := context.needed(codebase.repository)) is not None:

@@ -25,6 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import backends
+import code_exact
 import code_index
 import code_questions
 import deciding
@@ -51,6 +52,7 @@ SECTIONS: dict[str, Section] = {
     "decide": deciding.run,
     "code": code_index.run,
     "questions": code_questions.run,
+    "exact": code_exact.run,
 }
 
 
@@ -84,7 +86,7 @@ def main() -> None:
         "--clones",
         type=Path,
         metavar="DIR",
-        help="ask the questions of tests/data/code_questions about the clones DIR/httpx, DIR/cobra and DIR/ripgrep",
+        help="ask the questions of tests/data/code_questions about the clones DIR/httpx, DIR/cobra and DIR/ripgrep; find the uses of names in these and DIR/zod",
     )
     options = parser.parse_args()
     beside = {

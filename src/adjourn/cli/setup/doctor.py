@@ -274,7 +274,7 @@ def _code_refused(context: CommandContext) -> Iterator[Finding]:
         return
     with suppress(AdjournError):  # `_policy` has said it
         policy = read_contract(context.root).policy
-        names = [tool.name for tool in code.TOOLS]
+        names = [tool.name for tool in code.TOOLS if not tool.symbols]
         refused = [name for name in names if not (policy.observe or policy.visible(name))]
         if refused:
             yield _found(

@@ -29,6 +29,7 @@ from adjourn.errors import AdjournError
 from adjourn.host import outside, python
 
 START_SECONDS = 60.0
+SETTLE_SECONDS = 300.0
 MAX_MEMORY = 3 << 30
 _WRITE_SECONDS = 10.0
 _END_SECONDS = 5.0
@@ -39,7 +40,6 @@ _STEP_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 _MAX_FILES = 1_000
 _NO_METHOD = -32601
-_STATUS = "experimental/serverStatus"
 
 
 class LanguageServerError(AdjournError):
@@ -61,7 +61,7 @@ class LanguageClient:
         self._waiting: set[int] = set()
         self._last = 0
         self._ended = False
-        self._settled = not kind.announces
+        self._settled = kind.ready is None
         self._looked = (0.0, 0)
         self._changed = threading.Condition()
         self._writing = threading.Lock()
@@ -159,7 +159,10 @@ class LanguageClient:
         deadline = Deadline(START_SECONDS)
         self.capabilities = self.request(types.INITIALIZE, params, deadline).capabilities
         self.notify(types.INITIALIZED, types.InitializedParams())
-        self.wait_for(lambda: self._settled, deadline, "reading the project")
+        with suppress(LanguageServerError):  # one that does not say so is asked all the same
+            self.wait_for(lambda: self._settled, Deadline(SETTLE_SECONDS), "reading the project")
+        if self._ended:
+            raise LanguageServerError(f"{self.kind.name} has ended", "repeat the call")
 
     def _send(self, message: Any) -> None:
         body = msgspec.json.encode(message)
@@ -235,8 +238,8 @@ class LanguageClient:
                 with suppress(cattrs.BaseValidationError, TypeError, ValueError, KeyError):
                     told = _converter().structure(params, types.PublishDiagnosticsParams)
                     self.published[told.uri] = told
-            elif method == _STATUS and isinstance(params, dict) and params.get("quiescent") is True:
-                self._settled = True
+            elif self.kind.ready and isinstance(method, str) and isinstance(params, dict):
+                self._settled |= self.kind.ready(method, params)
             self._changed.notify_all()
 
     def _reply(self, number: Any, method: Any, params: Any) -> dict[str, Any]:

@@ -23,7 +23,8 @@ class ServerKind(NamedTuple):
 
     `languages`: our names of languages, with the protocol's. `command`: from the program's path, and the workspace; None if it is
     not installed. `options`: for `initialize`. `settings`: by section. `shown`: of files that may have uses, those that it has to be shown
-    to find them, by project; None if it needs to be shown none. `announces`: it says when it has read the project. `refusal`: why it may not run in
+    to find them, by project; None if it needs to be shown none. `ready`: whether a notification says that the
+    project was read; None if the server waits for that by itself. `refusal`: why it may not run in
     a workspace, or "".
     """
 
@@ -34,7 +35,7 @@ class ServerKind(NamedTuple):
     settings: Mapping[str, Any] = {}
     variables: Mapping[str, str] = {}
     shown: Callable[[str, Collection[str]], Mapping[str, str]] | None = None
-    announces: bool = False
+    ready: Callable[[str, Any], bool] | None = None
     refusal: Callable[[str], str] = lambda _: ""
 
 
@@ -103,6 +104,8 @@ KINDS = (
         "basedpyright",
         {"python": "python"},
         _basedpyright,
+        # Before it has listed the files, it finds nothing; and it lists them only while nobody asks.
+        ready=lambda method, params: method == "window/logMessage" and "source file" in str(params.get("message")),
         settings={
             "basedpyright": {"analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"}},
             "basedpyright.analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"},
@@ -128,7 +131,7 @@ KINDS = (
         options=lambda _: cargo.SETTINGS,
         settings={"rust-analyzer": cargo.SETTINGS},
         variables=cargo.VARIABLES,
-        announces=True,
+        ready=lambda method, params: method == "experimental/serverStatus" and params.get("quiescent") is True,
         refusal=cargo.refusal,
     ),
     ServerKind(

@@ -27,7 +27,7 @@ from adjourn.code.model.deadline import Deadline
 
 _MAX_LOCATIONS = 50_000
 _MAX_DIAGNOSTICS = 1_000
-_MAX_KEPT = 500
+_MAX_KEPT = 200_000
 _MAX_PROJECTS = 60
 _SETTLED_SECONDS = 3.0
 _MAX_TEXT = 10_000
@@ -41,6 +41,7 @@ class LanguageServer:
         self.client = client
         self._documents = Documents(client, language_of)
         self._uses: dict[NamePosition, list[FileSpan]] = {}
+        self._kept = 0
         self._projects: set[str] = set()
         self._told_at = time.monotonic()
 
@@ -52,7 +53,7 @@ class LanguageServer:
     def prepare(self, names: Sequence[NamePosition], candidates: Collection[str]) -> None:
         """Tell of changes in `candidates`, the files that may matter, and open those that the server has to be shown."""
         if self._documents.refresh(candidates):
-            self._uses.clear()
+            self._forget()
             self._told_at = time.monotonic()
         if shown := self.client.kind.shown:
             projects = {
@@ -62,11 +63,15 @@ class LanguageServer:
             }
             if projects:
                 self._documents.show(projects.values())
-                self._uses.clear()
+                self._forget()
                 self._projects |= projects.keys()
                 if len(self._projects) > _MAX_PROJECTS:
                     self._projects.clear()  # the server has forgotten the first by now
             self._documents.show({name.path for name in names})
+
+    def _forget(self) -> None:
+        self._uses.clear()
+        self._kept = 0
 
     def uses(self, name: NamePosition, deadline: Deadline) -> list[FileSpan]:
         """Where the symbol is used, and where it is defined."""
@@ -75,7 +80,8 @@ class LanguageServer:
             context = types.ReferenceContext(include_declaration=True)
             params = types.ReferenceParams(context, self._document(name.path), _position(name))
             found = self._spans(self.client.request(types.TEXT_DOCUMENT_REFERENCES, params, deadline))
-            if len(self._uses) < _MAX_KEPT and self.settled:
+            self._kept += len(found) + 1
+            if self._kept < _MAX_KEPT and self.settled:
                 self._uses[name] = found
         return found
 

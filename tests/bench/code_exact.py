@@ -38,7 +38,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
     table = Table(
         "Uses that are marked exact",
         ["repository", "server", "symbols", "exact", "precision", "recall", "first, ms p50", "p90", "again, ms p50", "p90"],
-        "Names of definitions, drawn at random, each asked for with `find_references`; then its language server, started anew and shown a "
+        "Names of definitions, drawn at random, each asked for with `find_references`; then its language server, started again and shown a "
         "file of every project, is asked about each definition of the name. Precision: the share of the lines marked exact that it names; "
         "recall: the share of the lines it names that are marked exact, without lines of definitions. First: the first question about "
         "the name, with the server running; again: the same question once more.",

@@ -28,7 +28,7 @@ from adjourn.code.model.deadline import Deadline
 _MAX_LOCATIONS = 50_000
 _MAX_DIAGNOSTICS = 1_000
 _MAX_KEPT = 200_000
-_MAX_PROJECTS = 60
+_MAX_PROJECTS = 150
 _SETTLED_SECONDS = 3.0
 _MAX_TEXT = 10_000
 _SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}

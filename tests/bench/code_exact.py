@@ -35,6 +35,8 @@ Line = tuple[str, int]
 
 def run(sizes: Sizes, folder: str) -> list[Table]:
     """The table of this section; none without clones."""
+    if sizes.clones is None:
+        return []
     table = Table(
         "Uses that are marked exact",
         ["repository", "server", "symbols", "exact", "precision", "recall", "first, ms p50", "p90", "again, ms p50", "p90"],
@@ -43,8 +45,8 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
         "recall: the share of the lines it names that are marked exact, without lines of definitions. First: the first question about "
         "the name, with the server running; again: the same question once more.",
     )  # fmt: skip
-    for name, language in REPOSITORIES.items() if sizes.clones else ():
-        clone = (sizes.clones or Path()) / name
+    for name, language in REPOSITORIES.items():
+        clone = sizes.clones / name
         if clone.is_dir():
             root = Path(folder, f"exact-{name}")
             shutil.copytree(clone, root, symlinks=True, ignore=shutil.ignore_patterns(".code-intel"))

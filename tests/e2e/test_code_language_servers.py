@@ -120,6 +120,7 @@ def test_a_new_and_a_deleted_file_are_known_to_the_server(project: Project, repo
         until(lambda: not any(file == later for file, _ in matches(server)))
 
 
+@pytest.mark.timeout(1_200)
 def test_a_killed_server_leaves_no_process(project: Project, repo: Repo) -> None:
     """However often the server is killed, while its language server starts or later, no process that it started is left."""
     chooser = random.Random(4)

@@ -145,7 +145,8 @@ class LanguageClient:
             self._changed.notify_all()
         if process is not None:
             process.terminate()  # the process above the server ends all below it
-        self._thread.join(timeout=_END_SECONDS)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=_END_SECONDS)
 
     def _initialize(self, command: list[str]) -> None:
         uri = Path(self.root).as_uri()
@@ -234,10 +235,11 @@ class LanguageClient:
         with self._changed:
             if method is None and isinstance(number, int) and number in self._waiting:
                 self._answers[number] = message
-            elif method == types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS and len(self.published) < _MAX_FILES:
+            elif method == types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS:
                 with suppress(cattrs.BaseValidationError, TypeError, ValueError, KeyError):
                     told = _converter().structure(params, types.PublishDiagnosticsParams)
-                    self.published[told.uri] = told
+                    if told.uri in self.published or len(self.published) < _MAX_FILES:
+                        self.published[told.uri] = told
             elif self.kind.ready and isinstance(method, str) and isinstance(params, dict):
                 self._settled |= self.kind.ready(method, params)
             self._changed.notify_all()

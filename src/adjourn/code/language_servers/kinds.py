@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adjourn.code.language_servers import cargo
@@ -24,7 +24,8 @@ class ServerKind(NamedTuple):
     `languages`: our names of languages, with the protocol's. `command`: from the program's path, and the workspace; None if it is
     not installed. `options`: for `initialize`. `settings`: by section. `shown`: of files that may have uses, those that it has to be shown
     to find them, by project; None if it needs to be shown none. `ready`: whether a notification says that the
-    project was read; None if the server waits for that by itself. `refusal`: why it may not run in
+    project was read; None if the server waits for that by itself.
+    `diagnoses`: commands of tsserver that list the errors of a file, for a server whose notices of errors name no version. `refusal`: why it may not run in
     a workspace, or "".
     """
 
@@ -36,6 +37,7 @@ class ServerKind(NamedTuple):
     variables: Mapping[str, str] = {}
     shown: Callable[[str, Collection[str]], Mapping[str, str]] | None = None
     ready: Callable[[str, Any], bool] | None = None
+    diagnoses: Sequence[str] = ()
     refusal: Callable[[str], str] = lambda _: ""
 
 
@@ -122,6 +124,7 @@ KINDS = (
             "maxTsServerMemory": _HEAP_MB,
         },
         shown=_one_a_project,
+        diagnoses=("syntacticDiagnosticsSync", "semanticDiagnosticsSync"),
     ),
     ServerKind("gopls", {"go": "go"}, _on_path("gopls"), settings={"gopls": {"allowImplicitNetworkAccess": False}}),
     ServerKind(

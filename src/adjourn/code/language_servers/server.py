@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 from lsprotocol import types
 
 from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
@@ -31,7 +32,23 @@ _MAX_KEPT = 200_000
 _MAX_PROJECTS = 150
 _SETTLED_SECONDS = 3.0
 _MAX_TEXT = 10_000
+_TSSERVER = "typescript.tsserverRequest"
+_CATEGORY = {"suggestion": "hint", "message": "information"}
 _SEVERITY = {1: "error", 2: "warning", 3: "information", 4: "hint"}
+
+
+class _TsPlace(msgspec.Struct):
+    line: int
+
+
+class _TsProblem(msgspec.Struct):
+    start: _TsPlace
+    text: str
+    category: str
+
+
+class _TsProblems(msgspec.Struct):
+    body: list[_TsProblem]
 
 
 class LanguageServer:
@@ -124,6 +141,8 @@ class LanguageServer:
     def diagnostics(self, path: str, deadline: Deadline) -> list[CodeProblem]:
         """What is wrong in a file, as it is now."""
         self._documents.show([path])
+        if self.client.kind.diagnoses:
+            return self._diagnosed(path, deadline)
         uri = self._documents.uri(path)
         if self.client.capabilities.diagnostic_provider:
             asked = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
@@ -131,16 +150,32 @@ class LanguageServer:
             found = getattr(answer, "items", ())
         else:
             version, published = self._documents.version(path), self.client.published
-
-            def told() -> bool:
-                return uri in published and published[uri].version in (None, version)
-
-            self.client.wait_for(told, deadline, "looking for errors")
+            self.client.wait_for(
+                lambda: uri in published and published[uri].version == version, deadline, "looking for errors"
+            )
             found = published[uri].diagnostics
         return [
             CodeProblem(
                 path, one.range.start.line + 1, _SEVERITY.get(int(one.severity or 1), "error"), one.message
             )
+            for one in found[:_MAX_DIAGNOSTICS]
+        ]
+
+    def _diagnosed(self, path: str, deadline: Deadline) -> list[CodeProblem]:
+        """The errors of a file, by the commands of its server's kind."""
+        file = {"file": os.path.join(self.client.root, path)}
+        found: list[_TsProblem] = []
+        for command in self.client.kind.diagnoses:
+            params = types.ExecuteCommandParams(_TSSERVER, arguments=[command, file])
+            answer = self.client.request(types.WORKSPACE_EXECUTE_COMMAND, params, deadline)
+            try:
+                found += msgspec.convert(answer, _TsProblems).body
+            except msgspec.ValidationError as error:
+                raise LanguageServerError(
+                    f"the answer to {command} is malformed", "repeat the call"
+                ) from error
+        return [
+            CodeProblem(path, one.start.line, _CATEGORY.get(one.category, one.category[:20]), one.text)
             for one in found[:_MAX_DIAGNOSTICS]
         ]
 

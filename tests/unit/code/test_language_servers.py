@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from lsprotocol import types
 from adjourn.code.language_servers import cargo, client
 from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
 from adjourn.code.language_servers.kinds import KINDS, ServerKind, kind_for
+from adjourn.code.language_servers.servers import FAILED, READY, STARTING, LanguageServers, ServerAnswer
 from adjourn.code.model.deadline import Deadline
 
 REPLY = "import sys\ndef say(text):\n    body = text.encode()\n    sys.stdout.buffer.write(b'Content-Length: %d\\r\\n\\r\\n' % len(body) + body)\n    sys.stdout.flush()\n"
@@ -73,6 +75,19 @@ def test_a_server_that_reads_nothing_is_ended(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(LanguageServerError, match="reads nothing"):
         server.notify(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(text))
     assert not server.alive
+
+
+def test_questions_without_an_end_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that asks and never reads what it is answered is ended, and leaves no thread behind."""
+    monkeypatch.setattr(client, "_WRITE_SECONDS", 0.3)
+    question = (
+        '{"id":7,"method":"workspace/configuration","params":{"items":[' + ",".join(["{}"] * 100) + "]}}"
+    )
+    server = _client(f"{REPLY}{INITIALIZED}while True: say({question!r})", tmp_path)
+    ends_at = time.monotonic() + 30
+    while server.alive or any(one.name == "adjourn-language-server" for one in threading.enumerate()):
+        assert time.monotonic() < ends_at
+        time.sleep(0.05)
 
 
 def test_no_program_of_the_workspace_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +155,38 @@ def test_common_settings_of_cargo_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "rust-toolchain").write_text("stable\n")
     (tmp_path / "config.toml").write_text("anything = 1\n")
     assert cargo.refusal(str(tmp_path)) == ""
+
+
+def test_a_changed_setting_of_cargo_ends_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """rust-analyzer, which would run cargo again, is ended when a file that cargo reads has changed, and started only if it may."""
+    program = tmp_path / "bin" / "rust-analyzer"
+    program.parent.mkdir()
+    settled = 'say(\'{"method":"experimental/serverStatus","params":{"quiescent":true}}\')\n'
+    program.write_text(f"#!{sys.executable}\n{REPLY}{INITIALIZED}{settled}import time; time.sleep(60)\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    root = tmp_path / "project"
+    (root / ".cargo").mkdir(parents=True)
+    servers = LanguageServers(str(root), lambda _: "rust")
+
+    def asked() -> ServerAnswer[int]:
+        servers.wait("rust", Deadline(30))
+        return servers.ask("rust", [], [], lambda *_: 1, Deadline(5))
+
+    try:
+        assert asked() == (READY, 1, "")
+        (root / "Cargo.toml").write_text("")
+        servers.changed(["Cargo.toml"])
+        assert servers.ask("rust", [], [], lambda *_: 1, Deadline(5)).state == STARTING
+        assert asked() == (READY, 1, "")
+        (root / ".cargo" / "config.toml").write_text('[build]\nrustc = "./x"\n')
+        servers.changed([".cargo/config.toml"])
+        asked()
+        answer = asked()
+        assert (answer.state, answer.value) == (FAILED, None)
+        assert ".cargo/config.toml sets build.rustc" in answer.reason
+    finally:
+        servers.close()
 
 
 def test_a_language_has_one_server() -> None:

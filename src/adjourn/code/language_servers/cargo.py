@@ -89,3 +89,5 @@ _LOOKS: dict[str, Callable[[str], Iterator[str]]] = {
     "rust-analyzer.toml": _of_analyzer,
     ".rust-analyzer.toml": _of_analyzer,
 }
+FILES = frozenset({"Cargo.toml", "Cargo.lock", *_LOOKS})
+"""The names of the files that cargo reads: a running rust-analyzer would run it again after their change."""

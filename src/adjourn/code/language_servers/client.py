@@ -121,7 +121,7 @@ class LanguageClient:
                     return
                 if self._ended:
                     raise LanguageServerError(f"{self.kind.name} has ended", "repeat the call")
-            if self.memory() > MAX_MEMORY:
+            if self.is_too_large():
                 self.close()
                 raise LanguageServerError(
                     f"{self.kind.name} used more than {MAX_MEMORY >> 30} GiB", "search by name"
@@ -136,6 +136,9 @@ class LanguageClient:
             found = _memory_of_group(self._process.pid)
             self._looked = (time.monotonic(), found)
         return found
+
+    def is_too_large(self) -> bool:
+        return self.memory() > MAX_MEMORY
 
     def close(self) -> None:
         """End the server and whatever it started."""

@@ -26,7 +26,7 @@ class ServerKind(NamedTuple):
     to find them, by project; None if it needs to be shown none. `ready`: whether a notification says that the
     project was read; None if the server waits for that by itself.
     `diagnoses`: commands of tsserver that list the errors of a file, for a server whose notices of errors name no version. `refusal`: why it may not run in
-    a workspace, or "".
+    a workspace, or "". `restarts`: names of files after whose change it is started again, and checked before.
     """
 
     name: str
@@ -39,6 +39,7 @@ class ServerKind(NamedTuple):
     ready: Callable[[str, Any], bool] | None = None
     diagnoses: Sequence[str] = ()
     refusal: Callable[[str], str] = lambda _: ""
+    restarts: Collection[str] = ()
 
 
 def _on_path(program: str, *arguments: str) -> Callable[[str], list[str] | None]:
@@ -136,6 +137,7 @@ KINDS = (
         variables=cargo.VARIABLES,
         ready=lambda method, params: method == "experimental/serverStatus" and params.get("quiescent") is True,
         refusal=cargo.refusal,
+        restarts=cargo.FILES,
     ),
     ServerKind(
         "clangd",

@@ -1,12 +1,13 @@
 """The language servers of one work tree, each started when it is first asked.
 
 Owns: `LanguageServers`: one server a language, its start in the background, and its end when it is idle. Must never: make a caller
-wait for a start, or start a server that keeps failing.
+wait for a start unless it asks to, or start a server that keeps failing.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 READY, STARTING, LATE, FAILED = "ready", "starting", "late", "failed"
 _MAX_STARTS = 3
 _STARTS_SECONDS = 600.0
+_RETRY_SECONDS = 20.0
 _IDLE_SECONDS = 900.0
 _LOOK_SECONDS = 30.0
 _STEP_SECONDS = 0.25
@@ -77,13 +79,16 @@ class LanguageServers:
         if found is None:
             return ServerAnswer(FAILED, reason=f"no language server for {language} is installed")
         kind, command = found
+        changes = self._changed(kind.name)
+        if not {os.path.basename(path) for path in changes}.isdisjoint(kind.restarts):
+            self._end(kind.name)
         server = self._server(kind, command)
         if server is None:
             if kind.name in self._starting:
                 return ServerAnswer(STARTING, reason=f"{kind.name} is starting")
             return ServerAnswer(FAILED, reason=self._failures.get(kind.name, f"{kind.name} has ended"))
         try:
-            server.prepare(names, {*candidates, *self._changed(kind.name)})
+            server.prepare(names, {*candidates, *changes})
             return ServerAnswer(READY, question(server, deadline))
         except AdjournError as error:
             return ServerAnswer(LATE if server.client.alive else FAILED, reason=error.message)
@@ -133,6 +138,13 @@ class LanguageServers:
             changes, self._changes[name] = self._changes.get(name, set()), set()
         return changes
 
+    def _end(self, name: str) -> None:
+        with self._lock:
+            server = self._running.pop(name, None)
+            self._starts.pop(name, None)
+        if server is not None:
+            server.client.close()
+
     def _server(self, kind: ServerKind, command: Sequence[str]) -> LanguageServer | None:
         """The running server; None while it starts, which this begins."""
         now = time.monotonic()
@@ -142,7 +154,8 @@ class LanguageServers:
             if server is not None and server.client.alive:
                 return server
             starts = [at for at in self._starts.get(kind.name, ()) if now - at < _STARTS_SECONDS]
-            if kind.name not in self._starting and len(starts) < _MAX_STARTS and not self._closed:
+            due = not starts or (len(starts) < _MAX_STARTS and now - starts[-1] > _RETRY_SECONDS)
+            if due and kind.name not in self._starting and not self._closed:
                 self._starts[kind.name] = [*starts, now]
                 self._starting.add(kind.name)
                 self._changes[kind.name] = set()
@@ -160,8 +173,9 @@ class LanguageServers:
             while server is not None and server.client.alive and not self._closed:
                 self._lock.wait(_LOOK_SECONDS)
                 if time.monotonic() - self._used[kind.name] > _IDLE_SECONDS:
-                    self._running.pop(kind.name, None)
                     self._starts.pop(kind.name, None)
+                    break
+                if server.client.is_too_large():
                     break
         if server is not None:
             server.client.close()

@@ -67,14 +67,7 @@ def _add_row(table: Table, name: str, language: str, root: Path) -> None:
         servers.wait(language, Deadline(60))
         ours: dict[str, set[Line]] = {}
         times: tuple[list[float], list[float]] = ([], [])
-        asked: dict[str, list[Definition]] = {}
-        for one in names[:_SYMBOLS]:
-            asked[one] = lookup.definitions(codebase.index, [one], "")
-            _ask(codebase, one)  # what the server had not read yet, it has read now
-        time.sleep(_SETTLE_SECONDS)
-        servers.close()
-        servers = codebase.language_servers = LanguageServers(str(root), language_of)
-        servers.wait(language, Deadline(60))
+        asked = {one: lookup.definitions(codebase.index, [one], "") for one in names[:_SYMBOLS]}
         _ask(codebase, names[-1])
         time.sleep(_SETTLE_SECONDS)
         for spent in times:

@@ -103,7 +103,7 @@ def test_a_renaming_is_shown_then_written(server: Server, repo: Repo) -> None:
     walk(server, repo, begin(server, repo, "--no-doc"), until="12")
     wish = {"symbol": "areas", "new_name": "sum_of"}
     shown = ready(lambda: asked(server, "rename_symbol", **wish))
-    assert shown["files"] == ["shapes.py", "use.py"]
+    assert shown["files"] == ["use.py", "shapes.py"]
     assert repo.dirty == []
     repo.edit("use.py", "é𝄞", "𝄞é𝄞")
     refused = asked(server, "rename_symbol", **wish, apply=shown["preview"])
@@ -116,3 +116,15 @@ def test_a_renaming_is_shown_then_written(server: Server, repo: Repo) -> None:
     assert "def sum_of(" in repo.read("shapes.py")
     assert repo.read("use.py") == FILES["use.py"].replace("areas", "sum_of").replace("é𝄞", "𝄞é𝄞")
     assert repo.read("note.txt") == FILES["note.txt"]
+
+
+def test_a_renaming_that_was_interrupted_goes_on(server: Server, repo: Repo) -> None:
+    """Where a kill left the definition as it was and other files renamed, the same call renames the rest."""
+    walk(server, repo, begin(server, repo, "--no-doc"), until="12")
+    server.call("add_explored_files", {"files": ["shapes.py", "use.py"]})
+    repo.write("use.py", FILES["use.py"].replace("areas", "sum_of"))
+    wish = {"symbol": "areas", "new_name": "sum_of"}
+    shown = ready(lambda: asked(server, "rename_symbol", **wish))
+    assert asked(server, "rename_symbol", **wish, apply=shown["preview"])["applied"]
+    assert repo.read("shapes.py") == FILES["shapes.py"].replace("areas", "sum_of")
+    assert repo.read("use.py") == FILES["use.py"].replace("areas", "sum_of")

@@ -28,12 +28,17 @@ class SourceFile(msgspec.Struct, frozen=True):
 
     def line(self, number: int, most: int) -> str:
         """One line, without its end."""
-        lines = self.data.split(b"\n", number)
-        return (
-            lines[number - 1][: 4 * most].decode("utf-8", "replace").strip("\r")[:most]
-            if len(lines) >= number
-            else ""
-        )
+        return line_of(self.data, number, most)
+
+
+def line_of(data: bytes, number: int, most: int) -> str:
+    """At most `most` characters of a line, without its end; "" if there is no such line."""
+    lines = data.split(b"\n", number)
+    return (
+        lines[number - 1][: 4 * most].decode("utf-8", "replace").strip("\r")[:most]
+        if len(lines) >= number
+        else ""
+    )
 
 
 def open_source(repository: CodeRepository, path: str) -> SourceFile:

@@ -32,12 +32,14 @@ _LETTERS = frozenset(
 _SECONDS = 10.0
 _MAX_RESULTS = 5_000
 _MAX_KEPT = 20_000
-_MAX_LINE = 300
+MAX_LINE = 300
 _BATCH = 200
 _OF_OBJECT = (b".", b">", b":")
 
 
-class _Use(NamedTuple):
+class CodeUse(NamedTuple):
+    """A line that uses a symbol, as a reply lists it."""
+
     file: str
     line: int
     content: str
@@ -112,7 +114,7 @@ class _ReferenceSearch:
     """Searches files for uses of one symbol."""
 
     def __init__(self, codebase: Codebase, index: CodeIndex | None, scope: str, name: str) -> None:
-        self.uses: list[_Use] = []
+        self.uses: list[CodeUse] = []
         self.total = 0
         self.by_match = dict.fromkeys(_ORDER, 0)
         self._codebase = codebase
@@ -180,7 +182,7 @@ class _ReferenceSearch:
             text = data.split(b"\n")
             for _, line in lines:
                 if line <= len(text):
-                    self._keep(_Use(path, line, _line(text[line - 1], 0), EXACT, "name"))
+                    self._keep(CodeUse(path, line, _line(text[line - 1], 0), EXACT, "name"))
 
     def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
         """Search files too long to be indexed, with ripgrep."""
@@ -190,9 +192,9 @@ class _ReferenceSearch:
         ):
             if record["type"] == "match":
                 data = record["data"]
-                line = data["lines"].get("text", "")[:_MAX_LINE] if "lines" in data else ""
+                line = data["lines"].get("text", "")[:MAX_LINE] if "lines" in data else ""
                 self._keep(
-                    _Use(data["path"].get("text", ""), data["line_number"], line.strip(), NAME, "name")
+                    CodeUse(data["path"].get("text", ""), data["line_number"], line.strip(), NAME, "name")
                 )
 
     def _add(
@@ -214,7 +216,7 @@ class _ReferenceSearch:
         for line, (guess, start, kinds) in lines.items():
             kind = _kind(kinds, data, start + self._size)
             match = self._resolved(place, line, guess)
-            self._keep(_Use(place.path, line, _line(data, start), match, kind))
+            self._keep(CodeUse(place.path, line, _line(data, start), match, kind))
 
     def _resolved(self, place: IndexedFile, line: int, guess: str) -> str:
         """The certainty of a line, now that the language server has answered, or not."""
@@ -230,7 +232,7 @@ class _ReferenceSearch:
             return SCOPED
         return NAME
 
-    def _keep(self, use: _Use) -> None:
+    def _keep(self, use: CodeUse) -> None:
         self.total += 1
         self.by_match[use.match] += 1
         if len(self.uses) < _MAX_KEPT:
@@ -268,7 +270,7 @@ def _kind(kinds: frozenset[str], data: bytes, end: int) -> str:
 
 def _line(data: bytes, place: int) -> str:
     """The line around an offset; of a very long line, the nearby part."""
-    start = max(data.rfind(b"\n", 0, place) + 1, place - _MAX_LINE // 2)
+    start = max(data.rfind(b"\n", 0, place) + 1, place - MAX_LINE // 2)
     end = data.find(b"\n", place)
     end = len(data) if end < 0 else end
-    return data[start : min(end, start + _MAX_LINE)].decode("utf-8", "replace").strip()
+    return data[start : min(end, start + MAX_LINE)].decode("utf-8", "replace").strip()

@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 from adjourn.code.index import lookup
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import language_of
 from adjourn.code.index.lookup import Definition
-from adjourn.code.index.reading import open_source
+from adjourn.code.index.reading import line_of, open_source
 from adjourn.code.language_servers.places import CodeProblem, FileSpan, NamePosition
 from adjourn.code.language_servers.servers import READY, ServerAnswer
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import resolution
 from adjourn.code.search.definitions import definitions_of, split_symbol, to_json
+from adjourn.code.search.references import EXACT, MAX_LINE, CodeUse
 from adjourn.errors import AdjournError, HeldError, InvalidError, UsageError
 
 if TYPE_CHECKING:
@@ -32,16 +31,6 @@ RELATIONS = ("callers", "callees", "implementations")
 _MAX_ASKED = 20
 _MAX_FILES = 50
 _T = TypeVar("_T")
-
-
-class Use(msgspec.Struct, frozen=True):
-    """A line as `find_references` lists it."""
-
-    file: str
-    line: int
-    content: str
-    match: str
-    kind: str
 
 
 def definition_at(codebase: Codebase, symbol: str, at: str, deadline: Deadline) -> dict[str, Any]:
@@ -85,14 +74,16 @@ def related(
             codebase, one.place.language, position, partial(_related, relation, position), deadline, word=one.symbol.name
         )  # fmt: skip
         found |= {(span.path, span.line + 1, kind) for span, kind in spans}
-    uses = [Use(file, line, _line(codebase, file, line), "exact", kind) for file, line, kind in sorted(found)]
+    uses = [
+        CodeUse(file, line, _line(codebase, file, line), EXACT, kind) for file, line, kind in sorted(found)
+    ]
     return {
         "symbol": symbol,
         "path": path,
         "relation": relation,
-        "references": [msgspec.structs.asdict(use) for use in uses],
+        "references": [use._asdict() for use in uses],
         "total": len(uses),
-        "by_match": {"exact": len(uses)},
+        "by_match": {EXACT: len(uses)},
         "index_state": codebase.state(),
     }
 
@@ -119,7 +110,7 @@ def diagnose(codebase: Codebase, paths: Sequence[str], deadline: Deadline) -> di
         path = codebase.repository.existing(given)
         position = NamePosition(path, 0, 0)
         try:
-            found += _asked(codebase, language_of(path), position, partial(_diagnostics, path), deadline)
+            found += _asked(codebase, language_of(path), position, partial(_problems, path), deadline)
             looked.append(path)
         except AdjournError as error:
             skipped[path] = error.message
@@ -134,7 +125,7 @@ def diagnose(codebase: Codebase, paths: Sequence[str], deadline: Deadline) -> di
     return {**answer, "not_checked": skipped} if skipped else answer
 
 
-def _diagnostics(path: str, server: LanguageServer, deadline: Deadline) -> list[CodeProblem]:
+def _problems(path: str, server: LanguageServer, deadline: Deadline) -> list[CodeProblem]:
     return server.diagnostics(path, deadline)
 
 
@@ -188,19 +179,18 @@ def _defined(codebase: Codebase, span: FileSpan, name: str) -> dict[str, Any]:
     here = [one for one in known if one.symbol.line == line and lookup.is_current(index, one.place)]  # type: ignore[arg-type]
     if here:
         best = next((one for one in here if one.symbol.name == name), here[0])
-        return {**to_json(best), "match": "exact"}
+        return {**to_json(best), "match": EXACT}
     return {
         "name": name, "file": span.path, "line": line, "end_line": span.end_line + 1, "kind": "name", "scope": "",
-        "signature": _line(codebase, span.path, line), "language": language_of(span.path), "match": "exact",
+        "signature": _line(codebase, span.path, line), "language": language_of(span.path), "match": EXACT,
     }  # fmt: skip
 
 
 def _line(codebase: Codebase, path: str, number: int) -> str:
     try:
-        lines = codebase.repository.read(path, MAX_PARSED).split(b"\n", number)
+        return line_of(codebase.repository.read(path, MAX_PARSED), number, MAX_LINE).strip()
     except AdjournError:
         return ""
-    return lines[number - 1][:300].decode("utf-8", "replace").strip() if len(lines) >= number else ""
 
 
 def changed_paths(codebase: Codebase, paths: Sequence[str]) -> list[str]:

@@ -16,10 +16,12 @@ import msgspec
 
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.reading import line_of
 from adjourn.code.language_servers.places import FileSpan, TextEdit
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import relations, resolution
 from adjourn.code.search.definitions import definitions_of
+from adjourn.code.search.references import MAX_LINE
 from adjourn.errors import HeldError, InvalidError, RefusedError, UsageError
 from adjourn.host import resolve_inside, write_file
 
@@ -58,13 +60,15 @@ def preview(
         raise RefusedError(f"the language server renames nothing for {symbol!r}", "name another symbol")
     if len(edits) > _MAX_FILES:
         raise RefusedError(f"the renaming changes {len(edits)} files", f"at most {_MAX_FILES} are possible")
-    files = [_renamed(codebase, file, several) for file, several in sorted(edits.items())]
+    # The definition comes last: after a kill before it is written, the same call finds it, and renames the rest.
+    order = sorted(edits, key=lambda file: (file == one.place.path, file))
+    files = [_renamed(codebase, file, edits[file]) for file in order]
     lines = [
         {
             "file": file.path,
             "line": line,
-            "before": _line(file.before, line),
-            "after": _line(file.after, line),
+            "before": line_of(file.before, line, MAX_LINE).strip(),
+            "after": line_of(file.after, line, MAX_LINE).strip(),
         }
         for file in files
         for line in file.lines
@@ -140,11 +144,6 @@ def _offsets(path: str, span: FileSpan, lines: list[str], starts: list[int]) -> 
 
 def _characters(line: str, units: int) -> int:
     return len(line.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore"))
-
-
-def _line(data: bytes, number: int) -> str:
-    lines = data.split(b"\n", number)
-    return lines[number - 1][:300].decode("utf-8", "replace").strip() if len(lines) >= number else ""
 
 
 def _digest(files: list[_RenamedFile]) -> str:

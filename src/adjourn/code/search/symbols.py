@@ -84,4 +84,7 @@ def outline(
                 kept.append({**told, "level": len(open_ends)})
             open_ends.append(one["end_line"])
         files.append({"file": file, "symbols": kept})
-    return {"path": listed["path"], "files": files, "index_state": listed["index_state"]}
+    answer: dict[str, Any] = {"path": listed["path"], "files": files, "index_state": listed["index_state"]}
+    if (left := listed["total"] - len(listed["symbols"])) > 0:
+        answer["partial"] = f"{left:,} symbols are left out: name a smaller folder"
+    return answer

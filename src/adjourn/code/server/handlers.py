@@ -177,17 +177,15 @@ def run_rename_symbol(call: ToolInvocation) -> dict[str, Any]:
     """Show a renaming; with `apply`, write it if the session may change all the files."""
     given: inputs.RenameSymbol = call.given
     active = call.sessions.require_active(call.client)
+    shown, files = renaming.preview(call.codebase, given.symbol, given.new_name, given.path, call.deadline)
+    if not given.apply:
+        return shown
+
+    def refusal(path: str) -> str:
+        answer = write_targets.check_target(active.state, active.worktree, path, allow_new_files=False)
+        return "" if answer["allowed"] else str(answer["error"])
+
     with active.lock:
-        shown, files = renaming.preview(
-            call.codebase, given.symbol, given.new_name, given.path, call.deadline
-        )
-        if not given.apply:
-            return shown
-
-        def refusal(path: str) -> str:
-            answer = write_targets.check_target(active.state, active.worktree, path, allow_new_files=False)
-            return "" if answer["allowed"] else str(answer["error"])
-
         return {**shown, **renaming.apply(call.codebase, files, given.apply, refusal)}
 
 

@@ -106,6 +106,8 @@ def outline(reply: Reply) -> Iterator[str]:
         yield shown_path(file["file"])
         for one in file["symbols"]:
             yield f"{'  ' * one['level']}{_lines(one['line'], one['end_line'])} {one['kind']} {one['name']}"
+    if "partial" in reply:
+        yield reply["partial"]
 
 
 def rename_symbol(reply: Reply) -> Iterator[str]:

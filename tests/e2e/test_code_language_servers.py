@@ -21,13 +21,20 @@ SECONDS = 60.0
 
 
 class Project(NamedTuple):
-    """Two classes with a method of one name, and a file that uses both, one after the other from line `used` on."""
+    """Two classes with a method of one name, and a file that uses both, one after the other from line `used` on.
+
+    `wrong`: a line with an error. `hostile`: files that a server might run, each of which would leave a file `ran`.
+    """
 
     files: dict[str, str]
     user: str
     used: int
+    wrong: str
+    hostile: dict[str, str]
 
 
+RUN_SHELL = "#!/bin/sh\ntouch '{ran}'\n"
+RUN_NODE = "require('fs').writeFileSync('{ran}', ''); module.exports = () => ({ create: (info) => info.languageService });\n"
 PROJECTS = {
     "python": Project(
         {
@@ -36,6 +43,14 @@ PROJECTS = {
         },
         "use.py",
         5,
+        'bad: int = "x"\n',
+        {
+            "pyrightconfig.json": '{"venvPath": ".", "venv": "venv", "pythonVersion": "3.11"}\n',
+            "venv/bin/python": RUN_SHELL,
+            ".venv/bin/python": RUN_SHELL,
+            "venv/lib/python3.11/site-packages/evil.pth": "import pathlib; pathlib.Path('{ran}').touch()\n",
+            "sitecustomize.py": "import pathlib; pathlib.Path('{ran}').touch()\n",
+        },
     ),
     "typescript": Project(
         {
@@ -45,6 +60,16 @@ PROJECTS = {
         },
         "src/use.ts",
         5,
+        'const bad: number = "x";\n',
+        {
+            "tsconfig.json": '{"compilerOptions": {"strict": true, "plugins": [{"name": "evil"}, {"name": "./evil"}]}}\n',
+            "evil.js": RUN_NODE,
+            "node_modules/evil/index.js": RUN_NODE,
+            "node_modules/evil/package.json": '{"name": "evil", "version": "1.0.0", "main": "index.js"}\n',
+            "node_modules/typescript/lib/tsserver.js": RUN_NODE,
+            "node_modules/typescript/lib/typescript.js": RUN_NODE,
+            "node_modules/typescript/package.json": '{"name": "typescript", "version": "5.9.3"}\n',
+        },
     ),
 }
 
@@ -118,6 +143,41 @@ def test_a_new_and_a_deleted_file_are_known_to_the_server(project: Project, repo
         until(lambda: matches(server).get((later, project.used)) == "exact")
         (repo.root / later).unlink()
         until(lambda: not any(file == later for file, _ in matches(server)))
+
+
+def test_errors_are_those_of_the_file_as_it_is(project: Project, repo: Repo) -> None:
+    """After each change the errors are those of the file as it is now: none, one, the same one, none."""
+    text = project.files[project.user]
+
+    def errors() -> int:
+        while "error" in (found := server.call("diagnostics", {"paths": [project.user], "format": "json"})):
+            time.sleep(0.1)
+        return sum(one["severity"] == "error" for one in found["diagnostics"])
+
+    with Server(repo, "--symbols") as server:
+        server.call("sync_index")
+        until(lambda: "exact" in matches(server).values())
+        for more, expected in (
+            ("", 0),
+            ("\n", 0),
+            (project.wrong, 1),
+            (project.wrong + "\n", 1),
+            ("\n\n", 0),
+        ):
+            repo.write(project.user, text + more)
+            assert errors() == expected, more
+
+
+def test_nothing_of_the_workspace_is_run(project: Project, repo: Repo) -> None:
+    """Interpreters, plugins and a compiler that the workspace has, and names in its settings, are not run."""
+    ran = repo.root / "ran"
+    for name, text in project.hostile.items():
+        repo.write(name, text.replace("{ran}", str(ran)))
+        (repo.root / name).chmod(0o755)
+    with Server(repo, "--symbols") as server:
+        until(lambda: "exact" in matches(server).values())
+        server.call("diagnostics", {"paths": [project.user]})
+    assert not ran.exists()
 
 
 @pytest.mark.timeout(1_200)

@@ -13,9 +13,10 @@ import pytest
 
 from adjourn.code.index import workers, writing
 from adjourn.code.index.analysis import SKIPPED
+from adjourn.code.index.chunking import ChunkText, chunks_of, words_of
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
-from adjourn.code.index.outline import ChunkText, chunks_of, outline, words_of
+from adjourn.code.index.outline import outline
 from adjourn.code.index.worker import AnalysisRequest
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.search.definitions import find_definitions

@@ -11,8 +11,9 @@ import hashlib
 import msgspec
 
 from adjourn.code.index import ctags
+from adjourn.code.index.chunking import Chunk, chunks_of
 from adjourn.code.index.grammars import has_grammar
-from adjourn.code.index.outline import Chunk, Outline, Region, Symbol, chunks_of, outline
+from adjourn.code.index.outline import Outline, Region, Symbol, outline
 from adjourn.code.model import words
 
 MAX_PARSED = 2 << 20

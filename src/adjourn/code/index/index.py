@@ -18,10 +18,10 @@ import msgspec
 
 from adjourn.code.index import ctags, ripgrep, writing
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, dialect, fingerprint
+from adjourn.code.index.chunking import ChunkText
 from adjourn.code.index.database import Database
 from adjourn.code.index.grammars import has_grammar, missing
 from adjourn.code.index.languages import language_of
-from adjourn.code.index.outline import ChunkText
 from adjourn.code.index.worker import AnalysisRequest, ChunkWords, WordsRequest
 from adjourn.code.index.workers import answers
 from adjourn.code.index.writing import FRESH, FileState

@@ -14,7 +14,8 @@ from typing import IO, Any
 import msgspec
 
 from adjourn.code.index.analysis import SKIPPED, Analysis, analyse, as_utf8
-from adjourn.code.index.outline import ChunkText, Symbol, words_of
+from adjourn.code.index.chunking import ChunkText, words_of
+from adjourn.code.index.outline import Symbol
 
 _LENGTH = 4
 

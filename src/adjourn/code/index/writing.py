@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.code.index.analysis import Analysis
+from adjourn.code.index.chunking import Chunk
 from adjourn.code.index.database import Database
-from adjourn.code.index.outline import Chunk, RegionMarks
+from adjourn.code.index.outline import RegionMarks
 from adjourn.code.index.worker import ChunkWords
 
 _PARAMETERS = 500

@@ -1,4 +1,4 @@
-"""Running git: names of any bytes, and commands that take too long."""
+"""Running git: commands that take too long."""
 
 from __future__ import annotations
 
@@ -8,32 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from adjourn.code.git.git import Git, GitError, as_bytes, as_text
-
-names = st.lists(
-    st.sampled_from([b"a", b"/", b"\\", b"\\x", b"\\x5c", b"\\xe9", b"\xe9", "é".encode(), b"\n", b"\xff"])
-).map(b"".join)
-
-
-@given(names | st.binary(max_size=20))
-def test_a_name_of_any_bytes_comes_back(name: bytes) -> None:
-    """Every name has a text of its own, which is valid Unicode and leads back to the name; UTF-8 stays as it is."""
-    text = as_text(name)
-    assert as_bytes(text) == name
-    text.encode()
-    if b"\\" not in name:
-        assert ("\\" in text) is not _is_utf_8(name)
-
-
-def _is_utf_8(name: bytes) -> bool:
-    try:
-        name.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+from adjourn.code.git.git import Git, GitError
 
 
 def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:

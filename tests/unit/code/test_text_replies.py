@@ -15,7 +15,7 @@ from adjourn.code.search.references import find_references
 from adjourn.code.search.structure import analyze_structure
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server.replies import capped
-from adjourn.code.server.text_replies import shown_path, to_text
+from adjourn.code.server.text_replies import to_text
 from adjourn.errors import InvalidError
 
 QUERIES = Path(__file__).parents[3] / "src" / "adjourn" / "code" / "queries"
@@ -127,20 +127,6 @@ def test_an_index_that_is_not_ready_is_said() -> None:
     assert to_text("get_symbols", found) == "0 symbols\nindex building, 3 of 9 files: there may be more"
     found = {"symbols": [], "total": 0, "index_state": {"state": "stale", "stale_files": 2}}
     assert to_text("get_symbols", found) == "0 symbols\nindex stale (2 files): there may be more"
-
-
-@pytest.mark.parametrize(
-    ("path", "shown"),
-    [
-        ("a\n1:forged", "a\\x0a1:forged"),
-        ("caf\udce9", "caf\\xe9"),
-        ("é", "é"),
-        ("a\u2028b", "a\\xe2\\x80\\xa8b"),
-    ],
-)
-def test_a_path_is_one_line(path: str, shown: str) -> None:
-    """A file name cannot add a line, and one that is not UTF-8 is shown by its bytes."""
-    assert shown_path(path) == shown
 
 
 def test_cursors_advance_through_several_lists() -> None:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from adjourn.code.git.git import Git, as_bytes
+from adjourn.code.git.git import Git
+from adjourn.code.model.names import as_bytes
 
 FOLDER = "refs/adjourn/kept"
 _SUBJECT = "Kept by adjourn: "

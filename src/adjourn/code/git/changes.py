@@ -16,7 +16,8 @@ from typing import Literal
 import msgspec
 
 from adjourn.code.git import backup_refs
-from adjourn.code.git.git import WITH_HOOKS, Git, GitError, as_text
+from adjourn.code.git.git import WITH_HOOKS, Git, GitError
+from adjourn.code.model.names import as_text
 from adjourn.errors import AdjournError
 from adjourn.host import resolve_inside
 

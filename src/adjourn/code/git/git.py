@@ -1,18 +1,18 @@
 """Running git.
 
-Owns: which commands may run the repository's programs, settings for stable output, time-outs, error messages,
-and the text form of names that are not UTF-8. Must never: change a configuration, or prompt on a terminal.
+Owns: which commands may run the repository's programs, settings for stable output, time-outs, and error messages.
+Must never: change a configuration, or prompt on a terminal.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from adjourn.code.model.names import as_bytes, as_text, native, shown
 from adjourn.errors import AdjournError, InvalidError, RefusedError, StoreError
 from adjourn.host import GitCommand, distrusting, trusting
 
@@ -41,22 +41,6 @@ _WITHOUT_FILES = frozenset({
     "symbolic-ref", "update-ref", "write-tree",
 })  # fmt: skip
 """The commands that read no file of the work tree, so that no filter has to be disabled for them."""
-_ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
-
-
-def as_text(name: bytes) -> str:
-    r"""A name as text, with `\xNN` for bytes that are not UTF-8 (and then for backslashes). `as_bytes` reverses it."""
-    with suppress(UnicodeDecodeError):
-        text = name.decode()
-        if not _ESCAPED.search(text):
-            return text
-    return name.replace(b"\\", b"\\x5c").decode("utf-8", "backslashreplace")
-
-
-def as_bytes(name: str) -> bytes:
-    """The bytes of a name that `as_text` wrote."""
-    data = name.encode("utf-8", "replace")
-    return re.sub(_ESCAPED.pattern.encode(), lambda found: bytes.fromhex(found[1].decode()), data)
 
 
 class GitError(AdjournError):
@@ -164,11 +148,11 @@ class Git:
 
     def path_of(self, path: str) -> str:
         """The absolute path of a path that git names."""
-        return os.path.join(self.root, os.fsdecode(as_bytes(path)))
+        return os.path.join(self.root, native(path))
 
     def named(self, full: str) -> str:
         """The git name of an absolute path."""
-        return as_text(os.fsencode(os.path.relpath(full, self.root)))
+        return shown(os.path.relpath(full, self.root))
 
     # --- looking
 

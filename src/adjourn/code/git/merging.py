@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from adjourn.code.git import backup_refs
 from adjourn.code.git.branches import BranchError, check_out, parse
-from adjourn.code.git.git import WITH_HOOKS, Git, GitError, as_bytes
+from adjourn.code.git.git import WITH_HOOKS, Git, GitError
+from adjourn.code.model.names import as_bytes
 
 _MERGE_HEAD = "MERGE_HEAD"
 _STAGED = "what was staged before a merge"

@@ -20,6 +20,7 @@ from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
 from adjourn.code.index.languages import language_of
 from adjourn.code.language_servers.servers import LanguageServers
+from adjourn.code.model import names
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError
@@ -293,7 +294,7 @@ class Codebase:
                 self._watching.set()
             if not changes:
                 continue
-            paths = {os.path.relpath(path, root) for _, path in changes}
+            paths = {names.shown(os.path.relpath(path, root)) for _, path in changes}
             self._changed.update(paths)
             if self.language_servers is not None:
                 self.language_servers.changed(paths)

@@ -53,7 +53,7 @@ def program(workspace: str) -> str | None:
 def symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
     """Symbols by path; empty if ctags is missing or fails: a file without symbols is still searched."""
     executable = program(cwd)
-    wanted = [path for path in paths if "\n" not in path]
+    wanted = [path for path in paths if "\\" not in path]
     if executable is None or not wanted:
         return {}
     command = [

@@ -190,11 +190,10 @@ class CodeIndex:
     def _update_files(
         self, paths: list[str], recorded: dict[str, _Status], deadline: Deadline, *, whole: bool
     ) -> SyncReport:
-        root = self.repository.root
         changed: list[str] = []
         present: set[str] = set()
         for path in paths:
-            status = _file_status(f"{root}/{path}")
+            status = _file_status(self.repository.absolute(path))
             if status is None:
                 continue
             present.add(path)
@@ -263,7 +262,7 @@ class _Update:
                 return
             path, language = files[0].path, files[0].language
             try:
-                data = _read(os.path.join(root, path))
+                data = _read(self._index.repository.absolute(path))
             except OSError:
                 continue  # it was deleted meanwhile; the next sync notices
             if fingerprint(data, dialect(language, root)) == key:
@@ -277,7 +276,7 @@ class _Update:
 
     def _look(self, path: str) -> FileState | None:
         root = self._index.repository.root
-        full = os.path.join(root, path)
+        full = self._index.repository.absolute(path)
         language = language_of(path)
         try:
             status = os.stat(full, follow_symlinks=False)
@@ -324,7 +323,7 @@ class _Words:
                 return
             rows = self._index.database.all(_TEXTS, (content,))
             try:
-                data = _read(os.path.join(root, path))
+                data = _read(self._index.repository.absolute(path))
             except OSError:
                 data = b""
             if fingerprint(data, dialect(language, root)) == key:

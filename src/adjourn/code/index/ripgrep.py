@@ -6,6 +6,7 @@ let a pattern or a path be read as an option, hold more of a line than is shown,
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import resource
@@ -20,6 +21,7 @@ from typing import IO, Any
 import msgspec
 
 from adjourn.code.model.deadline import Deadline
+from adjourn.code.model.names import as_text, native
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host import find, for_others, outside
 
@@ -47,9 +49,14 @@ def program(workspace: str) -> str | None:
 
 
 def records(
-    arguments: Sequence[str], *, cwd: str, deadline: Deadline, enough: Callable[[], bool]
+    arguments: Sequence[str],
+    paths: Sequence[str] = (),
+    *,
+    cwd: str,
+    deadline: Deadline,
+    enough: Callable[[], bool],
 ) -> Iterator[dict[str, Any]]:
-    """Yield the JSON records of a search as they arrive; after `enough`, only the summary. Ends at the deadline.
+    """Yield the JSON records of a search in `paths` (none: everywhere) as they arrive; after `enough`, only the summary. Ends at the deadline.
 
     At most `MAX_OF_A_FILE` lines of a file are returned: rg keeps the records of a file in memory until it has read it.
 
@@ -57,7 +64,7 @@ def records(
     """
     complete = False
     options = ["--json", "--no-config", "--no-require-git", f"--max-count={MAX_OF_A_FILE}"]
-    with _running([*options, *arguments], cwd) as running:
+    with _running([*options, *arguments], paths, cwd) as running:
         process, reason = running
         assert process.stdout is not None
         for line in _lines(process.stdout, deadline, enough):
@@ -77,10 +84,20 @@ def records(
             yield {"type": "warnings", "data": reason().splitlines()}
 
 
-def count(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> int:
+def path_of(data: dict[str, Any]) -> str:
+    """The path in the data of a record, relative to `cwd`."""
+    return as_text(decoded(data["path"]).removeprefix(b"./"))
+
+
+def decoded(value: dict[str, str]) -> bytes:
+    """The bytes of a text in a record."""
+    return value["text"].encode() if "text" in value else base64.b64decode(value["bytes"])
+
+
+def count(arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline) -> int:
     """The number of matching lines; much faster than reading them."""
     total = 0
-    with _running(["--count", "--no-filename", *_ALWAYS, *arguments], cwd) as (process, _):
+    with _running(["--count", "--no-filename", *_ALWAYS, *arguments], paths, cwd) as (process, _):
         assert process.stdout is not None
         for line in process.stdout:
             total += int(line)
@@ -89,24 +106,26 @@ def count(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> int:
     return total
 
 
-def files(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> list[str]:
+def files(arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline) -> list[str]:
     """The paths that rg would search, relative to `cwd`, without ignored and hidden files and links."""
-    return _paths(["--files", *arguments], cwd, deadline)
+    return _listed(["--files", *arguments], paths, cwd, deadline)
 
 
-def files_with(arguments: Sequence[str], *, cwd: str, deadline: Deadline) -> list[str]:
+def files_with(
+    arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline
+) -> list[str]:
     """The paths of files that match a pattern."""
-    return _paths(["--files-with-matches", *arguments], cwd, deadline)
+    return _listed(["--files-with-matches", *arguments], paths, cwd, deadline)
 
 
-def _paths(arguments: Sequence[str], cwd: str, deadline: Deadline) -> list[str]:
+def _listed(arguments: Sequence[str], paths: Sequence[str], cwd: str, deadline: Deadline) -> list[str]:
     found: list[str] = []
-    with _running(["--null", *_ALWAYS, *arguments], cwd) as (process, reason):
+    with _running(["--null", *_ALWAYS, *arguments], paths, cwd) as (process, reason):
         assert process.stdout is not None
         rest = b""
         while block := process.stdout.read(_READ):
             *whole, rest = (rest + block).split(b"\0")
-            found += [os.fsdecode(path).removeprefix("./") for path in whole]
+            found += [as_text(path.removeprefix(b"./")) for path in whole]
             if deadline.expired():
                 return found
         if process.wait() == _FAILED and (said := reason()):
@@ -115,12 +134,14 @@ def _paths(arguments: Sequence[str], cwd: str, deadline: Deadline) -> list[str]:
 
 
 @contextmanager
-def _running(arguments: Sequence[str], cwd: str) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+def _running(
+    arguments: Sequence[str], paths: Sequence[str], cwd: str
+) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     executable = program(cwd)
     if executable is None:
         raise NotFoundError("ripgrep is not installed", "pip install 'adjourn[code]'")
     process = subprocess.Popen(
-        [executable, *arguments],
+        [executable, *arguments, "--", *(native(path) or "." for path in paths or ("",))],
         cwd=cwd,
         env=outside(for_others(os.environ), cwd),
         stdin=subprocess.DEVNULL,

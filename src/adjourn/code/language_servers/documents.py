@@ -13,6 +13,7 @@ from pathlib import Path
 from lsprotocol import types
 
 from adjourn.code.language_servers.client import LanguageClient
+from adjourn.code.model.names import native
 from adjourn.errors import AdjournError
 from adjourn.host import read_file, resolve_inside
 
@@ -33,7 +34,7 @@ class Documents:
         self._open: dict[str, tuple[_Stamp, int]] = {}
 
     def uri(self, path: str) -> str:
-        return Path(self._client.root, path).as_uri()
+        return Path(self._client.root, native(path)).as_uri()
 
     def refresh(self, paths: Iterable[str]) -> bool:
         """Tell of changes to these files, and to those that are open. Returns whether there were any."""
@@ -79,7 +80,7 @@ class Documents:
         uri = self.uri(path)
         try:
             root = self._client.root
-            text = read_file(resolve_inside(root, path), _MAX_SIZE).decode("utf-8", "replace")
+            text = read_file(resolve_inside(root, native(path)), _MAX_SIZE).decode("utf-8", "replace")
         except AdjournError:
             if shown is not None:
                 self._close(uri)
@@ -113,7 +114,7 @@ class Documents:
 
     def _stamp(self, path: str) -> _Stamp:
         try:
-            status = os.stat(os.path.join(self._client.root, path), follow_symlinks=False)
+            status = os.stat(os.path.join(self._client.root, native(path)), follow_symlinks=False)
         except OSError:
             return _GONE
         return status.st_mtime_ns, status.st_size

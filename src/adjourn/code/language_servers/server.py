@@ -25,6 +25,7 @@ from adjourn.code.language_servers.places import (
     TextEdit,
 )
 from adjourn.code.model.deadline import Deadline
+from adjourn.code.model.names import native, shown
 
 _MAX_LOCATIONS = 50_000
 _MAX_DIAGNOSTICS = 1_000
@@ -163,7 +164,7 @@ class LanguageServer:
 
     def _diagnosed(self, path: str, deadline: Deadline) -> list[CodeProblem]:
         """The errors of a file, by the commands of its server's kind."""
-        file = {"file": os.path.join(self.client.root, path)}
+        file = {"file": os.path.join(self.client.root, native(path))}
         found: list[_TsProblem] = []
         for command in self.client.kind.diagnoses:
             params = types.ExecuteCommandParams(_TSSERVER, arguments=[command, file])
@@ -224,7 +225,7 @@ class LanguageServer:
         full = unquote(parts.path, errors="surrogateescape")
         path = os.path.relpath(full, self.client.root)
         outside = parts.scheme != "file" or path == ".." or path.startswith("../")
-        return None if outside else path
+        return None if outside else shown(path)
 
 
 def _position(name: NamePosition) -> types.Position:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from adjourn.code.model import names
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host import main_of, make_folder, read_file, resolve_inside, top_of, write_file
 
@@ -32,11 +33,12 @@ class CodeRepository:
         return own_folder(self.home, FOLDER, _IGNORED)
 
     def relative(self, path: str) -> str:
-        """A path relative to the root, with `/`; "" is the root. Raises `RefusedError` if it is outside."""
+        """A path relative to the root, as text (`names`); "" is the root. Raises `RefusedError` if it is outside."""
+        path = names.native(path)
         if os.path.isabs(path):
             path = os.path.relpath(os.path.realpath(path), self.root)
         real = resolve_inside(self.root, path)
-        return "" if real == self.root else os.path.relpath(real, self.root).replace(os.sep, "/")
+        return "" if real == self.root else names.shown(os.path.relpath(real, self.root))
 
     def existing(self, path: str) -> str:
         """As `relative`, but raises `NotFoundError` if the path does not exist."""
@@ -48,11 +50,12 @@ class CodeRepository:
         return relative
 
     def absolute(self, relative: str) -> str:
-        return os.path.join(self.root, relative) if relative else self.root
+        """The path of the operating system."""
+        return os.path.join(self.root, names.native(relative)) if relative else self.root
 
     def read(self, relative: str, limit: int) -> bytes:
         """The bytes of a regular file inside the work tree."""
-        path = resolve_inside(self.root, relative)
+        path = resolve_inside(self.root, names.native(relative))
         if os.path.isdir(path):
             raise InvalidError(f"{relative} is a folder", "name a file")
         return read_file(path, limit)

@@ -130,9 +130,7 @@ def get_symbols(
     if not found and not codebase.complete():
         found = _live(
             codebase,
-            ripgrep.files(
-                ["--", under or "."], cwd=codebase.repository.root, deadline=deadline or Deadline()
-            ),
+            ripgrep.files((), [under], cwd=codebase.repository.root, deadline=deadline or Deadline()),
             deadline,
         )
     spoken = [one for one in found if _wanted(one, language)]
@@ -201,8 +199,10 @@ def _search_files(
     codebase: Codebase, name: str, under: str, exact: bool, deadline: Deadline
 ) -> list[Definition]:
     """Without an index: parse the files that contain the name, until the deadline."""
-    options = ["--fixed-strings", *(["--ignore-case"] if not exact else []), "-e", name, "--", under or "."]
-    paths = ripgrep.files_with(options, cwd=codebase.repository.root, deadline=deadline)[:_FALLBACK_FILES]
+    options = ["--fixed-strings", *(["--ignore-case"] if not exact else []), "-e", name]
+    paths = ripgrep.files_with(options, [under], cwd=codebase.repository.root, deadline=deadline)[
+        :_FALLBACK_FILES
+    ]
     return [one for one in _live(codebase, paths, deadline) if _matches(one.symbol, name, exact=exact)]
 
 

@@ -167,7 +167,7 @@ def _documents(codebase: Codebase, keywords: list[str], deadline: Deadline) -> l
     ):
         if record["type"] == "match" and "lines" in record["data"]:
             data = record["data"]
-            file = data["path"].get("text", "").removeprefix("./")
+            file = ripgrep.path_of(data)
             counts[file] += 1
             if len(samples.setdefault(file, [])) < _SAMPLES:
                 samples[file].append(
@@ -180,7 +180,7 @@ def _documents(codebase: Codebase, keywords: list[str], deadline: Deadline) -> l
 def _mention_arguments(words: list[str], *endings: str) -> list[str]:
     """Arguments of rg: any of the words, in files with these endings. Unlike a glob, a type respects ignore files."""
     files = ["--type-add", f"wanted:*.{{{','.join(endings)}}}", "--type", "wanted"]
-    return ["--fixed-strings", *files, *(part for word in words for part in ("-e", word)), "--", "."]
+    return ["--fixed-strings", *files, *(part for word in words for part in ("-e", word))]
 
 
 def _markup(codebase: Codebase, targets: list[str], description: str, deadline: Deadline) -> dict[str, Any]:

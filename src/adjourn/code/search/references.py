@@ -105,8 +105,8 @@ def _candidates(codebase: Codebase, text: str, under: str, deadline: Deadline) -
     terms = words.of_symbol(text)
     if index is not None and codebase.complete() and terms:
         return lookup.mentioning(index, terms, under)
-    options = ["--fixed-strings", "-e", text, "--", under or "."]
-    paths = ripgrep.files_with(options, cwd=codebase.repository.root, deadline=deadline)
+    options = ["--fixed-strings", "-e", text]
+    paths = ripgrep.files_with(options, [under], cwd=codebase.repository.root, deadline=deadline)
     return [IndexedFile(path, 0, 0, 0, language_of(path), "") for path in sorted(paths)]
 
 
@@ -186,16 +186,14 @@ class _ReferenceSearch:
 
     def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
         """Search files too long to be indexed, with ripgrep."""
-        arguments = ["--fixed-strings", "--word-regexp", "-e", self._name, "--", *paths]
+        arguments = ["--fixed-strings", "--word-regexp", "-e", self._name]
         for record in ripgrep.records(
-            arguments, cwd=self._codebase.repository.root, deadline=deadline, enough=lambda: False
+            arguments, paths, cwd=self._codebase.repository.root, deadline=deadline, enough=lambda: False
         ):
             if record["type"] == "match":
                 data = record["data"]
                 line = data["lines"].get("text", "")[:MAX_LINE] if "lines" in data else ""
-                self._keep(
-                    CodeUse(data["path"].get("text", ""), data["line_number"], line.strip(), NAME, "name")
-                )
+                self._keep(CodeUse(ripgrep.path_of(data), data["line_number"], line.strip(), NAME, "name"))
 
     def _add(
         self, place: IndexedFile, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool

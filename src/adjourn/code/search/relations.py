@@ -195,11 +195,11 @@ def _line(codebase: Codebase, path: str, number: int) -> str:
 
 def changed_paths(codebase: Codebase, paths: Sequence[str]) -> list[str]:
     """Of changed files, those that exist and have a language server."""
-    servers, root = codebase.language_servers, codebase.repository.root
+    servers, repository = codebase.language_servers, codebase.repository
     return [
         path
         for path in paths
-        if os.path.isfile(os.path.join(root, path))
+        if os.path.isfile(repository.absolute(path))
         and servers is not None
         and servers.installed(language_of(path))
     ]

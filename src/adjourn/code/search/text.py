@@ -6,8 +6,6 @@ ripgrep's own `--glob` would list ignored files, which is why globs are compiled
 
 from __future__ import annotations
 
-import base64
-import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,9 +66,13 @@ def search_text(
             raise InvalidError(
                 "invalid pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
             )
-        reader = _MatchReader(repository.root, limit, context)
-        whole = [*arguments, "-e", one, "--", where or "."]
-        return {"pattern": one, "path": where or ".", **_search(repository.root, whole, reader, deadline)}
+        reader = _MatchReader(repository, limit, context)
+        whole = [*arguments, "-e", one]
+        return {
+            "pattern": one,
+            "path": where or ".",
+            **_search(repository.root, whole, where, reader, deadline),
+        }
 
     if isinstance(pattern, str):
         return search(pattern)
@@ -104,8 +106,8 @@ def search_files(
     """Files by a glob such as `*.py` or `src/**/test_*`, relative to the root."""
     where = repository.existing(path)
     wanted = compile_glob(pattern)
-    options = ["--sort=path", *(("--type", file_type) if file_type else ()), "--", where or "."]
-    paths = ripgrep.files(options, cwd=repository.root, deadline=deadline or Deadline())
+    options = ["--sort=path", *(("--type", file_type) if file_type else ())]
+    paths = ripgrep.files(options, [where], cwd=repository.root, deadline=deadline or Deadline())
     found = [one for one in paths if wanted.fullmatch(one)]
     return {"pattern": pattern, "path": where or ".", "files": found, "total_files": len(found)}
 
@@ -116,11 +118,13 @@ def _bounded(value: int, least: int, most: int) -> int:
     return max(least, min(value, most))
 
 
-def _search(root: str, arguments: list[str], reader: _MatchReader, deadline: Deadline) -> dict[str, Any]:
-    for record in ripgrep.records(arguments, cwd=root, deadline=deadline, enough=reader.enough):
+def _search(
+    root: str, arguments: list[str], where: str, reader: _MatchReader, deadline: Deadline
+) -> dict[str, Any]:
+    for record in ripgrep.records(arguments, [where], cwd=root, deadline=deadline, enough=reader.enough):
         reader.take(record)
     if not reader.complete and not deadline.expired():
-        reader.finish(ripgrep.count(arguments, cwd=root, deadline=deadline))
+        reader.finish(ripgrep.count(arguments, [where], cwd=root, deadline=deadline))
     reader.matches.sort(key=lambda match: (match["file"], match["line_number"]))
     answer: dict[str, Any] = {"matches": reader.matches, "total_matches": reader.total}
     if reader.total > len(reader.matches):
@@ -135,12 +139,12 @@ def _search(root: str, arguments: list[str], reader: _MatchReader, deadline: Dea
 class _MatchReader:
     """Turns rg's records into matches, with the lines around each."""
 
-    def __init__(self, root: str, limit: int, context: int) -> None:
+    def __init__(self, repository: CodeRepository, limit: int, context: int) -> None:
         self.matches: list[dict[str, Any]] = []
         self.total = 0
         self.warnings: list[str] = []
         self.complete = False
-        self._root = root
+        self._repository = repository
         self._limit = limit
         self._context = context
         self._done = False
@@ -167,7 +171,7 @@ class _MatchReader:
         elif kind == "context":
             self._beside(data)
         elif kind == "begin":
-            self._file = _path(data).decode("utf-8", "replace")
+            self._file = ripgrep.path_of(data)
             self._before = []
         elif kind == "end":
             self._done = self.total >= self._limit
@@ -181,10 +185,10 @@ class _MatchReader:
     def _add(self, data: dict[str, Any]) -> None:
         spans = [(span["start"], span["end"]) for span in data["submatches"][:_MAX_SUBMATCHES]]
         if "lines" in data:
-            line = _decoded(data["lines"]).rstrip(b"\r\n")
+            line = ripgrep.decoded(data["lines"]).rstrip(b"\r\n")
             shown, submatches, cut = _shown(line, 0, spans, whole=len(line))
         else:
-            shown, submatches, cut = self._far(_path(data), data, spans)
+            shown, submatches, cut = self._far(data, spans)
         match: dict[str, Any] = {
             "file": self._file,
             "line_number": data["line_number"],
@@ -200,7 +204,11 @@ class _MatchReader:
     def _beside(self, data: dict[str, Any]) -> None:
         """Add a context line: to the previous match if near enough, else to the next one."""
         lines = data.get("lines")
-        text = _decoded(lines).rstrip(b"\r\n").decode("utf-8", "replace")[:MAX_LINE] if lines else _ELLIPSIS
+        text = (
+            ripgrep.decoded(lines).rstrip(b"\r\n").decode("utf-8", "replace")[:MAX_LINE]
+            if lines
+            else _ELLIPSIS
+        )
         entry = {"line_number": data["line_number"], "line_content": text}
         last = self.matches[-1] if self.matches else None
         if (
@@ -213,26 +221,18 @@ class _MatchReader:
             self._before.append(entry)
 
     def _far(
-        self, path: bytes, data: dict[str, Any], spans: list[tuple[int, int]]
+        self, data: dict[str, Any], spans: list[tuple[int, int]]
     ) -> tuple[str, list[dict[str, Any]], bool]:
         """Read only the part around the first match of a line too long to send."""
         first = spans[0][0] if spans else 0
         start = max(first - 4 * _BEFORE, 0)
         try:
-            with open(os.path.join(os.fsencode(self._root), path), "rb") as file:
+            with open(self._repository.absolute(ripgrep.path_of(data)), "rb") as file:
                 file.seek(data["absolute_offset"] + start)
                 line = file.read(4 * MAX_LINE).split(b"\n", 1)[0]
         except OSError:
             line = b""
         return _shown(line, start, spans, whole=start + len(line) + 1)
-
-
-def _path(data: dict[str, Any]) -> bytes:
-    return _decoded(data["path"]).removeprefix(b"./")
-
-
-def _decoded(value: dict[str, str]) -> bytes:
-    return value["text"].encode() if "text" in value else base64.b64decode(value["bytes"])
 
 
 def _shown(

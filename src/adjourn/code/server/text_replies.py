@@ -10,15 +10,11 @@ Owns: the text of each of these replies. Must never: lose a hit that the reply h
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
 Reply = dict[str, Any]
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
-_SURROGATE = re.compile(r"[\udc80-\udcff]")
 
 
 def search_text(reply: Reply) -> Iterator[str]:
@@ -52,7 +48,7 @@ def _with_context(match: Reply) -> Iterator[tuple[str, Reply]]:
 
 def search_files(reply: Reply) -> Iterator[str]:
     yield _count(reply, "file", "files", "total_files", len(reply["files"]))
-    yield from map(shown_path, reply["files"])
+    yield from reply["files"]
 
 
 def find_definitions(reply: Reply) -> Iterator[str]:
@@ -88,7 +84,7 @@ def find_references(reply: Reply) -> Iterator[str]:
 def read_symbol(reply: Reply) -> Iterator[str]:
     """Each body with its file and line numbers; then the places of definitions that were left out."""
     for body in reply["bodies"]:
-        yield shown_path(body["file"])
+        yield body["file"]
         yield from body.get("type", "").splitlines()
         yield from (
             f"{body['line'] + place}:{line}" for place, line in enumerate(body["content"].split("\n"))
@@ -103,7 +99,7 @@ def read_symbol(reply: Reply) -> Iterator[str]:
 def outline(reply: Reply) -> Iterator[str]:
     """A tree: a level is two spaces."""
     for file in reply["files"]:
-        yield shown_path(file["file"])
+        yield file["file"]
         for one in file["symbols"]:
             yield f"{'  ' * one['level']}{_lines(one['line'], one['end_line'])} {one['kind']} {one['name']}"
     if "partial" in reply:
@@ -130,14 +126,12 @@ def diagnostics(reply: Reply) -> Iterator[str]:
     for path, found in _by_file(reply["diagnostics"], "file"):
         yield path
         yield from (f"{one['line']} {one['severity']}: {_one_line(one['message'])}" for one in found)
-    yield from (
-        f"{shown_path(path)} was not checked: {why}" for path, why in reply.get("not_checked", {}).items()
-    )
+    yield from (f"{path} was not checked: {why}" for path, why in reply.get("not_checked", {}).items())
 
 
 def analyze_structure(reply: Reply) -> Iterator[str]:
     """An outline of the file: its definitions in order, then what it imports and exports."""
-    yield f"{shown_path(reply['file_path'] or 'the code')}: {reply['language']}, {reply['summary']['total_lines']} lines"
+    yield f"{reply['file_path'] or 'the code'}: {reply['language']}, {reply['summary']['total_lines']} lines"
     symbols = sorted(
         (*reply["classes"], *reply["functions"], *reply["other"]),
         key=lambda one: (one["start_line"], -one["end_line"]),
@@ -153,7 +147,7 @@ def analyze_structure(reply: Reply) -> Iterator[str]:
 
 
 def get_function_at_line(reply: Reply) -> Iterator[str]:
-    yield shown_path(reply["file_path"])
+    yield reply["file_path"]
     yield f"{_lines(reply['start_line'], reply['end_line'])} {_symbol(reply, reply['type'])}"
 
 
@@ -177,12 +171,12 @@ def semantic_search(reply: Reply) -> Iterator[str]:
     hits = reply["hits"]
     yield f"{len(hits)} {'hit' if len(hits) == 1 else 'hits'} in the {reply['source']}, confidence {reply['confidence']}"
     for hit in hits:
-        yield f"id {shown_path(hit['id'])} (score {hit['score']:.2f})"
+        yield f"id {_one_line(hit['id'])} (score {hit['score']:.2f})"
         yield from _numbered(hit)
 
 
 def fetch_chunk_detail(reply: Reply) -> Iterator[str]:
-    yield f"id {shown_path(reply['chunk_id'])}"
+    yield f"id {_one_line(reply['chunk_id'])}"
     yield from _numbered(reply)
 
 
@@ -225,16 +219,10 @@ def to_text(tool: str, reply: Reply) -> str:
     return "\n".join([*RENDERERS[tool](reply), *ending(reply)])
 
 
-def shown_path(path: str) -> str:
-    r"""A path on one line: bytes that are no text, and control characters, as `\xNN`."""
-    plain = _SURROGATE.sub(lambda hit: f"\\x{ord(hit[0]) - 0xDC00:02x}", path)
-    return _CONTROL.sub(lambda hit: "".join(f"\\x{byte:02x}" for byte in hit[0].encode()), plain)
-
-
 def _by_file(items: Iterable[Reply], key: str) -> Iterator[tuple[str, Iterator[Reply]]]:
     """Neighbours of one file together: the order of items is that of the reply."""
     for path, found in groupby(items, lambda one: one[key]):
-        yield shown_path(path or "the code"), found
+        yield path or "the code", found
 
 
 def _lines(first: int, last: int) -> str:

@@ -1,0 +1,71 @@
+r"""Repositories as they are found: names of any bytes, very long lines, hooks that stage, many branches and changes, bare ones.
+
+Through a real MCP client over stdio.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from support.code_server import Repo, Server, shared_server
+
+server = shared_server()
+
+ODD = {b"caf\xe9.py": "caf\\xe9.py", b"two\nlines.py": "two\\x0alines.py", b"back\\xe9.py": "back\\x5cxe9.py"}
+
+
+def test_a_name_that_is_not_utf_8_is_a_name(tmp_path: Path) -> None:
+    r"""Files of any name are indexed and found, by a text such as `caf\xe9.py`, which every tool takes for the file."""
+    repo = Repo(tmp_path)
+    folder = os.path.join(os.fsencode(repo.root), b"d\xff")
+    os.mkdir(folder)
+    for number, name in enumerate(ODD):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(f"def odd{number}():\n    return total([{number}])\n")
+    repo.commit("Odd names")
+    paths = [f"d\\xff/{text}" for text in ODD.values()]
+    with Server(repo, "--symbols") as server:
+        assert server.call("sync_index")["forest_sync"]["errors"] == []
+        found = server.call("search_files", {"pattern": "d*/*.py"})
+        assert sorted(found["files"]) == sorted(paths)
+        hits = server.call("search_text", {"pattern": "def odd"})["matches"]
+        assert sorted(hit["file"] for hit in hits) == sorted(paths)
+        uses = server.call("find_references", {"symbol": "total"})
+        assert {use["file"] for use in uses["references"]} > set(paths)
+        assert uses["index_state"]["state"] == "ready"
+        for number, path in enumerate(paths):
+            (one,) = server.call("find_definitions", {"symbol": f"odd{number}"})["definitions"]
+            assert one["file"] == path
+            (one,) = server.call("get_symbols", {"path": path})["symbols"]
+            assert (one["name"], one["file"]) == (f"odd{number}", path)
+            assert (
+                server.call("analyze_structure", {"file_path": path})["functions"][0]["name"]
+                == f"odd{number}"
+            )
+            at = {"file_path": path, "line_number": 2}
+            assert server.call("get_function_at_line", at)["name"] == f"odd{number}"
+            (body,) = server.call("read_symbol", {"symbol": f"odd{number}"})["bodies"]
+            assert (body["file"], "total" in body["content"]) == (path, True)
+            (hit,) = server.call("search_text", {"pattern": "return", "path": path})["matches"]
+            assert hit["file"] == path
+            assert path in server.text("search_text", {"pattern": f"odd{number}"}).splitlines()
+        assert server.call("search_text", {"pattern": "odd", "path": "d\\xff"})["total_matches"] == len(ODD)
+
+
+def test_what_changes_in_a_file_of_any_name_is_found(tmp_path: Path) -> None:
+    """The watcher and the next comparison know such a file as the index does: it is read anew, and forgotten once it is gone."""
+    repo = Repo(tmp_path)
+    path = os.path.join(os.fsencode(repo.root), b"caf\xe9.py")
+    with open(path, "w") as file:
+        file.write("def first(): ...\n")
+    with Server(repo) as server:
+        server.call("sync_index")
+        with open(path, "w") as file:
+            file.write("def second(): ...\n")
+        server.call("sync_index")
+        (one,) = server.call("find_definitions", {"symbol": "second"})["definitions"]
+        assert one["file"] == "caf\\xe9.py"
+        assert server.call("find_definitions", {"symbol": "first"})["total"] == 0
+        os.unlink(path)
+        assert server.call("sync_index")["forest_sync"]["deleted"] == 1

@@ -6,9 +6,13 @@ Through a real MCP client over stdio.
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from support.code_server import Repo, Server, shared_server
+import pytest
+
+from support.code_server import MESSAGE, Repo, Server, changed, ready_to_commit, shared_server
 
 server = shared_server()
 
@@ -69,3 +73,73 @@ def test_what_changes_in_a_file_of_any_name_is_found(tmp_path: Path) -> None:
         assert server.call("find_definitions", {"symbol": "first"})["total"] == 0
         os.unlink(path)
         assert server.call("sync_index")["forest_sync"]["deleted"] == 1
+
+
+def hook(repo: Repo, script: str) -> None:
+    path = repo.root / ".git/hooks/pre-commit"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sed -i 's/price/cost/g' app/cart.py && git add app/cart.py",
+        "sed -i 's/price/cost/g' app/cart.py && git add -A",
+        "echo formatted >>app/NOTES.md && echo new >made.txt && git add app/NOTES.md made.txt",
+        "git rm -q --cached -f app/NOTES.md && rm app/NOTES.md",
+    ],
+)
+def test_a_hook_that_stages_is_as_if_the_user_had_committed(
+    server: Server, repo: Repo, script: str, staged: bool
+) -> None:
+    """What a hook staged is in the commit and in the index; the session merges, and what the user had staged stays so."""
+    if staged:
+        repo.edit("README.md", "prices", "PRICES")
+        repo.git("add", "README.md")
+    ready_to_commit(server, repo)
+    hook(repo, script)
+    server.accepted({"reviewed_files": ["app/cart.py", "app/NOTES.md"], "commit_message": MESSAGE})
+    taken = not staged or "-A" in script
+    left = [] if taken else ["M  README.md"]
+    assert repo.dirty == left
+    assert server.accepted({})["merged"] is True
+    assert repo.dirty == left
+    assert ("PRICES" in repo.git("show", "main:README.md")) is (staged and taken)
+
+
+def test_what_a_hook_only_writes_is_left_to_the_user(server: Server, repo: Repo) -> None:
+    """A change that a hook makes and does not stage is in no commit, and is not lost; the reply of the merge names it."""
+    ready_to_commit(server, repo)
+    hook(repo, "echo '# later' >>app/cart.py")
+    server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE})
+    reply = server.submit({})
+    assert reply["error"] == "merge_failed"
+    assert "app/cart.py" in reply["message"]
+    assert repo.read("app/cart.py").endswith("# later\n")
+
+
+def test_a_kill_after_the_commit_leaves_no_stale_index(repo: Repo) -> None:
+    """A server that is killed while git finishes a commit whose hook staged: the next one commits nothing twice, and merges."""
+    with Server(repo) as server:
+        ready_to_commit(server, repo)
+        hook(repo, "sed -i s/price/cost/g app/cart.py && git add app/cart.py")
+        post = repo.root / ".git/hooks/post-commit"
+        post.write_text("#!/bin/sh\ntouch .git/committed\nsleep 3\n")
+        post.chmod(0o755)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(
+                server.submit, {"reviewed_files": ["app/cart.py", "app/NOTES.md"], "commit_message": MESSAGE}
+            )
+            while not (repo.root / ".git/committed").exists():
+                time.sleep(0.01)
+            server.kill()
+    post.unlink()
+    with Server(repo) as server:
+        assert server.status()["recovered_from_checkpoint"] is True
+        server.accepted({"reviewed_files": changed(server), "commit_message": MESSAGE})
+        assert server.accepted({})["merged"] is True
+    assert repo.dirty == []
+    assert repo.git("rev-list", "--count", "--no-merges", "main") == "2"

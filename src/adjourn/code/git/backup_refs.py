@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -38,12 +39,19 @@ class BackupRef(msgspec.Struct):
 
 def back_up_files(git: Git, session: str, paths: Sequence[str], why: str) -> BackupRef:
     """Back up files of the work tree, byte for byte. A missing file is recorded as deleted."""
-    with tempfile.TemporaryDirectory(prefix="adjourn-") as folder:
-        environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
-        git.run("read-tree", "HEAD", environment=environment)
+    with index_of(git, "HEAD") as environment:
         git.run("update-index", "-z", "--index-info", given=_entries(git, paths), environment=environment)
         tree = git.run("write-tree", environment=environment).decode().strip()
     return _back_up_tree(git, session, tree, why, paths)
+
+
+@contextmanager
+def index_of(git: Git, commit: str) -> Iterator[dict[str, str]]:
+    """The environment of git commands that use an index of their own, with the files of a commit."""
+    with tempfile.TemporaryDirectory(prefix="adjourn-") as folder:
+        environment = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
+        git.run("read-tree", commit, environment=environment)
+        yield environment
 
 
 def back_up_index(git: Git, session: str, paths: Sequence[str], why: str) -> BackupRef:

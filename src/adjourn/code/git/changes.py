@@ -151,27 +151,40 @@ def _in_place_of(git: Git, path: str) -> Iterator[str]:
             yield from (git.named(os.path.join(place, name)) for name in [*files, *links])
 
 
-def commit(git: Git, paths: Sequence[str], message: str) -> str:
+def commit(git: Git, base: str, paths: Sequence[str], message: str) -> str:
     """Commit these files, and nothing else that may be staged. Returns the commit; "" if none of them differs from HEAD."""
-    waiting = set(_against(git, "HEAD")) | set(_untracked(git))
-    wanted = [path for path in paths if path in waiting]
-    if not wanted:
-        return ""
-    there = [path for path in wanted if backup_refs.exists(git.path_of(path))]
     try:
-        if there:
-            git.with_paths("add", "--force", paths=there)
-            # a filter may have taken out all that was changed
-            staged = {*git.fields("diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD")}
-            wanted = [path for path in wanted if path in staged or path not in there]
-        if not wanted:
-            return ""
-        text = as_text(message.encode("utf-8", "replace"))
-        git.with_paths("commit", "--quiet", "--only", "-m", text, paths=wanted, seconds=WITH_HOOKS)
+        made = _commit(git, paths, message)
+        _update_index(git, base, paths)
     except GitError as error:
         said = f"{error.message}\n{error.output}".strip()
         raise CommitError(f"git made no commit: {said}", "fix what git reports, then submit again") from error
-    return git.commit()
+    return git.commit() if made else ""
+
+
+def _commit(git: Git, paths: Sequence[str], message: str) -> bool:
+    waiting = set(_against(git, "HEAD")) | set(_untracked(git))
+    wanted = [path for path in paths if path in waiting]
+    there = [path for path in wanted if backup_refs.exists(git.path_of(path))]
+    if there:
+        git.with_paths("add", "--force", paths=there)
+        # a filter may have taken out all that was changed
+        staged = {*git.fields("diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD")}
+        wanted = [path for path in wanted if path in staged or path not in there]
+    if wanted:
+        text = as_text(message.encode("utf-8", "replace"))
+        git.with_paths("commit", "--quiet", "--only", "-m", text, paths=wanted, seconds=WITH_HOOKS)
+    return bool(wanted)
+
+
+def _update_index(git: Git, base: str, paths: Sequence[str]) -> None:
+    """Bring the index up to HEAD where the work tree is: what a hook stages is in a commit of some files, and not in the index."""
+    behind = set(git.fields("diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD"))
+    behind &= {*paths, *git.fields("diff-tree", "-r", "--name-only", "--no-renames", "-z", base, "HEAD")}
+    if behind:
+        with backup_refs.index_of(git, "HEAD") as environment:
+            changed = git.run(*_DIFF, "--name-only", "-z", environment=environment).split(b"\0")
+        git.with_paths("reset", "--quiet", paths=sorted(behind - set(map(as_text, changed))))
 
 
 def content_id(git: Git, path: str) -> str:

@@ -172,12 +172,13 @@ def _commit(worktree: Worktree, state: SessionState, **more: Any) -> dict[str, A
     A commit that a killed server had already made is reused.
     """
     paths = [*state.prepared_kept_files, *state.prepared_discarded_files]
+    base = worktree.base_commit(state)
     try:
-        made = changes.commit(worktree.git, paths, state.prepared_commit_message or "")
+        made = changes.commit(worktree.git, base, paths, state.prepared_commit_message or "")
     except AdjournError as error:
         raise needs_user("commit_execution_failed", error, **more) from error
     head = worktree.git.commit()
     state.commit_prepared, state.quality_review_completed = False, True
-    state.commit_hash = made or (head if head != worktree.base_commit(state) else "")
+    state.commit_hash = made or (head if head != base else "")
     found: dict[str, Any] = {"commit_hash": state.commit_hash or None}
     return found if state.commit_hash else {**found, "nothing_to_commit": True}

@@ -58,7 +58,7 @@ def test_a_name_that_is_not_utf_8_is_a_name(tmp_path: Path) -> None:
 
 
 def test_what_changes_in_a_file_of_any_name_is_found(tmp_path: Path) -> None:
-    """The watcher and the next comparison know such a file as the index does: it is read anew, and forgotten once it is gone."""
+    """The watcher and the next comparison know such a file as the index does: it is read again, and forgotten once it is gone."""
     repo = Repo(tmp_path)
     path = os.path.join(os.fsencode(repo.root), b"caf\xe9.py")
     with open(path, "w") as file:

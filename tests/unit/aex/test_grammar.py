@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -156,10 +157,20 @@ SMALL = [(shape, 100_000) for shape in (_rules, _one_line, _marks, _keywords, _s
 @pytest.mark.parametrize(("shape", "size"), [*SMALL, (_lists, 990_000)])
 def test_time_grows_with_the_text_and_not_faster(shape: Callable[[int], str], size: int) -> None:
     """Ten times the text, once up to the most that a document may have, takes about ten times as long."""
+    gc.disable()  # a collection costs by what the tests before left
+    try:
+        took = [_seconds(shape(size)), _seconds(shape(10 * size))]
+    finally:
+        gc.enable()
+    assert took[1] < 40 * took[0]
+
+
+def _seconds(text: str) -> float:
+    """Processor time, the least of three: what else runs here can only add to it."""
     took = []
-    for text in (shape(size), shape(10 * size)):
+    for _ in range(3):
         began = time.process_time()
         document = examine(text)
         took.append(time.process_time() - began)
         assert document.tree.looked_at
-    assert took[1] < 40 * took[0]
+    return min(took)

@@ -9,10 +9,20 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.code_server import MESSAGE, Repo, Server, changed, ready_to_commit, shared_server
+from support.code_server import (
+    MESSAGE,
+    Repo,
+    Server,
+    begin,
+    changed,
+    ready_to_commit,
+    shared_server,
+    walk,
+)
 
 server = shared_server()
 
@@ -73,6 +83,67 @@ def test_what_changes_in_a_file_of_any_name_is_found(tmp_path: Path) -> None:
         assert server.call("find_definitions", {"symbol": "first"})["total"] == 0
         os.unlink(path)
         assert server.call("sync_index")["forest_sync"]["deleted"] == 1
+
+
+def test_three_thousand_changes_are_reviewed_page_by_page(server: Server, repo: Repo) -> None:
+    """Every change is on one page, with the diff that git has, whatever kind of change it is."""
+    for number in range(1_500):
+        repo.write(f"old/f{number}.txt", f"{number}\n" * 5)
+    repo.write("old/link", "a file\n")
+    repo.write('old/quoted "name".txt', "one\n")
+    (repo.root / "old/picture").write_bytes(b"\0\1")
+    repo.commit("Many files")
+    ready_to_commit(server, repo)
+    for number in range(0, 1_500, 3):
+        repo.write(f"old/f{number}.txt", f"{number}\n" * 4 + "changed\n")
+        (repo.root / f"old/f{number + 1}.txt").unlink()
+    for number in range(2_000):
+        repo.write(f"new/f{number}.txt", f"line of {number}\nsecond\n")
+    repo.write("new/no end.txt", "one\ntwo")
+    repo.write("new/empty.txt", "")
+    repo.write("new/run.sh", "true\n")
+    (repo.root / "new/run.sh").chmod(0o755)
+    (repo.root / "new/binary").write_bytes(b"a\0b")
+    (repo.root / "new/away").symlink_to("../README.md")
+    (repo.root / "old/link").unlink()
+    (repo.root / "old/link").symlink_to("f2.txt")
+    repo.write('old/quoted "name".txt', "two\n")
+    (repo.root / "old/picture").write_bytes(b"\0\2")
+    found: dict[str, Any] = {}
+    cursor, pages = "", 0
+    while pages == 0 or cursor:
+        reply = server.call("review_changes", {"cursor": cursor} if cursor else {})
+        assert not found.keys() & {one["path"] for one in reply["changes"]}
+        found |= {one["path"]: one for one in reply["changes"]}
+        cursor, pages = reply.get("cursor", ""), pages + 1
+    base = repo.git("merge-base", "main", "HEAD")
+    repo.git("add", "-A", "-N", ".")
+    paths = repo.git("diff", "--name-only", "-z", base, "--", ":!.code-intel").split("\0")
+    assert sorted(found) == sorted(path for path in paths if path)
+    assert len(found) == reply["total_changes"] > 3_000
+    odd = ["new/no end.txt", "new/empty.txt", "new/run.sh", "new/away", "old/link", 'old/quoted "name".txt']
+    for path in [*odd, "new/f7.txt", "old/f3.txt", "old/f4.txt"]:
+        told = repo.git("diff", base, "--", path)
+        lines = [line for line in told.split("\n") if not line.startswith("index ")]
+        shown = [line for line in found[path]["diff"].split("\n") if line and not line.startswith("index ")]
+        assert shown == lines, path
+    for path in ("new/binary", "old/picture"):
+        assert (found[path]["is_binary"], found[path]["diff"]) == (True, "")
+
+
+def test_a_file_that_was_refused_is_marked(server: Server, repo: Repo) -> None:
+    """The review says which of the changed files the agent was told not to change, unless it read them since."""
+    reply = walk(server, repo, begin(server, repo, "--no-doc"), until="13")
+    for path in ("README.md", "lib/__init__.py"):
+        assert server.call("check_write_target", {"file_path": path})["allowed"] is False
+    assert server.call("add_explored_files", {"files": ["lib/__init__.py"]})["success"] is True
+    repo.edit("README.md", "prices", "costs")
+    repo.write("lib/__init__.py", "x = 1\n")
+    walk(server, repo, reply, until="PRE_COMMIT")
+    shown = {one["path"]: one["refused"] for one in server.call("review_changes")["changes"]}
+    assert shown == {
+        "README.md": True, "lib/__init__.py": False, "app/cart.py": False, "app/NOTES.md": False,
+    }  # fmt: skip
 
 
 def hook(repo: Repo, script: str) -> None:

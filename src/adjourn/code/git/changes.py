@@ -1,4 +1,4 @@
-"""The files that a session changed: listing, showing, discarding and committing them.
+"""The files that a session changed: listing, discarding and committing them.
 
 Owns: which files count as changes, and acting on decisions about them. Must never: touch a file without a decision, nor revert
 one that is not backed up under a ref first.
@@ -21,9 +21,7 @@ from adjourn.code.model.names import as_text
 from adjourn.errors import AdjournError
 from adjourn.host import resolve_inside
 
-MAX_DIFF = 60_000
-MAX_SHOWN = 8 << 20
-_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=dirty")
+DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--ignore-submodules=dirty")
 MAX_NOTED = 5_000
 """Number of files changed before a session that are recorded one by one."""
 MAX_HASHED = 64 << 20
@@ -55,7 +53,7 @@ class FileChange(msgspec.Struct, kw_only=True):
 
 def dirty_files(git: Git) -> dict[str, str]:
     """Path → content digest of every file that differs from HEAD."""
-    paths = _against(git, "HEAD") | dict.fromkeys(_untracked(git), "A")
+    paths = _against(git, "HEAD") | dict.fromkeys(untracked(git), "A")
     return {path: content_id(git, path) for path in list(paths)[:MAX_NOTED]}
 
 
@@ -77,9 +75,9 @@ def small_enough_to_back_up(git: Git, paths: Iterable[str]) -> list[str]:
 
 def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange]:
     """Every change since the commit `base`, committed or not, without this program's own files."""
-    untracked = dict.fromkeys(_untracked(git), "A")
-    found = _against(git, base) | untracked
-    waiting = _against(git, "HEAD") | untracked
+    new = dict.fromkeys(untracked(git), "A")
+    found = _against(git, base) | new
+    waiting = _against(git, "HEAD") | new
     return [
         FileChange(
             path=path,
@@ -88,20 +86,6 @@ def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange
         )
         for path, letter in sorted(found.items())
     ]
-
-
-def with_diff(git: Git, base: str, change: FileChange) -> FileChange:
-    """The change with its diff to `base`, truncated to `MAX_DIFF` bytes; a very large file has none."""
-    untracked = change.change_type == "added" and not git.fields("ls-files", "-z", "--", change.path)
-    against = (
-        ("--no-index", "--", "/dev/null", f"./{change.path}") if untracked else (base, "--", change.path)
-    )
-    large = f"core.bigFileThreshold={MAX_SHOWN}"
-    text = git.run(*_DIFF, *against, settings=("-c", large), fine=1)  # 1: there is a difference
-    binary = b"\nBinary files " in text or b"\0" in text
-    cut = text[:MAX_DIFF].decode("utf-8", "ignore")
-    more = f"\n… {len(text) - MAX_DIFF} bytes more" if len(text) > MAX_DIFF else ""
-    return msgspec.structs.replace(change, is_binary=binary, diff="" if binary else cut + more)
 
 
 def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) -> backup_refs.BackupRef | None:
@@ -163,7 +147,7 @@ def commit(git: Git, base: str, paths: Sequence[str], message: str) -> str:
 
 
 def _commit(git: Git, paths: Sequence[str], message: str) -> bool:
-    waiting = set(_against(git, "HEAD")) | set(_untracked(git))
+    waiting = set(_against(git, "HEAD")) | set(untracked(git))
     wanted = [path for path in paths if path in waiting]
     there = [path for path in wanted if backup_refs.exists(git.path_of(path))]
     if there:
@@ -183,7 +167,7 @@ def _update_index(git: Git, base: str, paths: Sequence[str]) -> None:
     behind &= {*paths, *git.fields("diff-tree", "-r", "--name-only", "--no-renames", "-z", base, "HEAD")}
     if behind:
         with backup_refs.index_of(git, "HEAD") as environment:
-            changed = git.run(*_DIFF, "--name-only", "-z", environment=environment).split(b"\0")
+            changed = git.run(*DIFF, "--name-only", "-z", environment=environment).split(b"\0")
         git.with_paths("reset", "--quiet", paths=sorted(behind - set(map(as_text, changed))))
 
 
@@ -211,11 +195,11 @@ def is_ours(path: str) -> bool:
 
 def _against(git: Git, base: str) -> dict[str, str]:
     """Path → status letter of tracked files that differ from `base`."""
-    fields = git.fields(*_DIFF, "--name-status", "-z", base, "--")
+    fields = git.fields(*DIFF, "--name-status", "-z", base, "--")
     return dict(zip(fields[1::2], fields[::2], strict=True))
 
 
-def _untracked(git: Git) -> list[str]:
+def untracked(git: Git) -> list[str]:
     """Untracked files, without nested repositories (such as a linked work tree)."""
     found = git.fields("ls-files", "--others", "--exclude-standard", "-z")
     return [path for path in found if not path.endswith("/") and not is_ours(path)]

@@ -37,7 +37,7 @@ _ALWAYS = (
 TRUSTING = frozenset({"add", "checkout", "commit", "merge", "restore"})
 """The commands that run hooks, filters, merge drivers and the signing program of the repository, as they would for the user."""
 _WITHOUT_FILES = frozenset({
-    "branch", "commit-tree", "diff-tree", "for-each-ref", "log", "merge-base", "read-tree", "rev-list", "rev-parse",
+    "branch", "cat-file", "commit-tree", "diff-tree", "for-each-ref", "log", "merge-base", "read-tree", "rev-list", "rev-parse",
     "symbolic-ref", "update-ref", "write-tree",
 })  # fmt: skip
 """The commands that read no file of the work tree, so that no filter has to be disabled for them."""

@@ -271,6 +271,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     added_files: list[str] = []
     tools_in_step: list[str] = []
     offered: str = ""
+    refused_targets: list[str] = []
 
     @property
     def finished(self) -> list[str]:

@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from adjourn.code.git import changes
+from adjourn.code.git.changes import FileChange
+from adjourn.code.git.diffs import with_diffs
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import Phase, QueryFrame
@@ -30,7 +32,7 @@ from adjourn.code.search.sync import sync_index
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import inputs
 from adjourn.code.server.codebases import Codebases
-from adjourn.code.server.replies import error_of
+from adjourn.code.server.replies import MAX_REPLY, error_of, returned
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import payloads, write_targets
@@ -103,10 +105,14 @@ def _with_review(call: ToolInvocation, reply: dict[str, Any]) -> dict[str, Any]:
     if active is None or reply.get("phase") != Phase.PRE_COMMIT:
         return reply
     with active.lock, suppress(AdjournError):  # the step was accepted: review_changes reports what failed
-        review = _review(call, MAX_REVIEW_FILES)
-        if review is not None and len(msgspec.json.encode(review)) <= MAX_REVIEW:
-            active.note_review()
-            return {name: value for name, value in reply.items() if name != "call_first"} | {"review": review}
+        listed = _changes(call)
+        if len(listed) <= MAX_REVIEW_FILES:
+            review = _review(call, listed, room=MAX_REVIEW)
+            if len(msgspec.json.encode(review)) <= MAX_REVIEW:
+                active.note_review()
+                return {name: value for name, value in reply.items() if name != "call_first"} | {
+                    "review": review
+                }
     return reply
 
 
@@ -192,10 +198,8 @@ def run_rename_symbol(call: ToolInvocation) -> dict[str, Any]:
 def run_diagnostics(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.Diagnose = call.given
     paths = given.paths
-    if not paths and (active := call.client.active) is not None:
-        state, worktree = active.state, active.worktree
-        listed = changes.list_changes(worktree.git, worktree.base_commit(state), state.dirty_before)
-        paths = changed_paths(call.codebase, [change.path for change in listed])
+    if not paths and call.client.active is not None:
+        paths = changed_paths(call.codebase, [change.path for change in _changes(call)])
     return diagnose(call.codebase, paths, call.deadline)
 
 
@@ -255,9 +259,14 @@ def run_semantic_search(call: ToolInvocation) -> dict[str, Any]:
 def run_check_write_target(call: ToolInvocation) -> dict[str, Any]:
     active = call.sessions.require_active(call.client)
     given: inputs.WriteTarget = call.given
-    return write_targets.check_target(
-        active.state, active.worktree, given.file_path, allow_new_files=given.allow_new_files
-    )
+    with active.lock:
+        noted = active.state.refused_targets
+        answer = write_targets.check_target(
+            active.state, active.worktree, given.file_path, allow_new_files=given.allow_new_files
+        )
+        if active.state.refused_targets != noted:
+            active.save()
+        return answer
 
 
 def run_add_explored_files(call: ToolInvocation) -> dict[str, Any]:
@@ -270,28 +279,28 @@ def run_add_explored_files(call: ToolInvocation) -> dict[str, Any]:
 
 def run_review_changes(call: ToolInvocation) -> dict[str, Any]:
     active = call.sessions.require_active(call.client)
-    return {"success": True, "session_id": active.state.session_id, **(_review(call) or {})}
+    active.worktree.check_branch(active.state)
+    review = _review(call, _changes(call), skip=returned(call.given.cursor, "changes"), room=MAX_REPLY)
+    return {"success": True, "session_id": active.state.session_id, **review}
 
 
-def _review(call: ToolInvocation, most: int | None = None) -> dict[str, Any] | None:
-    """The session's changes with their diffs; None if more than `most` files changed."""
+def _changes(call: ToolInvocation) -> list[FileChange]:
+    """The files that the session changed."""
     active = call.sessions.require_active(call.client)
     state, worktree = active.state, active.worktree
-    worktree.check_branch(state)
-    base = worktree.base_commit(state)
+    return changes.list_changes(worktree.git, worktree.base_commit(state), state.dirty_before)
+
+
+def _review(call: ToolInvocation, listed: list[FileChange], *, room: int, skip: int = 0) -> dict[str, Any]:
+    """The session's changes. The first `skip` have no diffs, nor those that are beyond `room` bytes."""
+    active = call.sessions.require_active(call.client)
+    state, worktree = active.state, active.worktree
     found = []
-    listed = changes.list_changes(worktree.git, base, state.dirty_before)
-    if most is not None and len(listed) > most:
-        return None
-    for number, change in enumerate(listed):
+    for change in with_diffs(worktree.git, worktree.base_commit(state), listed, skip=skip, room=room):
         call.deadline.expired()
-        found.append(msgspec.to_builtins(changes.with_diff(worktree.git, base, change)))
-        call.deadline.report(number + 1, len(listed))
-    return {
-        "total_changes": len(found),
-        "changes": found,
-        "review_prompt": worktree.prompt(GARBAGE),
-    }
+        found.append({**msgspec.to_builtins(change), "refused": change.path in state.refused_targets})
+        call.deadline.report(len(found), len(listed))
+    return {"total_changes": len(found), "changes": found, "review_prompt": worktree.prompt(GARBAGE)}
 
 
 def run_analyze_impact(call: ToolInvocation) -> dict[str, Any]:

@@ -110,6 +110,13 @@ def _cursor(
     return base64.urlsafe_b64encode(msgspec.json.encode(found)).decode()
 
 
+def returned(cursor: str, name: str) -> int:
+    """How many items of a list of the reply earlier replies returned, by their cursor; `capped` checks that it belongs to the call."""
+    with suppress(InvalidError):
+        return next((count for place, count in _read_cursor(cursor).given if place == [name]), 0)
+    return 0
+
+
 def _long(result: dict[str, Any]) -> list[list[str]]:
     """The paths of lists that exceed their maximum in `MOST`."""
     return [
@@ -191,13 +198,18 @@ def _digest(question: Any) -> str:
     return hashlib.sha256(json.dumps(question, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def _decode(cursor: str, question: Any) -> Cursor:
+def _read_cursor(cursor: str) -> Cursor:
     found = None
     if len(cursor) <= _MAX_CURSOR:
         with suppress(ValueError, msgspec.DecodeError):
             found = msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=Cursor)
     if found is None or any(count < 0 for _, count in found.given):
         raise InvalidError("invalid cursor", "pass the cursor of a reply unchanged")
+    return found
+
+
+def _decode(cursor: str, question: Any) -> Cursor:
+    found = _read_cursor(cursor)
     if found.question != _digest(question):
         raise InvalidError(
             "the cursor belongs to another question",

@@ -19,13 +19,27 @@ _WAYS_OUT = {
     "revert_to_exploration": "return to exploration with revert_to_exploration if several files are missing",
 }
 _MAX_LISTED = 200
+_MAX_PATH = 4_096
 
 
 def check_target(
     state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool
 ) -> dict[str, Any]:
-    """Whether `file_path` was explored, is in an explored folder, or is a new file beside an explored one."""
+    """Whether `file_path` was explored, is in an explored folder, or is a new file beside an explored one.
+
+    A refusal is noted for the review of the changes, until the file is allowed.
+    """
     _ready(state)
+    answer = _answer(state, worktree, file_path, allow_new_files=allow_new_files)
+    others = [path for path in state.refused_targets if path != answer["file_path"]]
+    refused = [] if answer["allowed"] else [answer["file_path"][:_MAX_PATH]]
+    state.refused_targets = [*others, *refused][-_MAX_LISTED:]
+    return answer
+
+
+def _answer(
+    state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool
+) -> dict[str, Any]:
     try:
         path = worktree.repository.relative(file_path)
     except AdjournError as error:
@@ -61,6 +75,11 @@ def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> d
     known = evidence.known_files(worktree.repository, files)
     added = [path for path in known if path not in state.explored]
     state.added_files = [*state.added_files, *added]
+    state.refused_targets = [
+        path
+        for path in state.refused_targets
+        if not any(each in (".", path) or path.startswith(f"{each}/") for each in known)
+    ]
     return {
         "success": True,
         "added": added,

@@ -146,6 +146,29 @@ def test_a_file_that_was_refused_is_marked(server: Server, repo: Repo) -> None:
     }  # fmt: skip
 
 
+def test_six_hundred_branches_of_earlier_sessions(server: Server, repo: Repo) -> None:
+    """The newest are named and all are counted; they are deleted together, and what has commits of its own is kept."""
+    repo.git("checkout", "-q", "-b", "work")
+    repo.write("work.txt", "work\n")
+    commit = repo.commit("Work")
+    repo.git("checkout", "-q", "main")
+    repo.git("branch", "-q", "-D", "work")
+    names = [f"llm_task_session_{number:04}_from_main" for number in range(600)]
+    for number, name in enumerate(names):
+        at = repo.root / ".git/refs/heads" / name
+        at.write_text(f"{commit if number % 2 else repo.git('rev-parse', 'main')}\n")
+    reply = begin(server, repo, "--no-doc")
+    assert (reply["phase"], reply["stale_branches_total"]) == ("BRANCH_INTERVENTION", 600)
+    assert [one["name"] for one in reply["stale_branches"]] == names[-20:]
+    assert [one["commit_count"] for one in reply["stale_branches"]] == [0, 1] * 10
+    result = server.accepted({"choice": "delete"})["cleanup_result"]
+    assert result["deleted_branches"] == names
+    assert [one["why"] for one in result["kept"]] == [f"branch {name}" for name in names[1::2]]
+    assert {repo.git("rev-parse", one["ref"]) for one in result["kept"]} == {commit}
+    assert len({one["ref"] for one in result["kept"]}) == 300
+    assert repo.branches == ["main"]
+
+
 def hook(repo: Repo, script: str) -> None:
     path = repo.root / ".git/hooks/pre-commit"
     path.parent.mkdir(exist_ok=True)

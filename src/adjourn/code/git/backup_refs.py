@@ -59,10 +59,13 @@ def back_up_index(git: Git, session: str, paths: Sequence[str], why: str) -> Bac
     return _back_up_tree(git, session, git.line("write-tree"), why, paths)
 
 
-def back_up_branch(git: Git, session: str, name: str, why: str) -> BackupRef:
-    """Back up a branch's commits."""
-    ref = _next(git, session, git.commit(f"refs/heads/{name}"))
-    return BackupRef(ref, why, [], _BRANCH.format(ref=ref))
+def back_up_branches(git: Git, session: str, names: Sequence[str]) -> list[BackupRef]:
+    """Back up the commits of branches, all or none."""
+    first = _next(git, session)
+    refs = {name: f"{FOLDER}/{session}/{first + number}" for number, name in enumerate(names)}
+    lines = [f"create {ref}\0" + f"refs/heads/{name}\0" for name, ref in refs.items()]
+    git.run("update-ref", "--create-reflog", "-z", "--stdin", given=as_bytes("".join(lines)))
+    return [BackupRef(ref, f"branch {name}", [], _BRANCH.format(ref=ref)) for name, ref in refs.items()]
 
 
 def drop(git: Git, held: BackupRef) -> None:
@@ -129,15 +132,14 @@ def exists(path: str) -> bool:
 
 def _back_up_tree(git: Git, session: str, tree: str, why: str, paths: Sequence[str]) -> BackupRef:
     commit = git.run("commit-tree", "-p", "HEAD", "-m", _SUBJECT + why, tree, environment=_AUTHOR)
-    ref = _next(git, session, commit.decode().strip())
+    ref = f"{FOLDER}/{session}/{_next(git, session)}"
+    made = commit.decode().strip()
+    git.run("update-ref", "--create-reflog", ref, made, "0" * len(made))
     return BackupRef(ref, why, list(paths), _FILES.format(ref=ref))
 
 
-def _next(git: Git, session: str, commit: str) -> str:
-    number = 1 + max((int(name.rpartition("/")[2]) for name in _refs(git, session)), default=0)
-    ref = f"{FOLDER}/{session}/{number}"
-    git.run("update-ref", "--create-reflog", ref, commit, "0" * len(commit))
-    return ref
+def _next(git: Git, session: str) -> int:
+    return 1 + max((int(name.rpartition("/")[2]) for name in _refs(git, session)), default=0)
 
 
 def _refs(git: Git, session: str) -> list[str]:

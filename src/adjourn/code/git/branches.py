@@ -6,13 +6,16 @@ Owns: the naming, `start_branch`, `check_out`, `delete`. Must never: overwrite u
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from adjourn.code.git.git import WITH_HOOKS, Git, GitError
+from adjourn.code.model.names import as_bytes
 from adjourn.errors import AdjournError
 
 PREFIX = "llm_task_"
 _NAME = re.compile(rf"{PREFIX}(?P<session>.+?)(?:_from_(?P<base>.+))?")
+_AT_ONCE = 500
 FALLBACKS = ("main", "master", "develop")
 
 
@@ -35,17 +38,19 @@ def parse(branch: str) -> BranchName | None:
     return BranchName(found["session"], found["base"] or "") if found else None
 
 
-def base_of(git: Git, branch: str) -> str:
-    """The base of a task branch: the branch that its name encodes, the nearest of several; "" for none."""
+def base_of(git: Git, branch: str, listed: Sequence[str] = ()) -> str:
+    """The base of a task branch: the branch that its name encodes, the nearest of several; "" for none. `listed`: the branches there are."""
     parsed = parse(branch)
     if parsed is None:
         return ""
-    others = [name for name in git.branches() if not name.startswith(PREFIX)]
+    others = [name for name in listed or git.branches() if not name.startswith(PREFIX)]
     if parsed.base:
         found = [name for name in others if name.replace("/", "__") == parsed.base]
     else:  # older names do not encode the base
         found = [name for name in FALLBACKS if name in others]
-    return min(found, key=lambda base: count(git, base, branch), default="")
+    if len(found) < 2:
+        return "".join(found)
+    return min(found, key=lambda base: counts(git, base, [branch])[branch])
 
 
 def start_branch(git: Git, session: str) -> tuple[str, str]:
@@ -88,10 +93,30 @@ def check_out(git: Git, branch: str) -> None:
         ) from error
 
 
-def delete(git: Git, branch: str) -> None:
-    """Delete a branch, merged or not; the caller must have backed up its commits."""
-    git.run("branch", "-D", "--", branch)
+def delete(git: Git, names: Sequence[str]) -> None:
+    """Delete branches, merged or not; the caller must have backed up their commits."""
+    for start in range(0, len(names), _AT_ONCE):
+        git.run("branch", "-D", "--", *names[start : start + _AT_ONCE])
 
 
-def count(git: Git, base: str, branch: str) -> int:
-    return int(git.line("rev-list", "--count", f"refs/heads/{base}..refs/heads/{branch}"))
+def counts(git: Git, base: str, names: Sequence[str]) -> dict[str, int]:
+    """Branch → number of its commits that the base does not have."""
+    wanted = set(names)
+    listed = git.lines("for-each-ref", "--format=%(objectname) %(refname:strip=2)", "refs/heads/")
+    tips = {name: tip for tip, _, name in (line.partition(" ") for line in listed) if name in wanted}
+    asked = "\n".join([*tips.values(), f"^refs/heads/{base}"])
+    lines = git.run("rev-list", "--parents", "--stdin", given=as_bytes(asked)).decode().splitlines()
+    parents = {commit: others for commit, *others in map(str.split, lines)}
+    return {name: _ahead(tip, parents) for name, tip in tips.items()}
+
+
+def _ahead(tip: str, parents: dict[str, list[str]]) -> int:
+    """How many of the commits with these parents are the tip or lead to it."""
+    seen: set[str] = set()
+    rest = [tip]
+    while rest:
+        commit = rest.pop()
+        if commit in parents and commit not in seen:
+            seen.add(commit)
+            rest += parents[commit]
+    return len(seen)

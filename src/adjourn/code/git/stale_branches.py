@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from adjourn.code.git import backup_refs
-from adjourn.code.git.branches import FALLBACKS, PREFIX, BranchError, base_of, check_out, count, delete, parse
+from adjourn.code.git.branches import FALLBACKS, base_of, check_out, counts, delete, parse
 from adjourn.code.git.git import Git
 from adjourn.code.git.merging import merge
 from adjourn.errors import AdjournError
@@ -40,16 +40,22 @@ class CleanupResult(msgspec.Struct, omit_defaults=True):
 
 def find_stale(git: Git, excluded_sessions: frozenset[str] = frozenset()) -> list[StaleBranch]:
     """Task branches that no other work tree has checked out, and that belong to none of `excluded_sessions`."""
-    elsewhere = _checked_out_elsewhere(git)
+    elsewhere, here = _checked_out_elsewhere(git), git.branch()
+    listed = git.branches()
+    of_sessions = [
+        (branch, parsed.session)
+        for branch in listed
+        if (parsed := parse(branch)) and branch not in elsewhere and parsed.session not in excluded_sessions
+    ]
+    bases = {branch: base_of(git, branch, listed) for branch, _ in of_sessions}
+    ahead: dict[str, int] = {}
+    for base in set(bases.values()) - {""}:
+        ahead |= counts(git, base, [branch for branch in bases if bases[branch] == base])
     found = []
-    for branch in git.branches(PREFIX):
-        parsed = parse(branch)
-        if parsed is None or branch in elsewhere or parsed.session in excluded_sessions:
-            continue
-        base = base_of(git, branch)
-        commits = count(git, base, branch) if base else 0
-        dirty = branch == git.branch() and bool(git.run("status", "--porcelain", "-z"))
-        found.append(StaleBranch(branch, parsed.session, base or None, bool(commits) or dirty, commits))
+    for branch, session in of_sessions:
+        dirty = branch == here and bool(git.run("status", "--porcelain", "-z"))
+        commits = ahead.get(branch, 0)
+        found.append(StaleBranch(branch, session, bases[branch] or None, bool(commits) or dirty, commits))
     return found
 
 
@@ -58,36 +64,64 @@ def clean_up(
 ) -> CleanupResult:
     """Merge or delete every stale branch. A branch that cannot be merged stays; a deleted branch is backed up under a ref."""
     done = CleanupResult()
-    branches = find_stale(git, excluded_sessions)
     here = git.branch()
-    for found in branches:
-        try:
-            _clean_up(git, session, action, found, done)
-        except AdjournError as error:
-            done.errors.append(error.message)
+    based: list[tuple[str, str]] = []
+    for found in find_stale(git, excluded_sessions):
+        base = found.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
+        if base:
+            based.append((found.name, base))
+        else:
+            done.errors.append(f"{found.name} has no base branch: merge or delete it by hand")
+    try:
+        (_merge_all if action == "merge" else _delete_all)(git, session, based, done)
+    except AdjournError as error:
+        done.errors.append(error.message)
     now = git.branch()
     if now != here:
         done.checked_out_to = now
     return done
 
 
-def _clean_up(git: Git, session: str, action: Action, found: StaleBranch, done: CleanupResult) -> None:
+def _merge_all(git: Git, session: str, based: list[tuple[str, str]], done: CleanupResult) -> None:
+    del session  # a merged branch loses nothing
+    for branch, base in based:
+        here = git.branch()
+        try:
+            if merge(git, branch, base):
+                done.merged_branches.append(branch)
+            if here not in (base, branch):
+                check_out(git, here)
+            delete(git, [branch])
+        except AdjournError as error:
+            done.errors.append(error.message)
+        else:
+            done.deleted_branches.append(branch)
+
+
+def _delete_all(git: Git, session: str, based: list[tuple[str, str]], done: CleanupResult) -> None:
     here = git.branch()
-    base = found.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
-    if not base:
-        raise BranchError(f"the base branch of {found.name} no longer exists", "merge or delete it by hand")
-    if action == "merge":
-        if merge(git, found.name, base):
-            done.merged_branches.append(found.name)
-        if here not in (base, found.name):
-            check_out(git, here)
-    else:
-        if not git.contains(base, f"refs/heads/{found.name}"):
-            done.kept.append(backup_refs.back_up_branch(git, session, found.name, f"branch {found.name}"))
-        if here == found.name:
+    if (base := dict(based).get(here)) is not None:
+        try:
             check_out(git, base)
-    delete(git, found.name)
-    done.deleted_branches.append(found.name)
+        except AdjournError as error:
+            done.errors.append(error.message)
+            based = [one for one in based if one[0] != here]
+    names = [branch for branch, _ in based]
+    if not names:
+        return
+    merged = {name for base in {base for _, base in based} for name in _merged(git, base, based)}
+    done.kept += backup_refs.back_up_branches(git, session, [name for name in names if name not in merged])
+    try:
+        delete(git, names)
+    finally:
+        left = set(git.branches())
+        done.deleted_branches += [name for name in names if name not in left]
+
+
+def _merged(git: Git, base: str, based: list[tuple[str, str]]) -> list[str]:
+    """The branches of this base that it contains."""
+    ahead = counts(git, base, [branch for branch, its in based if its == base])
+    return [branch for branch, commits in ahead.items() if not commits]
 
 
 def _checked_out_elsewhere(git: Git) -> set[str]:

@@ -33,6 +33,8 @@ from adjourn.errors import AdjournError
 from adjourn.host import ids, now, open_at, workspace_of
 from adjourn.store import Store
 
+_MAX_STALE = 20
+"""How many of the stale branches are named; session names begin with their time, so those are the newest."""
 _MOVES = ("submit_phase", "revert_to_exploration")
 NO_SESSION = "no active session, and no checkpoint was found in {root}: start one with start_session"
 HELD = "no active session; other clients hold the sessions of {root}. A session is released when its client or server ends, or stops calling"
@@ -88,7 +90,8 @@ class Sessions:
             "query_frame_extraction_prompt": query_frame.PROMPT + wanted.query,
         }
         if stale:
-            reply["stale_branches"] = msgspec.to_builtins(stale)
+            reply["stale_branches"] = msgspec.to_builtins(stale[-_MAX_STALE:])
+            reply["stale_branches_total"] = len(stale)
         if others:
             reply |= {"recovery_available": True, "checkpoint_info": checkpoint_file.summary(others[-1])}
         return reply

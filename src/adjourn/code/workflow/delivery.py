@@ -120,7 +120,7 @@ def _merge(worktree: Worktree, state: SessionState, branch: str, base: str) -> t
         if held := merging.abort_interrupted(worktree.git, state.session_id, branch):
             extras["kept"] = msgspec.to_builtins(held)
         merged = merging.merge(worktree.git, branch, base) or bool(state.commit_hash)
-        branches.delete(worktree.git, branch)
+        branches.delete(worktree.git, [branch])
     except MergeError as error:
         raise needs_user("merge_failed", error, conflicts=error.conflicts, **extras) from error
     except AdjournError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from adjourn.code.git.changes import DIFF
 from adjourn.code.git.git import Git
 from adjourn.code.index.reading import open_source
 from adjourn.code.model.session_state import SessionState
@@ -56,16 +57,6 @@ def _changed_symbols(worktree: Worktree, state: SessionState, files: list[str]) 
 
 
 def _changed_lines(git: Git, state: SessionState, path: str) -> list[tuple[int, int]]:
-    text = git.line(
-        "diff",
-        "--unified=0",
-        "--no-color",
-        "--no-ext-diff",
-        "--no-textconv",
-        state.base_commit,
-        state.commit_hash,
-        "--",
-        path,
-    )
-    hunks = [(int(first), int(count or 1)) for first, count in _HUNK.findall(text)]
+    text = git.run(*DIFF, "--unified=0", state.base_commit, state.commit_hash, "--", path)
+    hunks = [(int(first), int(count or 1)) for first, count in _HUNK.findall(text.decode("utf-8", "replace"))]
     return [(first, first + max(count, 1) - 1) for first, count in hunks]

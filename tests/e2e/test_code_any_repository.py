@@ -132,7 +132,7 @@ def test_three_thousand_changes_are_reviewed_page_by_page(server: Server, repo: 
 
 
 def test_a_file_that_was_refused_is_marked(server: Server, repo: Repo) -> None:
-    """The review says which of the changed files the agent was told not to change, unless it read them since."""
+    """The review says which of the changed files the agent was refused, unless it read them since."""
     reply = walk(server, repo, begin(server, repo, "--no-doc"), until="13")
     for path in ("README.md", "lib/__init__.py"):
         assert server.call("check_write_target", {"file_path": path})["allowed"] is False

@@ -27,7 +27,7 @@ def check_target(
 ) -> dict[str, Any]:
     """Whether `file_path` was explored, is in an explored folder, or is a new file beside an explored one.
 
-    A refusal is noted for the review of the changes, until the file is allowed.
+    The review of the changes marks a refused file, until it is allowed.
     """
     _ready(state)
     answer = _answer(state, worktree, file_path, allow_new_files=allow_new_files)

@@ -6,6 +6,7 @@ Through a real MCP client over stdio.
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from support.code_server import (
+    FAST,
+    FRAME,
     MESSAGE,
     Repo,
     Server,
@@ -167,6 +170,72 @@ def test_six_hundred_branches_of_earlier_sessions(server: Server, repo: Repo) ->
     assert {repo.git("rev-parse", one["ref"]) for one in result["kept"]} == {commit}
     assert len({one["ref"] for one in result["kept"]}) == 300
     assert repo.branches == ["main"]
+
+
+def test_a_bare_repository_is_refused(server: Server, tmp_path: Path) -> None:
+    """No tool works in a folder that has no files to work on, and nothing is written there."""
+    repo = Repo(tmp_path)
+    bare = tmp_path / "bare.git"
+    repo.git("clone", "-q", "--bare", str(repo.root), str(bare))
+    before = sorted(bare.rglob("*"))
+    for folder in (bare, bare / "refs"):
+        reply = server.start(repo_path=str(folder))
+        assert (reply["error"], reply["message"][: len(str(bare))]) == ("invalid_arguments", str(bare))
+        with Server(repo, root=folder) as inside:
+            for tool, given in (
+                ("start_session", {"intent": "QUESTION", "query": "x"}),
+                ("search_text", {"pattern": "x"}),
+                ("find_definitions", {"symbol": "x"}),
+                ("get_session_status", {}),
+                ("cleanup_stale_branches", {}),
+                ("sync_index", {}),
+                ("update_context", {}),
+            ):
+                assert "bare git repository" in inside.call(tool, given)["message"], tool
+    assert sorted(bare.rglob("*")) == before
+    tree = bare / "tree"
+    repo.git("worktree", "add", "-q", str(tree), "main", cwd=bare)
+    assert server.start(repo_path=str(tree), flags="--no-doc")["success"] is True
+
+
+def test_a_work_tree_that_was_deleted(tmp_path: Path) -> None:
+    """Each call says that the folder is gone; nothing is written in its place, and another one can be worked on."""
+    repo = Repo(tmp_path)
+    tree = tmp_path / "tree"
+    repo.git("worktree", "add", "-q", "-b", "side", str(tree))
+    with Server(repo, root=tree) as server:
+        assert server.start(flags=FAST)["success"] is True
+        server.call("sync_index")
+        shutil.rmtree(tree)
+        assert server.submit(FRAME)["error"]
+        for tool, given in (
+            ("search_text", {"pattern": "x"}),
+            ("find_definitions", {"symbol": "total"}),
+            ("find_references", {"symbol": "total"}),
+            ("get_symbols", {"path": "app"}),
+            ("sync_index", {}),
+            ("start_session", {"intent": "QUESTION", "query": "x"}),
+        ):
+            assert str(tree) in server.call(tool, given)["message"], tool
+        assert not tree.exists()
+        assert server.start(repo_path=str(repo.root), flags=FAST)["success"] is True
+
+
+def test_a_folder_that_the_client_has_not_opened_is_refused(tmp_path: Path) -> None:
+    """A client with roots works in them and in the server's own repository, and nowhere else."""
+    repo, other, third = (Repo(tmp_path / name) for name in ("own", "other", "third"))
+    (tmp_path / "other/link").symlink_to(third.root)
+    with Server(repo, opened=[other.root.parent]) as server:
+        for folder in (repo.root, repo.root / "app", other.root):
+            assert server.start(repo_path=str(folder), flags="--no-doc")["success"] is True
+        for path in (str(third.root), "/", "..", str(tmp_path / "other/link"), str(tmp_path / "other2")):
+            for tool in ("start_session", "get_session_status", "cleanup_stale_branches"):
+                asked = {"intent": "QUESTION", "query": "x"} if tool == "start_session" else {}
+                reply = server.call(tool, {"repo_path": path, **asked})
+                assert (reply["error"], path in reply["message"]) == ("refused", True), (tool, path)
+    assert sorted(path.name for path in third.root.iterdir()) == sorted(
+        {".git", ".gitignore", "README.md", "app", "lib"}
+    )
 
 
 def hook(repo: Repo, script: str) -> None:

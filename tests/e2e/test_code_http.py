@@ -16,8 +16,9 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import ClientSession
+from mcp import Client, ClientSession
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ListRootsResult
 
 from adjourn.code.server.replies import MAX_REPLY
 from support.code_server import LARGE, Repo
@@ -218,3 +219,25 @@ def test_a_port_that_is_taken_is_an_error_with_a_remedy(repo: Repo) -> None:
     assert f"cannot listen on 127.0.0.1, port {port}" in done.stderr
     assert "--http 0" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_a_folder_that_the_client_has_not_opened_is_refused(url: str, tmp_path: Path, mode: str) -> None:
+    """A client is asked for its roots, by a request or by the result of its call, and works in no other folder."""
+    opened, other = Repo(tmp_path / "a"), Repo(tmp_path / "b")
+
+    async def told(context: Any) -> ListRootsResult:
+        del context
+        return ListRootsResult.model_validate({"roots": [{"uri": opened.root.as_uri()}]})
+
+    async def ask() -> list[Any]:
+        async with Client(url, list_roots_callback=told, mode=mode) as client:
+            found = [
+                await client.call_tool("start_session", {**QUESTION, "repo_path": str(repo.root)})
+                for repo in (other, opened)
+            ]
+        return [json.loads(one.content[0].text) for one in found]  # type: ignore[union-attr]
+
+    refused, started = anyio.run(ask)
+    assert (refused["error"], str(other.root) in refused["message"]) == ("refused", True)
+    assert started["success"] is True

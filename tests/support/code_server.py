@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +22,7 @@ import anyio.from_thread
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_types import ListToolsResult
+from mcp_types import ListRootsResult, ListToolsResult, Root
 
 from adjourn.code.server.text_replies import RENDERERS
 
@@ -147,8 +147,17 @@ class Repo:
 class Server:
     """One server process with one client. Use it as a context manager."""
 
-    def __init__(self, repo: Repo, *options: str, root: Path | None = None, client: str = "tests") -> None:
+    def __init__(
+        self,
+        repo: Repo,
+        *options: str,
+        root: Path | None = None,
+        client: str = "tests",
+        opened: Sequence[Path] | None = None,
+    ) -> None:
+        """`opened`: the client's roots; None for a client without."""
         self.repo = repo
+        self._opened = opened
         self.root = root or repo.root
         self._pid_file = repo.home / f"pid-{time.monotonic_ns()}"
         self._command = [sys.executable, "-m", "adjourn", "code", *options]
@@ -171,6 +180,12 @@ class Server:
         self._portal_manager.__exit__(None, None, None)
 
     def _connected(self) -> Any:
+        async def told(context: Any) -> ListRootsResult:
+            del context
+            return ListRootsResult(roots=[Root(uri=path.as_uri()) for path in self._opened or ()])  # type: ignore[arg-type]
+
+        roots = None if self._opened is None else told
+
         @asynccontextmanager
         async def connected() -> Any:
             shell = 'echo $$ >"$1"; shift; exec "$@"'
@@ -185,7 +200,7 @@ class Server:
             ) as log:
                 async with (
                     stdio_client(parameters, errlog=log) as (reading, writing),
-                    ClientSession(reading, writing) as session,
+                    ClientSession(reading, writing, list_roots_callback=roots) as session,
                 ):
                     with anyio.fail_after(SECONDS):
                         self.greeting = await session.initialize()

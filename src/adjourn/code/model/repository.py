@@ -24,6 +24,11 @@ class CodeRepository:
         if not os.path.isdir(real):
             raise NotFoundError(f"{path} is not a folder", "name a folder of the repository")
         found = top_of(real)
+        if (inside := _bare_above(real, found)) is not None:
+            raise InvalidError(
+                f"{inside} is a bare git repository: it has no files to work on",
+                "make a work tree with `git worktree add`, and name that",
+            )
         self.root = found or real
         self.is_git = bool(found)
         self.home = main_of(self.root) or self.root
@@ -43,6 +48,8 @@ class CodeRepository:
     def existing(self, path: str) -> str:
         """As `relative`, but raises `NotFoundError` if the path does not exist."""
         relative = self.relative(path)
+        if not os.path.isdir(self.root):
+            raise NotFoundError(f"{self.root} no longer exists", "start a server in another work tree")
         if not os.path.exists(self.absolute(relative)):
             raise NotFoundError(
                 f"{path} does not exist in the repository", "list the files with search_files"
@@ -59,6 +66,18 @@ class CodeRepository:
         if os.path.isdir(path):
             raise InvalidError(f"{relative} is a folder", "name a file")
         return read_file(path, limit)
+
+
+def _bare_above(folder: str, top: str) -> str | None:
+    """The bare repository that a folder is in; None where a work tree is nearer."""
+    while folder != top:
+        if all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs")):
+            return folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return None
 
 
 def own_folder(root: str, relative: str, ignored: bytes) -> str:

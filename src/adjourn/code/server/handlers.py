@@ -33,6 +33,7 @@ from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import inputs
 from adjourn.code.server.codebases import Codebases
 from adjourn.code.server.replies import MAX_REPLY, error_of, returned
+from adjourn.code.server.roots import ClientRoots, check_folder, no_roots
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import payloads, write_targets
@@ -54,6 +55,12 @@ class ToolInvocation(msgspec.Struct):
     client: ClientConnection
     given: Any
     deadline: Deadline
+    roots: ClientRoots = no_roots
+
+    @property
+    def folder(self) -> str:
+        """The folder that the call names. Raises `RefusedError` if the client has not opened it."""
+        return check_folder(self.sessions.root, self.given.repo_path, self.roots)
 
     @property
     def root(self) -> str:
@@ -79,7 +86,7 @@ def run_start_session(call: ToolInvocation) -> dict[str, Any]:
     if flags.resume:
         raise resume_not_alone()
     wanted = SessionRequest(given.intent, given.query, gate, flags)
-    started = call.sessions.start(call.client, wanted, given.repo_path)
+    started = call.sessions.start(call.client, wanted, call.folder)
     return {**started, **call.codebases.context_of(call.root)}
 
 
@@ -117,7 +124,7 @@ def _with_review(call: ToolInvocation, reply: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_get_session_status(call: ToolInvocation) -> dict[str, Any]:
-    return call.sessions.status(call.client, call.given.repo_path)
+    return call.sessions.status(call.client, call.folder)
 
 
 def run_search_text(call: ToolInvocation) -> dict[str, Any]:

@@ -15,11 +15,15 @@ from typing import Any
 import anyio
 import mcp_types as types
 import uvicorn
+from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from adjourn import __version__
 from adjourn.code.model.deadline import Deadline
+from adjourn.code.server import roots
+from adjourn.code.server.roots import RootsNeededError
 from adjourn.code.server.server import (
     MAX_CALLS,
     NAME,
@@ -28,7 +32,7 @@ from adjourn.code.server.server import (
     CodeServer,
 )
 from adjourn.code.sessions.connection import ClientConnection
-from adjourn.errors import UsageError
+from adjourn.errors import RefusedError, UsageError
 
 MAX_CLIENTS = 1_000
 _SESSION = "mcp-session-id"
@@ -81,7 +85,9 @@ class HttpTransport:
         del context, params
         return types.ListToolsResult.model_validate({"tools": self._server.listed_tools})
 
-    async def _call(self, context: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call(
+        self, context: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         cancelled = Event()
         reported: list[tuple[int, int]] = []
         deadline = Deadline(
@@ -89,7 +95,12 @@ class HttpTransport:
             progress=lambda done, total: reported.append((done, total)),
         )
         answering = partial(
-            self._server.reply, self._client(context), params.name, dict(params.arguments or {}), deadline
+            self._server.reply,
+            self._client(context),
+            params.name,
+            dict(params.arguments or {}),
+            deadline,
+            roots=partial(_roots, context, params),
         )
         async with anyio.create_task_group() as watching:
             watching.start_soon(_report_progress, context, reported)
@@ -100,7 +111,10 @@ class HttpTransport:
             except anyio.get_cancelled_exc_class():
                 cancelled.set()
                 raise
-            watching.cancel_scope.cancel()
+            except RootsNeededError:
+                return types.InputRequiredResult(input_requests={roots.KEY: types.ListRootsRequest()})
+            finally:
+                watching.cancel_scope.cancel()
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
 
     def _client(self, context: _Context) -> ClientConnection:
@@ -114,6 +128,24 @@ class HttpTransport:
                 self._server.sessions.leave(self._clients.pop(next(iter(self._clients))))
         self._clients[key] = client  # the most recent caller is last
         return client
+
+
+def _roots(context: _Context, params: types.CallToolRequestParams) -> list[str] | None:
+    """The client's folders: from what its call answers, or by asking. Raises `RootsNeededError`."""
+    can = context.session.client_capabilities
+    if can is None or can.roots is None:
+        return None
+    found: Any = (params.input_responses or {}).get(roots.KEY)
+    if found is None:
+        if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            raise RootsNeededError
+        try:
+            found = anyio.from_thread.run(context.session.list_roots)
+        except MCPError as error:
+            raise RefusedError(
+                f"the client did not answer {roots.METHOD}: {error}", "start a server in that folder"
+            ) from error
+    return roots.folders_of(found.model_dump(mode="json"))
 
 
 async def _announce(server: uvicorn.Server, host: str, ready: Callable[[str], None]) -> None:

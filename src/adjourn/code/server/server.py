@@ -21,6 +21,7 @@ from adjourn.code.server.codebases import Codebases
 from adjourn.code.server.handlers import ToolInvocation
 from adjourn.code.server.inputs import schema
 from adjourn.code.server.replies import error_of, is_failure, to_json, written
+from adjourn.code.server.roots import ClientRoots, RootsNeededError, no_roots
 from adjourn.code.server.text_replies import RENDERERS, to_text
 from adjourn.code.server.tools import TOOLS, CodeTool
 from adjourn.code.sessions.connection import ClientConnection
@@ -95,14 +96,20 @@ class CodeServer:
         return self._ending.is_set()
 
     def reply(
-        self, client: ClientConnection, name: str, given: dict[str, Any], deadline: Deadline
+        self,
+        client: ClientConnection,
+        name: str,
+        given: dict[str, Any],
+        deadline: Deadline,
+        *,
+        roots: ClientRoots = no_roots,
     ) -> tuple[str, bool]:
-        """The reply to a call as text, within the size cap, and whether it reports a failure."""
+        """The reply to a call as text, within the size cap, and whether it reports a failure. Raises `RootsNeededError`."""
         tool = self._tools.get(name)
         if tool is None:
             return written({"error": f"Unknown tool: {name}"})
         with client.calling():
-            reply = self.answer(client, tool, given, deadline)
+            reply = self.answer(client, tool, given, deadline, roots=roots)
         asked = {name: value for name, value in given.items() if name != "cursor"}
         cursor = given.get("cursor") or None
         as_text = tool.name in RENDERERS and given.get("format", "text") == "text"
@@ -113,7 +120,13 @@ class CodeServer:
             return written(error_of(error))
 
     def answer(
-        self, client: ClientConnection, tool: CodeTool, given: dict[str, Any], deadline: Deadline
+        self,
+        client: ClientConnection,
+        tool: CodeTool,
+        given: dict[str, Any],
+        deadline: Deadline,
+        *,
+        roots: ClientRoots,
     ) -> dict[str, Any]:
         """The reply to a call, before the size cap."""
         began, started = time.monotonic(), stamp()
@@ -125,13 +138,17 @@ class CodeServer:
                 call_id, refused = self.sessions.admit(client, tool.name, given)
                 if refused is not None:
                     return refused
-            reply = tool.run(ToolInvocation(self.sessions, self.codebases, client, arguments, deadline))
+            reply = tool.run(
+                ToolInvocation(self.sessions, self.codebases, client, arguments, deadline, roots)
+            )
         except CancelledError:
             reply = {"error": "cancelled", "message": "the call was cancelled"}
         except FlowError as refusal:
             reply = refusal.reply()
         except AdjournError as error:
             reply = error_of(error)
+        except RootsNeededError:
+            raise
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             reply = {

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import sys
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Lock, Semaphore, Thread
 from typing import Any, TypeVar
 
 import msgspec
 
 from adjourn.code.model.deadline import Deadline
+from adjourn.code.server import roots
+from adjourn.code.server.roots import ClientRoots, RootsNeededError, no_roots
 from adjourn.code.server.server import (
     MAX_CALLS,
     PROGRESS_SECONDS,
@@ -31,7 +34,7 @@ from adjourn.code.server.server import (
     CodeServer,
 )
 from adjourn.code.sessions.connection import ClientConnection
-from adjourn.errors import InvalidError
+from adjourn.errors import InvalidError, RefusedError
 from adjourn.mcp import FrameError, LineReader, Message, frames, write_all
 from adjourn.text import check_text, count_keys
 
@@ -41,6 +44,7 @@ UNSUPPORTED_VERSION = -32022
 CONNECTION_CLOSED = -32000
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 _CAPABILITIES = {"tools": {"listChanged": False}}
+_ROOTS_SECONDS = 10.0
 _NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
 
 _T = TypeVar("_T")
@@ -64,6 +68,7 @@ class ListParams(msgspec.Struct, frozen=True):
 class CallParams(msgspec.Struct, frozen=True):
     name: str
     arguments: dict[str, Any] | None = None
+    answers: dict[str, Any] | None = msgspec.field(name="inputResponses", default=None)
 
 
 class RequestMeta(msgspec.Struct, frozen=True):
@@ -133,6 +138,8 @@ class StdioConnection:
         self._calls: dict[str, CallInFlight] = {}
         self._calls_lock = Lock()
         self._threads = CallThreads(MAX_CALLS)
+        self._has_roots = False
+        self._asked: dict[str, SimpleQueue[Any]] = {}
 
     def serve(self) -> None:
         """Answer until the client closes its end. Calls still in flight then get an error."""
@@ -152,6 +159,9 @@ class StdioConnection:
             return
         if message.is_request:
             self._handle_request(message)
+        elif not message.method:
+            if (asked := self._asked.get(str(message.id))) is not None:
+                asked.put(message.body.get("result"))
         elif message.method == "notifications/cancelled":
             # Some clients send the id of a number as text.
             call = self._calls.get(str(message.params.get("requestId")))
@@ -238,6 +248,7 @@ class StdioConnection:
             raise _no_method(message)
         _check_meta(message)
         meta = _convert(message.meta, RequestMeta)
+        self._has_roots = "roots" in meta.capabilities
         if meta.client is not None and self._client is None:
             self._client_name = meta.client.name
 
@@ -245,6 +256,7 @@ class StdioConnection:
         params = _read(message, InitializeParams)
         asked = params.protocol_version
         self._client_name = params.client_info.name
+        self._has_roots = "roots" in params.capabilities
         self._initialized = True
         return {
             "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
@@ -265,21 +277,48 @@ class StdioConnection:
         if self._client is None:
             self._client = ClientConnection(self._client_name)
         call = self._calls[str(message.id)] = CallInFlight(message)
-        self._threads.run(partial(self._answer, call, params, self._client))
+        opened = partial(self._roots, params.answers) if self._has_roots else no_roots
+        self._threads.run(partial(self._answer, call, params, self._client, opened))
 
-    def _answer(self, call: CallInFlight, params: CallParams, client: ClientConnection) -> None:
+    def _answer(
+        self, call: CallInFlight, params: CallParams, client: ClientConnection, opened: ClientRoots
+    ) -> None:
         deadline = Deadline(
             cancelled=lambda: call.settled or self._server.is_ending(),
             progress=partial(self._report, call),
         )
         try:
-            text, failed = self._server.reply(client, params.name, params.arguments or {}, deadline)
+            text, failed = self._server.reply(
+                client, params.name, params.arguments or {}, deadline, roots=opened
+            )
             content = {"content": [{"type": "text", "text": text}], "isError": failed}
             answer = frames.result(call.id, self._complete(content))
+        except RootsNeededError:
+            asked = {roots.KEY: {"method": roots.METHOD}}
+            answer = frames.result(call.id, {"resultType": "input_required", "inputRequests": asked})
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             answer = frames.error(call.id, frames.INTERNAL_ERROR, f"{type(error).__name__}: {error}"[:2000])
         self._settle(call, answer)
+
+    def _roots(self, answers: dict[str, Any] | None) -> list[str]:
+        """The client's folders: from what its call answers, or by asking. Raises `RootsNeededError`."""
+        if self._stateless:
+            if answers is None:
+                raise RootsNeededError
+            return roots.folders_of(answers.get(roots.KEY))
+        question = f"roots-{secrets.token_hex(8)}"
+        answer = self._asked[question] = SimpleQueue()
+        self._write(frames.request(question, roots.METHOD, {}))
+        try:
+            return roots.folders_of(answer.get(timeout=_ROOTS_SECONDS))
+        except Empty:
+            raise RefusedError(
+                f"the client did not answer {roots.METHOD} within {_ROOTS_SECONDS:.0f} s",
+                "repeat the call, or start a server in that folder",
+            ) from None
+        finally:
+            del self._asked[question]
 
     def _report(self, call: CallInFlight, done: int, total: int) -> None:
         """Send progress a few times a second, if the client asked for it."""

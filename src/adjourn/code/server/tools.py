@@ -241,7 +241,7 @@ TOOLS: tuple[CodeTool, ...] = (
             " Ends the current session."
         ),
         input_type=inputs.Cleanup,
-        run=lambda call: call.sessions.clean(call.client, call.given.repo_path, call.given.action),
+        run=lambda call: call.sessions.clean(call.client, call.folder, call.given.action),
         destructive=True,
         gated=False,
     ),

@@ -17,6 +17,7 @@ import msgspec
 
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
+from adjourn.code.model.names import native
 from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.session_state import SessionState, Strictness, ToolCall
 from adjourn.code.sessions import checkpoint_file, journal
@@ -247,7 +248,7 @@ class Sessions:
 
     def repository(self, path: str = ".") -> CodeRepository:
         """The repository that contains a path, relative to the server's working folder."""
-        return CodeRepository(os.path.join(self.root, path or "."))
+        return CodeRepository(os.path.join(self.root, native(path or ".")))
 
     def heartbeat(self) -> None:
         for client in list(self._open.values()):

@@ -336,7 +336,12 @@ SIMPLE: dict[str, Reply] = {
         ]
     },
     "14": {},
-    "POST_IMPL_VERIFY": {"passed": True, "failed_tasks": [], "details": "ran it"},
+    "POST_IMPL_VERIFY": {
+        "passed": True,
+        "failed_tasks": [],
+        "details": "ran it",
+        "evidence": [{"command": "pytest -q", "exit_code": 0, "output": "3 passed"}],
+    },
     "QUALITY_REVIEW": {"quality_score": "9", "issues": []},
     "MERGE": {},
 }

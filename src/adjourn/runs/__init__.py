@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from adjourn.runs.runner import Options, Run, RunOutcome
     from adjourn.runs.start import resume_run, start_run
     from adjourn.runs.step_calls import AskPerson, BlockedError, Emit
+    from adjourn.runs.subprocesses import ProgramError, run_program
     from adjourn.runs.tools import Tool
 
 __all__ = [
@@ -30,12 +31,14 @@ __all__ = [
     "BlockedError",
     "Emit",
     "Options",
+    "ProgramError",
     "Run",
     "RunOutcome",
     "Stop",
     "Tool",
     "name_of",
     "resume_run",
+    "run_program",
     "start_run",
 ]  # fmt: skip
 
@@ -46,5 +49,6 @@ if not TYPE_CHECKING:
         "runner": ("Options", "Run", "RunOutcome"),
         "start": ("resume_run", "start_run"),
         "step_calls": ("AskPerson", "BlockedError", "Emit"),
+        "subprocesses": ("ProgramError", "run_program"),
         "tools": ("Tool",),
     })  # fmt: skip

@@ -36,9 +36,9 @@ REVIEWED = {
     ("code/index/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
     ("code/language_servers/client.py", "subprocess.Popen"): "Python by the helper",
     (
-        "code/language_servers/supervise.py",
+        "host/supervise.py",
         "subprocess.Popen",
-    ): "a language server of this Python's packages, or found outside of the workspace",
+    ): "a language server of this Python's packages, or found outside of the workspace; the test command that the user names",
     (
         "runs/subprocesses.py",
         "subprocess.Popen",
@@ -65,6 +65,7 @@ PYTHONS = {
     "cli/setup/demo.py",
     "code/index/workers.py",
     "code/language_servers/client.py",
+    "code/workflow/checks.py",
     "hooks/standby.py",
     "setup/starting.py",
 }

@@ -64,6 +64,13 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option(
     "--symbols", is_flag=True, help="Serve read_symbol, outline, rename_symbol and diagnostics, too."
 )
+@click.option(
+    "--test-command",
+    "test_commands",
+    multiple=True,
+    metavar="COMMAND",
+    help="Run this, without a shell, before a session's change counts as verified; repeatable.",
+)
 @in_folder
 @for_machines
 def code_(
@@ -73,6 +80,7 @@ def code_(
     strictness: str,
     store: str,
     as_json: bool,
+    test_commands: tuple[str, ...],
     **served: bool,
 ) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
@@ -92,6 +100,7 @@ def code_(
             search_only=served["search_only"],
             embeds=not served["no_embed"],
             symbols=served["symbols"],
+            test_commands=test_commands,
         ) as server:
             if http is None and os.isatty(0):
                 complain(

@@ -211,7 +211,7 @@ class LanguageClient:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            python.command("-m", "adjourn.code.language_servers.supervise", str(os.getpid()), *self._command),
+            python.command("-m", "adjourn.host.supervise", str(os.getpid()), *self._command),
             env={**outside(os.environ, self.root), **self.kind.variables},
             cwd="/",
             stdin=subprocess.PIPE,

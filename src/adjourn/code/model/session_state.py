@@ -183,6 +183,18 @@ class PlanTask(msgspec.Struct, omit_defaults=True):
     files: list[str] = []
 
 
+class CheckRun(msgspec.Struct):
+    """A command that a verdict rests on. `output_digest` is of the whole output, `output_end` its end."""
+
+    command: str
+    exit_code: int = 0
+    output_digest: str = ""
+    output_end: str = ""
+    seconds: float = 0.0
+    ran_by: Literal["server", "client"] = "client"
+    at: str = ""
+
+
 class ToolCall(msgspec.Struct):
     """One call, as the record of the session shows it."""
 
@@ -272,6 +284,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     tools_in_step: list[str] = []
     offered: str = ""
     refused_targets: list[str] = []
+    check_runs: list[CheckRun] = []
 
     @property
     def finished(self) -> list[str]:

@@ -94,11 +94,11 @@ def run_submit_phase(call: ToolInvocation) -> dict[str, Any]:
     """Submit one payload, or several in order until one is refused: those before it stay accepted."""
     several = payloads.as_list(call.given.data)
     if several is None:
-        return _with_review(call, call.sessions.submit(call.client, call.given.data))
+        return _with_review(call, call.sessions.submit(call.client, call.given.data, call.deadline))
     reply: dict[str, Any] = {}
     for number, data in enumerate(several):
         try:
-            reply = call.sessions.submit(call.client, data)
+            reply = call.sessions.submit(call.client, data, call.deadline)
         except FlowError as refused:
             return {**refused.reply(), "accepted": number}
         except AdjournError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from threading import Event, Thread
 from typing import Any, Self
@@ -26,7 +27,7 @@ from adjourn.code.server.text_replies import RENDERERS, to_text
 from adjourn.code.server.tools import TOOLS, CodeTool
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
-from adjourn.code.workflow import payloads, phases
+from adjourn.code.workflow import checks, payloads, phases
 from adjourn.code.workflow.outcome import FlowError
 from adjourn.errors import AdjournError
 from adjourn.text import count_keys
@@ -61,12 +62,18 @@ class CodeServer:
         search_only: bool = False,
         embeds: bool = True,
         symbols: bool = False,
+        test_commands: Sequence[str] = (),
     ) -> None:
         """`search_only` serves the tools that search, and no sessions; `symbols`, those that read and rename symbols, too.
 
-        `embeds` computes missing vectors in the background.
+        `embeds` computes missing vectors in the background. `test_commands` are run before a change counts as verified.
         """
-        self.sessions = Sessions(root, strictness=strictness, store=store)
+        self.sessions = Sessions(
+            root,
+            strictness=strictness,
+            store=store,
+            test_commands=[checks.command_words(text) for text in test_commands],
+        )
         self.codebases = Codebases(embeds=embeds)
         self._ending = Event()
         self._tools = {

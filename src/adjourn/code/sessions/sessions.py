@@ -7,7 +7,7 @@ know what a phase asks for, or let two servers work on one session.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
 from time import gmtime, strftime
@@ -17,6 +17,7 @@ import msgspec
 
 from adjourn.code.git import stale_branches
 from adjourn.code.git.stale_branches import Action
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.names import native
 from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.session_state import SessionState, Strictness, ToolCall
@@ -47,10 +48,18 @@ INACTIVE = (
 class Sessions:
     """The active sessions of a server. `root` is its working folder; each session names its own work tree."""
 
-    def __init__(self, root: str = ".", *, strictness: Strictness = "standard", store: str = "") -> None:
+    def __init__(
+        self,
+        root: str = ".",
+        *,
+        strictness: Strictness = "standard",
+        store: str = "",
+        test_commands: Sequence[tuple[str, ...]] = (),
+    ) -> None:
         self.root = os.path.realpath(root)
         self._strictness = strictness
         self._url = store
+        self._test_commands = test_commands
         self._stores: dict[str, Store] = {}
         self._open: dict[str, ClientConnection] = {}
         self._lock = RLock()
@@ -155,12 +164,12 @@ class Sessions:
 
     # --- moving on
 
-    def submit(self, client: ClientConnection, data: Any) -> dict[str, Any]:
+    def submit(self, client: ClientConnection, data: Any, deadline: Deadline | None = None) -> dict[str, Any]:
         """Handle a submission for the current phase of the client's session. Raises `FlowError`."""
         active = self.require_active(client)
         with active.lock:
             before = active.state
-            result = flow.submit(active.worktree, before, data)
+            result = flow.submit(active.worktree, before, data, deadline)
             state = result.state
             reason = state.phase_history[-1].reason if state.phase_history else ""
             active.journal.entered(before, state, reason=reason, over=result.over)
@@ -295,7 +304,12 @@ class Sessions:
             elsewhere = journal.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
 
-        return Worktree(repository, excluded_sessions=excluded_sessions, on_merged=_learn)
+        return Worktree(
+            repository,
+            excluded_sessions=excluded_sessions,
+            on_merged=_learn,
+            test_commands=self._test_commands,
+        )
 
     def _store(self, root: str) -> Store:
         """The store of the workspace that a work tree belongs to."""

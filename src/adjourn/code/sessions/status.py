@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from adjourn.code.git import backup_refs
-from adjourn.code.model.session_state import SessionState
+from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.workflow import phases
 from adjourn.code.workflow.tasks import progress
 from adjourn.code.workflow.worktree import Worktree
@@ -36,6 +36,8 @@ def status(state: SessionState, worktree: Worktree) -> dict[str, Any]:
             "base": state.base_branch,
             "checked_out": worktree.git.branch() == state.task_branch_name,
         }
+    if state.current_phase == Phase.POST_IMPL_VERIFY and worktree.test_commands:
+        found["server_runs"] = worktree.server_runs
     if state.tools_in_step:
         found["called_in_this_step"] = state.tools_in_step
     return found

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.code.git import backup_refs, branches, changes
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import MAX_SUMMARY, Phase, PhaseVisit, SessionState, stamp
 from adjourn.code.workflow import delivery, evidence, payloads, phases, research, tasks
 from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, needs_user
@@ -40,7 +41,6 @@ HANDLERS = {
     payloads.ImpactFindings: research.impact,
     payloads.TaskPlan: tasks.plan,
     payloads.TaskDone: tasks.done,
-    payloads.VerifierVerdict: tasks.verdict,
     payloads.Intervention: tasks.intervention,
     payloads.UserDecision: tasks.user_decision,
     payloads.CommitReview: delivery.pre_commit,
@@ -56,8 +56,10 @@ class SubmissionResult(NamedTuple):
     over: bool = False
 
 
-def submit(worktree: Worktree, before: SessionState, data: Any) -> SubmissionResult:
-    """Handle a submission. Raises `FlowError`, with nothing changed."""
+def submit(
+    worktree: Worktree, before: SessionState, data: Any, deadline: Deadline | None = None
+) -> SubmissionResult:
+    """Handle a submission. Raises `FlowError`, with nothing changed. `deadline` reports the progress of checks."""
     given = _parsed(data)
     _check_phase(before, given)
     row = _step_for(before, given)
@@ -69,7 +71,7 @@ def submit(worktree: Worktree, before: SessionState, data: Any) -> SubmissionRes
         raise mismatch(str(error), given=sorted(given)[:50]) from error
     evidence.check(before, row, payload)
     state = copy.deepcopy(before)
-    outcome = _handle(worktree, state, row, payload)
+    outcome = _handle(worktree, state, row, payload, deadline or Deadline())
     _keep_summary(state, row, payload)
     if outcome.over or (outcome.to is None and not outcome.stays):
         _leave(state)
@@ -92,6 +94,8 @@ def enter(worktree: Worktree, state: SessionState, phase: Phase, reason: str = "
     if phase == Phase.READY:
         extras = _branch(worktree, state)
         state.ready_substep = "plan"
+    elif phase == Phase.POST_IMPL_VERIFY and worktree.test_commands:
+        extras = {"server_runs": worktree.server_runs}
     state.current_phase = phase
     state.escalated = state.escalated and phase == Phase.VERIFY_INTERVENTION
     _visit(state, left, reason)
@@ -161,8 +165,10 @@ def _with_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _handle(
-    worktree: Worktree, state: SessionState, row: PhaseStep, payload: payloads.Payload
+    worktree: Worktree, state: SessionState, row: PhaseStep, payload: payloads.Payload, deadline: Deadline
 ) -> StepOutcome:
+    if isinstance(payload, payloads.VerifierVerdict):
+        return tasks.verdict(worktree, state, payload, deadline)
     if row.phase == Phase.MERGE:
         return delivery.merge(worktree, state)
     if row.substep == "complete":

@@ -138,10 +138,19 @@ class EmptyPayload(Payload, kw_only=True):
     pass
 
 
+class ReportedCheck(msgspec.Struct):
+    """A command that the client ran."""
+
+    command: str
+    exit_code: int
+    output: str = ""
+
+
 class VerifierVerdict(Payload, kw_only=True):
     passed: bool
     failed_tasks: list[str] = []
     details: str = ""
+    evidence: list[ReportedCheck] = []
     verifier_used: Annotated[str, OPTIONAL] = ""
 
 

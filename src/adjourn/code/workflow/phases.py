@@ -203,7 +203,8 @@ STEPS: tuple[PhaseStep, ...] = (
         skipped=lambda state: not state.implements or state.no_verify,
         instruction=(
             "Choose the verifier in .code-intel/verifiers/ that fits the change, and follow it: run the checks, do not guess."
-            " Submit whether it passed; if not, the ids of the failed tasks, and the failure."
+            " Submit whether it passed, with every command that you ran in `evidence`; if not, the ids of the failed tasks, and the"
+            " failure. The server itself runs what `server_runs` names."
         ),
     ),
     PhaseStep(

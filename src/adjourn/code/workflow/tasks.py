@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import Phase, PlanTask, SessionState
-from adjourn.code.workflow import evidence, payloads, phases, write_targets
+from adjourn.code.workflow import checks, evidence, payloads, phases, write_targets
 from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, proceed, stay
 from adjourn.code.workflow.worktree import PLANNING, Worktree
 
@@ -97,11 +98,15 @@ def complete(state: SessionState) -> StepOutcome:
     return proceed(state, {})
 
 
-def verdict(worktree: Worktree, state: SessionState, payload: payloads.VerifierVerdict) -> StepOutcome:
+def verdict(
+    worktree: Worktree, state: SessionState, payload: payloads.VerifierVerdict, deadline: Deadline
+) -> StepOutcome:
     """Apply the verifier's verdict. A failure without task ids counts for every task."""
-    del worktree
+    commands, folder = worktree.test_commands, worktree.repository.root
+    payload = checks.judged(commands, folder, state, payload, deadline)
+    runs = {"evidence": msgspec.to_builtins(state.check_runs)}
     if payload.passed:
-        return proceed(state, {"verified": True})
+        return proceed(state, {"verified": True, **runs})
     ids = [task.id for task in state.tasks]
     unknown = [name for name in payload.failed_tasks if name not in ids]
     if unknown:
@@ -118,6 +123,7 @@ def verdict(worktree: Worktree, state: SessionState, payload: payloads.VerifierV
     high = [task.id for task in state.tasks if task.failure_count >= MAX_FAILURES]
     if high and not (state.no_intervention or state.quick_mode):
         extras = {
+            **runs,
             "failure_details": payload.details,
             "failed_tasks": failed,
             "high_failure_tasks": high,
@@ -128,7 +134,7 @@ def verdict(worktree: Worktree, state: SessionState, payload: payloads.VerifierV
             extras["user_escalation"] = True
         return StepOutcome(Phase.VERIFY_INTERVENTION, extras, "failed several times")
     return revert(
-        state, payload.details or "verification failed", {"verified": False, "failed_tasks": failed}
+        state, payload.details or "verification failed", {**runs, "verified": False, "failed_tasks": failed}
     )
 
 

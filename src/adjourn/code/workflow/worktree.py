@@ -5,7 +5,8 @@ Owns: `Worktree`. Must never: hold anything of a session.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from adjourn.code.git.git import Git
@@ -21,7 +22,10 @@ MAX_PROMPT = 1 << 20
 
 
 class Worktree:
-    """A work tree. `excluded_sessions` returns the sessions that others hold; `on_merged` is called after a merge."""
+    """A work tree. `excluded_sessions` returns the sessions that others hold; `on_merged` is called after a merge.
+
+    `test_commands` are run before a change counts as verified.
+    """
 
     def __init__(
         self,
@@ -29,11 +33,18 @@ class Worktree:
         *,
         excluded_sessions: Callable[[], frozenset[str]] = frozenset,
         on_merged: Callable[[Worktree, SessionState], None] = lambda _, __: None,
+        test_commands: Sequence[tuple[str, ...]] = (),
     ) -> None:
         self.repository = repository
         self.git = Git(repository.root)
         self.excluded_sessions = excluded_sessions
         self.on_merged = on_merged
+        self.test_commands = test_commands
+
+    @property
+    def server_runs(self) -> list[str]:
+        """The test commands, as a shell would take them."""
+        return [shlex.join(words) for words in self.test_commands]
 
     @property
     def is_git(self) -> bool:

@@ -1,7 +1,7 @@
-"""Runs a language server, and ends all that it started: `python -m adjourn.code.language_servers.supervise PID PROGRAM ...`.
+"""Runs a program, and ends all that it started: `python -m adjourn.host.supervise PID PROGRAM ...`. Ends with its exit code.
 
-A language server starts programs of its own. This process stands above them: it ends with the process PID that asked for it, whatever way
-that ended, and takes every descendant with it, also those that left their group.
+Language servers and test runners start programs of their own. This process stands above them: it ends with the process PID that asked for
+it, whatever way that ended, and takes every descendant with it, also those that left their group.
 
 Owns: the processes below. Must never: outlive PID, or leave one of them behind.
 """
@@ -22,6 +22,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LOOK_SECONDS = 1.0
 _KILL_SECONDS = 5.0
+_NOT_STARTED = 127
 
 
 def main() -> None:
@@ -31,22 +32,24 @@ def main() -> None:
     control = _control()
     control(_PR_SET_CHILD_SUBREAPER, 1)
     control(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    code = _NOT_STARTED
     try:
-        server = subprocess.Popen(
+        program = subprocess.Popen(
             command,
             preexec_fn=lambda: control(_PR_SET_PDEATHSIG, signal.SIGKILL) and None,  # noqa: PLW1509  # one thread
         )
-        for descriptor in (0, 1):  # its pipes are the server's alone: each side sees when the other ends
+        for descriptor in (0, 1):  # its pipes are the program's alone: each side sees when the other ends
             os.close(descriptor)
         while os.getppid() == int(parent):  # where the kernel sends no signal, a look a second
             with suppress(subprocess.TimeoutExpired):
-                server.wait(_LOOK_SECONDS)
+                code = program.wait(_LOOK_SECONDS)
                 break
     except OSError as error:
         sys.stderr.write(f"{command[0]} cannot be started: {error.strerror}\n")
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _kill_children()
+    raise SystemExit(code if code >= 0 else 128 - code)
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

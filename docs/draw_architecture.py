@@ -44,6 +44,7 @@ PURPOSES = {
     "store": "bytes: memory, SQLite, PostgreSQL",
     "tasks": "journal, ledger, decision",
     "text": "quoting, redaction, strict JSON",
+    "ui": "a web page for people",
     "verification": "check of a whole store",
 }
 EVERYWHERE = ("errors", "findings", "front_door")

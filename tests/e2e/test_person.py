@@ -77,7 +77,7 @@ EVERY = [
     ("approve", "abc"), ("deny", "abc"), ("answer", "q1", "yes"), ("decide", "d1", "--accept"), ("settle", "a.1", "--done"),
     ("done", "t"), ("reopen", "t"), ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
     ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
-    ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
+    ("ui", "--no-open"), ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
     ("init", "--policy"), ("init", "--yes"), ("tighten", "--write"), ("doctor", "--yes"), ("doctor", "--fix"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip
 

@@ -1,6 +1,6 @@
 """A person's terminal: what is started there descends from no test, and has a terminal that is its own.
 
-Owns: `at_terminal`. Must never: waive a check of the program under test.
+Owns: `at_terminal`, and `serving_at_terminal` for what runs until it is told to end. Must never: waive a check of the program under test.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,6 +57,33 @@ def at_terminal(
                     os.killpg(session, signal.SIGKILL)
                 raise
             return subprocess.CompletedProcess(command, int(told.readline()), out, errors)
+    finally:
+        for descriptor in (other_end, name, report):
+            os.close(descriptor)
+
+
+@contextmanager
+def serving_at_terminal(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    """Start a server at a terminal of its own, as a child of nobody here; it is ended as by Ctrl-C, and must then exit with 0."""
+    other_end, name = os.openpty()
+    report, status = os.pipe()
+    try:
+        with subprocess.Popen(
+            [_SETSID, "--fork", _BASH, "-c", _RUN, os.ttyname(name), str(status), *command],
+            cwd=cwd, env=env, pass_fds=(status,), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as started, os.fdopen(os.dup(report), encoding="ascii") as told:  # fmt: skip
+            os.close(status)
+            session = int(told.readline())
+            try:
+                yield started
+                os.killpg(session, signal.SIGTERM)
+                started.communicate(timeout=SECONDS)
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(session, signal.SIGKILL)
     finally:
         for descriptor in (other_end, name, report):
             os.close(descriptor)

@@ -9,7 +9,15 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.handover.announced import find_pending_work, untrusted_work
-    from adjourn.handover.calls import CallReport, CallsFold, Refusal, said, telling_argument
+    from adjourn.handover.calls import (
+        CallReport,
+        CallsFold,
+        RecentCalls,
+        Refusal,
+        recent_calls,
+        said,
+        telling_argument,
+    )
     from adjourn.handover.foreign import (
         SOURCES,
         ForeignWork,
@@ -43,6 +51,7 @@ __all__ = [
     "NewSession",
     "PendingWork",
     "Preview",
+    "RecentCalls",
     "Refusal",
     "Resumed",
     "Section",
@@ -64,6 +73,7 @@ __all__ = [
     "read_contract_file",
     "read_section_request",
     "read_work",
+    "recent_calls",
     "resume",
     "said",
     "telling_argument",
@@ -79,7 +89,15 @@ if not TYPE_CHECKING:
         __name__,
         {
             "announced": ("find_pending_work", "untrusted_work"),
-            "calls": ("CallReport", "CallsFold", "Refusal", "said", "telling_argument"),
+            "calls": (
+                "CallReport",
+                "CallsFold",
+                "RecentCalls",
+                "Refusal",
+                "recent_calls",
+                "said",
+                "telling_argument",
+            ),
             "foreign": (
                 "ForeignWork",
                 "ImportedWork",

@@ -41,7 +41,9 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     """One thing that waits for a person.
 
     `title` is the tool, question, label or decision; `context` the arguments, or what was said beside it; `cause` the rule that asks, or
-    why it is open. `commands` answer it, the affirmative one first; words in capitals in them stand for the person's own.
+    why it is open. `commands` answer it, the affirmative one first; words in capitals in them stand for the person's own. `goal` is
+    that of the task, `who` the one person that may approve it. `released` is why an approval's call does not wait any more: it
+    passes when it is repeated.
     """
 
     kind: Kind
@@ -57,6 +59,9 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     options: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     record: str = ""
+    goal: str = ""
+    who: str = ""
+    released: str = ""
 
 
 class Inbox(NamedTuple):
@@ -142,6 +147,9 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
             context=_shown(asked.arguments),
             cause=_shown(asked.cause),
             until=asked.expires,
+            goal=_shown(ledger.goal),
+            who=_shown(asked.who),
+            released=_shown(asked.refused),
             commands=(f"adjourn approve {asked.id}", f"adjourn deny {asked.id}"),
         )
     for call in unsure:
@@ -154,6 +162,7 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
             title=_shown(tool_name(call)),
             context=_shown(call.arguments),
             cause="sent, and its outcome is unknown",
+            goal=_shown(ledger.goal),
             commands=(f"adjourn settle {name} --done", f"adjourn settle {name} --not-done"),
         )
 
@@ -268,6 +277,7 @@ def _item(
         since=_time(record["lastModifiedAt"] if since is None else since),
         title=_shown(title),
         record=record["id"],
+        goal=_shown(record["task"]["goal"]),
         commands=commands,
         **more,
     )

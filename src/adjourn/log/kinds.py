@@ -259,10 +259,11 @@ class ConfirmRequired(Data, frozen=True, kw_only=True):
 
 
 class ConfirmApproved(Data, frozen=True, kw_only=True):
-    """A person said yes, once, to what was asked about and nothing else, until the approval expires."""
+    """A person said yes, once, to what was asked about and nothing else, until the approval expires. `reason` is in their words."""
 
     KIND = "confirm.approved"
     approval: str
+    reason: str = ""
     server: str = ""
     tool: str
     via: str
@@ -271,11 +272,12 @@ class ConfirmApproved(Data, frozen=True, kw_only=True):
 class ConfirmDenied(Data, frozen=True, kw_only=True):
     """A person said no (the event is theirs), or nobody did (it is the system's): nobody answered in time (`via` is `timeout`),
     the client gave the call up (`cancelled`) or closed the question (`elicitation:decline`, `elicitation:cancel`). With `repeated`
-    nothing was refused: an approval of a newer question about the same call closes the older one.
+    nothing was refused: an approval of a newer question about the same call closes the older one. `reason` is in a person's words.
     """
 
     KIND = "confirm.denied"
     approval: str
+    reason: str = ""
     server: str = ""
     tool: str
     via: str

@@ -18,6 +18,7 @@ AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
     "answer": ("question",),
     "decide": ("decision",),
     "settle": ("call",),
+    "ui": ALWAYS,
     "done": ALWAYS,
     "reopen": ALWAYS,
     "import": ALWAYS,

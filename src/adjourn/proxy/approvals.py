@@ -239,7 +239,8 @@ class Confirmations:
             if not self._is_for_another(held, asked):
                 return self._let_go(held, "")
         elif asked.refused:
-            return self._let_go(held, f"it was refused ({asked.refused})")
+            said = f": {without_secrets(asked.reason)}" if asked.reason else ""
+            return self._let_go(held, f"it was refused ({asked.refused}){said}")
         return self._silence(held) if time.monotonic() >= held.deadline else None
 
     def _is_for_another(self, held: HeldCall, asked: Approval | None) -> bool:

@@ -8,7 +8,16 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.tasks.approvals import about, answer, settle_doubt, waiting_approvals
+    from adjourn.tasks.approvals import (
+        AnsweredError,
+        PersonsAnswer,
+        about,
+        answer,
+        answer_first,
+        given_answer,
+        settle_doubt,
+        waiting_approvals,
+    )
     from adjourn.tasks.budget_notice import BudgetNotice, SpentShare, notice_text, spent_shares
     from adjourn.tasks.decision import (
         APPROVAL_MILLISECONDS,
@@ -95,6 +104,7 @@ __all__ = [
     "REPEATED",
     "SYSTEM",
     "Admitted",
+    "AnsweredError",
     "AppendedEvent",
     "Approval",
     "Ask",
@@ -113,6 +123,7 @@ __all__ = [
     "OpenCall",
     "OpenSession",
     "PermanentConflictError",
+    "PersonsAnswer",
     "RecordedAnswer",
     "Session",
     "SessionExpiredError",
@@ -126,6 +137,7 @@ __all__ = [
     "about",
     "always_passes",
     "answer",
+    "answer_first",
     "append_with_retry",
     "budgets_used",
     "check_task_id",
@@ -136,6 +148,7 @@ __all__ = [
     "existing",
     "expire_dead_sessions",
     "following",
+    "given_answer",
     "is_alive",
     "is_same_tool",
     "is_vendors",
@@ -163,7 +176,16 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "approvals": ("about", "answer", "settle_doubt", "waiting_approvals"),
+            "approvals": (
+                "AnsweredError",
+                "PersonsAnswer",
+                "about",
+                "answer",
+                "answer_first",
+                "given_answer",
+                "settle_doubt",
+                "waiting_approvals",
+            ),
             "budget_notice": ("BudgetNotice", "SpentShare", "notice_text", "spent_shares"),
             "decision": (
                 "APPROVAL_MILLISECONDS",

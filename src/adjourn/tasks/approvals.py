@@ -5,15 +5,38 @@ Owns: writing that down, in the same step as what it makes of claims. Must never
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from adjourn.errors import NotFoundError, RefusedError
-from adjourn.log import Actor, kinds, timestamp
+from adjourn.log import Actor, Event, decode, kinds, timestamp
+from adjourn.store import Head, Store
 from adjourn.tasks import idempotency
 from adjourn.tasks.decision import subject
 from adjourn.tasks.ledger import REPEATED, Approval, Ledger
 from adjourn.tasks.task import NewEvent, Task
+from adjourn.tasks.verified import following
 
-BY_A_PERSON = frozenset(("cli", "terminal", "elicitation:no"))
+BY_A_PERSON = frozenset(("cli", "terminal", "page", "elicitation:no"))
 """Where a no came from that a person said. Declines and time-outs of clients are nobody's answer."""
+MAX_REASON = 2_000
+"""Characters of what a person says beside an answer."""
+LOOKED_BACK = 2_000
+"""Events among which the answer to a question is looked for, from the end of the history."""
+
+
+class AnsweredError(RefusedError):
+    """Somebody has answered the question before."""
+
+
+class PersonsAnswer(NamedTuple):
+    """An answer to a question: yes or no, by which way, who says so and why; `at` is the time of one that is recorded."""
+
+    yes: bool
+    via: str
+    by: Actor
+    reason: str = ""
+    at: str = ""
 
 
 def waiting_approvals(ledger: Ledger, now: int) -> list[Approval]:
@@ -49,12 +72,43 @@ def _waiting_alike(ledger: Ledger, asked: Approval, now: int) -> list[Approval]:
     ]
 
 
+def answer_first(task: Task, approval: str, given: PersonsAnswer) -> Approval:
+    """As `answer`, but only if no person has answered the question yet. Raises `AnsweredError` otherwise, `NotFoundError` as `answer`."""
+    return _answer(task, approval, given, first=True)
+
+
 def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
     """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is no longer open.
 
     An approval goes to the newest question about the same call, for which the call may still wait; it closes the older ones.
     """
+    return _answer(task, approval, PersonsAnswer(yes, via, by), session=session)
+
+
+def given_answer(store: Store, ledger: Ledger, approval: str) -> PersonsAnswer | None:
+    """The last answer to a question that a person gave, among the last `LOOKED_BACK` events of its task."""
+    found = None
+    for event in _last_events(store, ledger):
+        data = kinds.data_of(event)
+        if isinstance(data, kinds.ConfirmApproved | kinds.ConfirmDenied) and data.approval == approval:
+            yes = isinstance(data, kinds.ConfirmApproved)
+            if yes or data.via in BY_A_PERSON:
+                found = PersonsAnswer(yes, data.via, event.by, data.reason, event.timestamp)
+    return found
+
+
+def _last_events(store: Store, ledger: Ledger) -> Iterator[Event]:
+    start = max(0, ledger.seq + 1 - LOOKED_BACK)
+    for entry in following(store, ledger.task, start, Head(ledger.seq, ledger.hash)):
+        yield decode(entry.data)
+
+
+def _answer(
+    task: Task, approval: str, given: PersonsAnswer, *, session: str = "", first: bool = False
+) -> Approval:
     found: list[Approval] = []
+    yes, via, by = given.yes, given.via, given.by
+    reason = given.reason[:MAX_REASON]
 
     def build(ledger: Ledger) -> list[NewEvent]:
         asked = ledger.approvals.get(approval)
@@ -63,6 +117,8 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
                 f"question {approval} of task {task.id} is not open: it was used, or has expired",
                 "repeat the call to ask again",
             )
+        if first and (asked.approved or _has_no(asked)):
+            raise AnsweredError(f"question {approval} of task {task.id} was answered before")
         if asked.who and yes and by.id != asked.who:
             raise RefusedError(
                 f"question {approval} of task {task.id} is for {asked.who} to answer, not for {by.id}",
@@ -70,12 +126,16 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
             )
         if not yes:
             found[:] = [asked]
-            denied = kinds.ConfirmDenied(approval=approval, server=asked.server, tool=asked.tool, via=via)
+            denied = kinds.ConfirmDenied(
+                approval=approval, reason=reason, server=asked.server, tool=asked.tool, via=via
+            )
             return [NewEvent(denied, by, session)]
         same = [one for one in _waiting_alike(ledger, asked, task.clock()) if one.id != approval]
         meant = next((one for one in reversed(same) if not one.refused), asked) if asked.refused else asked
         found[:] = [meant]
-        approved = kinds.ConfirmApproved(approval=meant.id, server=meant.server, tool=meant.tool, via=via)
+        approved = kinds.ConfirmApproved(
+            approval=meant.id, reason=reason, server=meant.server, tool=meant.tool, via=via
+        )
         closed = [one for one in (asked, *same) if one.id != meant.id and one.refused != REPEATED]
         repeated = [
             kinds.ConfirmDenied(approval=one.id, server=one.server, tool=one.tool, via=REPEATED)

@@ -66,7 +66,10 @@ class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
 
 
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A question to a person that may still be answered, or an answer that may still be used, until `expires`."""
+    """A question to a person that may still be answered, or an answer that may still be used, until `expires`.
+
+    `refused` is where a no came from, `reason` what was said beside it.
+    """
 
     id: str
     tool: str
@@ -83,6 +86,7 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     params: str = ""
     definition: str = ""
     server: str = ""
+    reason: str = ""
 
 
 class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -473,7 +477,7 @@ def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequir
 def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApproved) -> None:
     del event
     if (asked := ledger.approvals.get(data.approval)) is not None:
-        ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=True, refused="")
+        ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=True, refused="", reason="")
         for key in [key for key in ledger.changed if key.partition(" ")[2] == asked.tool]:
             if ledger.definitions[key] == asked.definition:
                 del ledger.changed[key]
@@ -485,7 +489,9 @@ def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) 
     if (asked := ledger.approvals.get(data.approval)) is not None:
         if refused:
             _note(ledger, event, asked, f"{data.via} {data.approval}")
-        ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=False, refused=data.via)
+        ledger.approvals[asked.id] = msgspec.structs.replace(
+            asked, approved=False, refused=data.via, reason=data.reason
+        )
 
 
 def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointCreated) -> None:

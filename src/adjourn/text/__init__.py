@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from adjourn.text.strict_json import BLANKS, check_text, check_values, count_keys, fold_key, survey
     from adjourn.text.tail import last_lines
     from adjourn.text.terminal import is_seen, visible_json, visible_line, visible_lines
+    from adjourn.text.times import ago, day, left, local, moment, period, span
 
 __all__ = [
-    "BLANKS", "Share", "beginning", "check_text", "check_values", "clean", "count_keys", "did_you_mean", "first_line", "fit_items",
-    "fit_text", "fold_key", "is_seen", "last_lines", "nearest", "one_line", "preview", "quoted", "redact_json", "share_room", "survey", "visible_json", "visible_line",
-    "visible_lines", "without_secrets",
+    "BLANKS", "Share", "ago", "beginning", "check_text", "check_values", "clean", "count_keys", "day", "did_you_mean", "first_line",
+    "fit_items", "fit_text", "fold_key", "is_seen", "last_lines", "left", "local", "moment", "nearest", "one_line", "period", "preview",
+    "quoted", "redact_json", "share_room", "span", "survey", "visible_json", "visible_line", "visible_lines", "without_secrets",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -28,4 +29,5 @@ if not TYPE_CHECKING:
         "strict_json": ("BLANKS", "check_text", "check_values", "count_keys", "fold_key", "survey"),
         "tail": ("last_lines",),
         "terminal": ("is_seen", "visible_json", "visible_line", "visible_lines"),
+        "times": ("ago", "day", "left", "local", "moment", "period", "span"),
     })  # fmt: skip

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli.shared import output, terminal, times
+from adjourn.cli.shared import output, terminal
 from adjourn.log.event import timestamp
+from adjourn.text import ago, left, local
 
 NOON = 1_777_735_812_345
 
@@ -79,13 +80,13 @@ def test_long_facts_go_on_below_themselves() -> None:
 )  # fmt: skip
 def test_times_are_told_as_people_do(seconds: int, text: str) -> None:
     """A time is shown as its distance from now in the largest unit that fits."""
-    assert times.ago(timestamp(NOON - seconds * 1000), NOON) == text
+    assert ago(timestamp(NOON - seconds * 1000), NOON) == text
 
 
 def test_what_is_left_is_told() -> None:
     """A deadline is shown as the time that is left, or as over."""
-    assert times.left(timestamp(NOON + 240_000), NOON) == "4 min left"
-    assert times.left(timestamp(NOON), NOON) == "over"
+    assert left(timestamp(NOON + 240_000), NOON) == "4 min left"
+    assert left(timestamp(NOON), NOON) == "over"
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,6 @@ def test_what_is_left_is_told() -> None:
 )
 def test_what_is_no_time_is_shown_safely(text: str) -> None:
     """A text that is no timestamp is shown with printable characters only."""
-    assert times.ago(text, NOON).isprintable()
-    assert times.left(text, NOON).isprintable()
-    assert times.local(text).isprintable()
+    assert ago(text, NOON).isprintable()
+    assert left(text, NOON).isprintable()
+    assert local(text).isprintable()

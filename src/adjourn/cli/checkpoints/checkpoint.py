@@ -34,13 +34,13 @@ from adjourn.cli.shared.output import (
     say_json,
     say_table,
 )
-from adjourn.cli.shared.times import span
 from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host import create_file, find, now, read_file, workspace_of, write_file
 from adjourn.log import timestamp
 from adjourn.policy import COMMANDS, FILE, TOOLS, read_settings
 from adjourn.tasks import tasks_of
+from adjourn.text import span
 
 if TYPE_CHECKING:
     from adjourn.checkpoints import FoundPage

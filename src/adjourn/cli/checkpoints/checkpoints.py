@@ -11,8 +11,8 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.lookup import checkpoint_folders
 from adjourn.cli.shared.output import complain, described, say, say_json, say_table
 from adjourn.cli.shared.sessions import all_sessions
-from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, IntegrityError
+from adjourn.text import ago
 
 
 @click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))

@@ -24,9 +24,8 @@ from adjourn.cli.shared.output import (
 )
 from adjourn.cli.shared.task_view import who
 from adjourn.cli.shared.terminal import width
-from adjourn.cli.shared.times import ago
 from adjourn.host import reading_secret
-from adjourn.text import fit_text
+from adjourn.text import ago, fit_text
 
 LINES_BESIDE = 200
 """Bytes of the first line and the last one, at the most."""

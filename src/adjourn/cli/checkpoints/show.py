@@ -21,11 +21,11 @@ from adjourn.cli.shared.output import (
     say_prose,
 )
 from adjourn.cli.shared.sessions import session_facts, session_ids, show_session
-from adjourn.cli.shared.times import ago, local
 from adjourn.errors import AdjournError
 from adjourn.log import data_of, decode
 from adjourn.store import Head
 from adjourn.tasks import Ledger, following
+from adjourn.text import ago, local
 
 
 @click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))

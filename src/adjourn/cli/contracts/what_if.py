@@ -13,11 +13,11 @@ import msgspec
 from adjourn.cli.shared.context import CommandContext
 from adjourn.cli.shared.output import say, say_json, say_table
 from adjourn.cli.shared.terminal import Spinner
-from adjourn.cli.shared.times import ago
 from adjourn.clients import known_tools
 from adjourn.log import decode
 from adjourn.policy import call_paths
 from adjourn.tasks import WhatIf, following, tasks_of
+from adjourn.text import ago
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,10 @@ from adjourn.cli.records.select import author, items, one_item, records_at, writ
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import approval_json, each_task
-from adjourn.cli.shared.times import left
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log import timestamp, tool_name
 from adjourn.tasks import answer, waiting_approvals
-from adjourn.text import did_you_mean
+from adjourn.text import did_you_mean, left
 
 if TYPE_CHECKING:
     from adjourn.cli.records.select import Item

@@ -8,11 +8,11 @@ import msgspec
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.shared.terminal import Spinner, width
-from adjourn.cli.shared.times import ago, left
 from adjourn.errors import NotFoundError
 from adjourn.handover import WaitingItem, find_waiting
 from adjourn.host import reading_secret
 from adjourn.knowledge.records import record_of
+from adjourn.text import ago, left
 
 _KINDS = {"resume-point": "resume point", "in-doubt": "call in doubt"}
 _OPTIONS = {"decision": "variant"}

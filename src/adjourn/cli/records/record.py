@@ -13,10 +13,10 @@ from adjourn.cli.records.transfer import export, import_, prove, verify
 from adjourn.cli.records.view import say_record, summary
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, safe, say, say_json, say_table
-from adjourn.cli.shared.times import ago
 from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.knowledge.records import current
 from adjourn.knowledge.records.diff import diff
+from adjourn.text import ago
 
 
 @click.group(

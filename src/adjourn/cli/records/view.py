@@ -14,9 +14,9 @@ from msgspec import UNSET
 from adjourn.cli.records.select import stamp
 from adjourn.cli.shared.output import cut, safe, say, say_facts
 from adjourn.cli.shared.terminal import width
-from adjourn.cli.shared.times import ago
 from adjourn.knowledge.model import COLLECTIONS, CRChange, CRConflict, CRDiff, Tree, parts_of
 from adjourn.knowledge.records import OPERATION, THROUGH, omitted_count
+from adjourn.text import ago
 
 _TITLES = {
     "task": "Mission",

@@ -13,7 +13,6 @@ import msgspec
 
 from adjourn import aex, code, runs, tasks
 from adjourn.cli.shared.store_context import StoreContext
-from adjourn.cli.shared.times import period
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover import calls_in_doubt
 from adjourn.host import group_of, process, reading_secret
@@ -33,6 +32,7 @@ from adjourn.tasks import (
     tasks_of,
     waiting_approvals,
 )
+from adjourn.text import period
 
 
 class Holder(NamedTuple):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from adjourn.cli.shared.output import cut
 from adjourn.cli.shared.terminal import WIDTH, Spans, cells, print_spans
 from adjourn.cli.shared.timeline import LABEL, STYLES, TimelineEntry
-from adjourn.cli.shared.times import day, moment
+from adjourn.text import day, moment
 
 NARROW = 72
 """Below so many columns times and subjects are given less room."""

@@ -9,9 +9,9 @@ import click
 from adjourn import code
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
-from adjourn.cli.shared.times import ago
 from adjourn.errors import NotFoundError
 from adjourn.host import now
+from adjourn.text import ago
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

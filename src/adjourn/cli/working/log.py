@@ -16,13 +16,12 @@ from adjourn.cli.shared.task_view import current_task, doubts, holders
 from adjourn.cli.shared.terminal import Spinner, print_spans, width
 from adjourn.cli.shared.timeline import Timeline, details
 from adjourn.cli.shared.timeline_view import TimelinePrinter, layout
-from adjourn.cli.shared.times import local
 from adjourn.cli.working.log_graph import graph_lines
 from adjourn.errors import InvalidError, UsageError
 from adjourn.log import decode, timestamp
 from adjourn.store import Head
 from adjourn.tasks import checked
-from adjourn.text import visible_json
+from adjourn.text import local, visible_json
 
 if TYPE_CHECKING:
     from adjourn.cli.shared.timeline import TimelineEntry

@@ -12,8 +12,8 @@ from itertools import groupby
 from adjourn.cli.shared.output import counted, cut
 from adjourn.cli.shared.terminal import Spans
 from adjourn.cli.shared.timeline import STYLES, TimelineEntry
-from adjourn.cli.shared.times import ago
 from adjourn.log import kinds
+from adjourn.text import ago
 
 _POINTS = {kinds.CheckpointCreated.KIND: "◆", kinds.CheckpointResumed.KIND: "↻"}
 _ENDS = frozenset((kinds.SessionClosed.KIND, kinds.SessionLost.KIND))

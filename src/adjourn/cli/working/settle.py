@@ -10,11 +10,10 @@ import msgspec
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import doubts, each_task, holders
-from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log import tool_name
 from adjourn.tasks import expire_dead_sessions, settle_doubt
-from adjourn.text import did_you_mean
+from adjourn.text import ago, did_you_mean
 
 if TYPE_CHECKING:
     from adjourn.tasks import OpenCall

@@ -16,13 +16,13 @@ from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.cli.shared.terminal import Bar, fancy, panel, print_drawn, shown_amount
-from adjourn.cli.shared.times import ago, left, period
 from adjourn.errors import AdjournError
 from adjourn.handover import WaitingItem, waiting_in_record
 from adjourn.host.python import leave_working_folder
 from adjourn.log import tool_name
 from adjourn.store.passwords import check_argument
 from adjourn.tasks import Ledger
+from adjourn.text import ago, left, period
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,9 +10,9 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import complain, say, say_json, say_table
 from adjourn.cli.shared.task_view import each_task, task_json
 from adjourn.cli.shared.terminal import ProgressLine
-from adjourn.cli.shared.times import ago
 from adjourn.errors import AdjournError
 from adjourn.tasks import tasks_of
+from adjourn.text import ago
 
 
 @click.command(epilog=example("adjourn tasks", "adjourn tasks --json"))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from adjourn.cli.shared.output import safe
 from adjourn.errors import InvalidError
 from adjourn.log import milliseconds
+from adjourn.text.redact import without_secrets
+from adjourn.text.terminal import visible_line
 
 _UNITS = ((86_400, "day"), (3600, "h"), (60, "min"))
 
@@ -19,7 +20,7 @@ def ago(stamp: str, now: int) -> str:
     try:
         seconds = (now - milliseconds(stamp)) // 1000
     except InvalidError:
-        return safe(stamp)
+        return _safe(stamp)
     if seconds < -1:
         return f"in {span(-seconds)}"
     return "just now" if seconds < 10 else f"{span(seconds)} ago"
@@ -30,7 +31,7 @@ def left(stamp: str, now: int) -> str:
     try:
         seconds = (milliseconds(stamp) - now) // 1000
     except InvalidError:
-        return safe(stamp)
+        return _safe(stamp)
     return f"{span(seconds)} left" if seconds > 0 else "over"
 
 
@@ -51,14 +52,14 @@ def period(seconds: int) -> str:
 def local(stamp: str) -> str:
     """`2026-05-02T17:30:12+02:00`; the text itself if it is no time stamp."""
     found = _local(stamp)
-    return found.isoformat(timespec="seconds") if found else safe(stamp)
+    return found.isoformat(timespec="seconds") if found else _safe(stamp)
 
 
 def day(stamp: str, now: int) -> str:
     """`today`, `yesterday`, `Saturday, 2 May 2026`; the text itself if it is no time stamp."""
     moment = _local(stamp)
     if moment is None:
-        return safe(stamp)
+        return _safe(stamp)
     days = (datetime.fromtimestamp(now / 1000, UTC).astimezone().date() - moment.date()).days
     return {0: "today", 1: "yesterday"}.get(days, f"{moment:%A}, {moment.day} {moment:%B %Y}")
 
@@ -68,7 +69,7 @@ def moment(stamp: str, now: int) -> str:
     if day(stamp, now) == "today":
         return ago(stamp, now)
     found = _local(stamp)
-    return f"{found:%H:%M}" if found else safe(stamp)
+    return f"{found:%H:%M}" if found else _safe(stamp)
 
 
 def _local(stamp: str) -> datetime | None:
@@ -76,3 +77,7 @@ def _local(stamp: str) -> datetime | None:
         return datetime.fromtimestamp(milliseconds(stamp) / 1000, UTC).astimezone()
     except (InvalidError, OverflowError, OSError, ValueError):
         return None
+
+
+def _safe(stamp: str) -> str:
+    return visible_line(without_secrets(stamp))

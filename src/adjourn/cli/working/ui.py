@@ -1,0 +1,42 @@
+"""`adjourn ui`."""
+
+from __future__ import annotations
+
+import click
+
+from adjourn import ui
+from adjourn.cli.shared.context import CommandContext, at_store, example, user
+from adjourn.cli.shared.output import complain, say
+from adjourn.errors import NotFoundError
+
+
+@click.command("ui", epilog=example("adjourn ui", "adjourn ui --port 8900 --no-open"))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="N",
+    help="Listen on this port (default: a free one).",
+)
+@click.option("--no-open", is_flag=True, help="Only print the link; start no browser.")
+@at_store
+def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
+    """Serve a web page on this machine: answer what waits for you, in the browser, as it comes up.
+
+    Prints a link that opens the page in one browser, once. Whoever has the page speaks for you. Ctrl-C ends it. Needs the extra `ui`.
+    """
+    try:
+        serve = ui.serve
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "adjourn":
+            raise
+        raise NotFoundError(
+            f"the package {error.name} is not installed", "pip install 'adjourn[ui]'"
+        ) from error
+    site = ui.Site(context.root, context.tree, context.store_or_none, user(), context.clock)
+    serve(site, port=port, opens=not no_open, ready=_ready)
+
+
+def _ready(link: str) -> None:
+    say(link)
+    complain("the link works once", "open it in your browser; press Ctrl-C here to end the page")

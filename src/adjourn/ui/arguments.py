@@ -1,0 +1,108 @@
+"""The arguments of a call as a person reads them: each by its name, long ones as text, and a change of a file as a diff.
+
+Owns: that reading of what an agent sent, which may be anything. Must never: open a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import Literal, NamedTuple
+
+import msgspec
+
+MAX_ARGUMENTS = 40
+MAX_VALUE = 8_000
+"""Characters of one value."""
+MAX_DIFF_LINES = 400
+_LONG = 72
+_BEFORE = ("old_string", "old_str", "oldText", "old_text", "old", "search")
+_AFTER = ("new_string", "new_str", "newText", "new_text", "new", "replace", "replacement")
+_LISTS = ("edits", "changes", "replacements")
+_FIELDS = tuple(zip(_BEFORE, _AFTER, strict=False))
+
+
+class Argument(NamedTuple):
+    """One argument. `is_text`: shown as lines of its own."""
+
+    name: str
+    value: str
+    is_text: bool
+
+
+class DiffLine(NamedTuple):
+    """A line of a diff: `added`, `removed`, `same`, or `gap`, where lines are left out."""
+
+    kind: Literal["added", "removed", "same", "gap"]
+    text: str
+
+
+_GAP = DiffLine("gap", "…")
+
+
+class ShownArguments(NamedTuple):
+    """The arguments of a call. `is_cut`: the record has only the beginning of them."""
+
+    rows: Sequence[Argument] = ()
+    diff: Sequence[DiffLine] = ()
+    raw: str = ""
+    is_cut: bool = False
+
+
+def read_arguments(text: str) -> ShownArguments:
+    """What a person is shown of arguments, given as JSON, which may be cut."""
+    try:
+        given = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return ShownArguments(raw=text[:MAX_VALUE], is_cut=True)
+    if not isinstance(given, dict):
+        return ShownArguments(raw=text[:MAX_VALUE])
+    edits = list(_edits(given))
+    hidden = {name for pair in _FIELDS for name in pair} | {*_LISTS} if edits else set[str]()
+    rows = [_row(name, value) for name, value in list(given.items())[:MAX_ARGUMENTS] if name not in hidden]
+    return ShownArguments(rows, diff_lines(edits))
+
+
+def diff_lines(edits: Sequence[tuple[str, str]]) -> list[DiffLine]:
+    """The lines of a diff of each pair of texts, before and after."""
+    found: list[DiffLine] = []
+    for before, after in edits:
+        lines = list(unified_diff(before.splitlines(), after.splitlines(), n=3, lineterm=""))[3:]
+        if found and lines:
+            found.append(_GAP)
+        found += map(_diff_line, lines)
+        if len(found) > MAX_DIFF_LINES:
+            return [*found[:MAX_DIFF_LINES], DiffLine("gap", "… more lines are not shown")]
+    return found
+
+
+def _diff_line(line: str) -> DiffLine:
+    mark, text = line[:1], line[1:]
+    if mark == "@":
+        return _GAP  # its numbers would count from the piece that is replaced, not from the file
+    return DiffLine("added" if mark == "+" else "removed" if mark == "-" else "same", text)
+
+
+def _edits(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """The pieces of text that a call replaces, in the forms that tools which edit files have."""
+    parts = [given]
+    for name in _LISTS:
+        listed = given.get(name)
+        if isinstance(listed, list):
+            parts += [one for one in listed[:MAX_ARGUMENTS] if isinstance(one, dict)]
+    for part in parts:
+        for before, after in _FIELDS:
+            old, new = part.get(before), part.get(after)
+            if isinstance(old, str) and isinstance(new, str):
+                yield old, new
+
+
+def _row(name: str, value: object) -> Argument:
+    text = value if isinstance(value, str) else _json(value)
+    if len(text) > MAX_VALUE:
+        text = f"{text[:MAX_VALUE]}… ({len(text):,} characters)"
+    return Argument(name, text, "\n" in text or len(text) > _LONG)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

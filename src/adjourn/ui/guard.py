@@ -1,0 +1,169 @@
+"""The gate before every page and file: nothing is answered to a request that is not this person's browser's.
+
+In this order: the Host is ours (a name that was rebound to this machine is not), the browser does not say that another site sent
+the request, the method is known, a change comes from our own page (Origin) and is small, and the session is the one that the link
+opened. Each answer forbids the browser to run, load, send or frame anything that is not ours.
+
+Owns: these checks and headers. Must never: look at what a page shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
+from typing import NamedTuple
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from adjourn.errors import UsageError
+from adjourn.ui.access import Access
+from adjourn.ui.page import read_form
+
+MAX_BODY = 64 * 1024
+"""Bytes of a form; the longest text in one is a reason of 2,000 characters."""
+ENTRY = "/enter"
+"""The path of the link."""
+FORM = "application/x-www-form-urlencoded"
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "same-origin",  # "no-referrer" would have a browser send `Origin: null` with our own forms
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_CLOSED = "Open the link that `adjourn ui` printed in your terminal. It works once: for another browser, start `adjourn ui` again.\n"
+_OPENED = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>adjourn</title><link rel="icon" href="/static/icon.svg">
+<meta http-equiv="refresh" content="0; url=/"></head><body><p><a href="/">Go to the page</a></p></body></html>
+"""
+"""A redirect of this answer would still count as begun by another site, and would not send the cookie."""
+
+
+class _Refusal(NamedTuple):
+    status: int
+    text: str
+
+
+class RequestGuard:
+    """Wraps an application that listens on one address and port (`host`)."""
+
+    def __init__(self, app: ASGIApp, access: Access, host: str) -> None:
+        self._app = app
+        self._access = access
+        self._host = host
+        self.cookie = f"adjourn-{host.rpartition(':')[2]}"
+        """Its name: browsers send cookies of one port to all ports of an address."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # a WebSocket is closed by the server
+        guarded = _with_headers(send)
+        headers = _headers(scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await PlainTextResponse(refusal.text, refusal.status)(scope, receive, guarded)
+        elif scope["path"] == ENTRY:
+            await self._enter(scope)(scope, receive, guarded)
+        elif not self._access.admits(self._session(headers)):
+            await PlainTextResponse(_CLOSED, 403)(scope, receive, guarded)
+        else:
+            await self._admit(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope, headers: Mapping[str, list[str]]) -> _Refusal | None:
+        if headers.get("host") != [self._host]:
+            return _Refusal(421, "this address is not served here\n")
+        sites = headers.get("sec-fetch-site", [])
+        if scope["path"] != ENTRY and not set(sites) <= {"same-origin", "none"}:
+            return _Refusal(403, "another site sent this request\n")
+        if scope["method"] == "POST":
+            return _refused_change(self._host, headers)
+        if scope["method"] not in ("GET", "HEAD"):
+            return _Refusal(405, "only GET and POST are served\n")
+        return None
+
+    def _enter(self, scope: Scope) -> Response:
+        """Take the link's token. A HEAD, which previews of links send, does not use it up."""
+        session = ""
+        if scope["method"] == "GET":
+            with suppress(UsageError):
+                session = self._access.redeem(
+                    read_form(scope["query_string"].decode("latin-1")).get("token", "")
+                )
+        if not session:
+            return PlainTextResponse(_CLOSED, 403)
+        opened = HTMLResponse(_OPENED)
+        opened.set_cookie(self.cookie, session, httponly=True, samesite="strict", path="/")
+        return opened
+
+    def _session(self, headers: Mapping[str, list[str]]) -> str:
+        try:
+            found = SimpleCookie("; ".join(headers.get("cookie", []))).get(self.cookie)
+        except CookieError:
+            return ""
+        return found.value if found is not None else ""
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = await _body(receive)
+        if body is None:
+            await PlainTextResponse("the form is too large\n", 413)(scope, receive, send)
+            return
+        given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return given.pop() if given else await receive()
+
+        await self._app(scope, replay, send)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The body of a request; None for one that is too large, or that was given up."""
+    body = b""
+    while len(body) <= MAX_BODY:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return body if len(body) <= MAX_BODY else None
+    return None
+
+
+def _refused_change(host: str, headers: Mapping[str, list[str]]) -> _Refusal | None:
+    if headers.get("origin") != [f"http://{host}"]:
+        return _Refusal(403, "another site sent this form\n")
+    if [one.partition(";")[0].strip().lower() for one in headers.get("content-type", [])] != [FORM]:
+        return _Refusal(415, "only forms are taken\n")
+    lengths = headers.get("content-length", [])
+    if any(not one.isdecimal() or int(one[:12]) > MAX_BODY for one in lengths):
+        return _Refusal(413, "the form is too large\n")
+    return None
+
+
+def _headers(scope: Scope) -> dict[str, list[str]]:
+    """The values of each header; the server gives their names in lower case."""
+    found: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    return found
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers[name] = value
+        await send(message)
+
+    return sending

@@ -1,0 +1,8 @@
+"""The pages, in the order of the navigation: each is a module of queries here, and a template of the same name."""
+
+from __future__ import annotations
+
+from adjourn.ui.page import WebPage
+from adjourn.ui.pages import inbox
+
+PAGES: tuple[WebPage, ...] = (inbox.PAGE,)

@@ -1,0 +1,73 @@
+"""The inbox: all that waits for a person, oldest first, with what one needs to know to answer it.
+
+Owns: what the inbox shows beside each item. Must never: decide what waits, which `handover` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from adjourn import host
+from adjourn.errors import AdjournError
+from adjourn.handover import CallReport, WaitingItem, find_waiting, recent_calls
+from adjourn.log import timestamp
+from adjourn.store import Store
+from adjourn.ui.answers import answer_item
+from adjourn.ui.arguments import ShownArguments, read_arguments
+from adjourn.ui.page import Form, WebPage
+from adjourn.ui.site import Site
+
+MAX_CARDS = 50
+"""Items on the page at once; the others follow when these are answered."""
+MAX_CALLS = 3
+"""Calls before an item that are shown with it."""
+
+
+class Card(NamedTuple):
+    """An item, and what is shown with it. `key` is its name on the page."""
+
+    item: WaitingItem
+    key: str
+    arguments: ShownArguments
+    before: Sequence[CallReport]
+
+
+def query(site: Site, fields: Form) -> Mapping[str, Any]:
+    """The items, and which tasks and records could not be read."""
+    del fields
+    store = site.find_store()
+    if store is None:
+        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}}
+    found = find_waiting(store, clock=site.clock, secret=host.reading_secret())
+    before: dict[str, Sequence[CallReport]] = {}
+    cards = []
+    for item in found.items[:MAX_CARDS]:
+        if item.task not in before:
+            before[item.task] = _calls_of(site, store, item.task)
+        arguments = (
+            read_arguments(item.context) if item.kind in ("approval", "in-doubt") else ShownArguments()
+        )
+        calls = [call for call in before[item.task] if call.call != item.id][-MAX_CALLS:]
+        cards.append(Card(item, _key(item), arguments, calls))
+    return {"has_store": True, "cards": cards, "count": len(found.items), "unreadable": found.unreadable}
+
+
+def _key(item: WaitingItem) -> str:
+    """A name that stays with the item while others come and go, of letters and digits only."""
+    named = f"{item.kind}\n{item.task}\n{item.record}\n{item.id}"
+    return f"item-{hashlib.sha256(named.encode(errors='replace')).hexdigest()[:16]}"
+
+
+def _calls_of(site: Site, store: Store, task: str) -> Sequence[CallReport]:
+    """The calls of a task, the newest last; none where its history is not here or cannot be read."""
+    try:
+        ledger = site.task(store, task).ledger
+        made = recent_calls(store, ledger, timestamp(site.clock())).made
+    except AdjournError:
+        return ()
+    return list(made.values())
+
+
+PAGE = WebPage("/", "Inbox", "inbox.html", query, {"answer": answer_item})

@@ -1,0 +1,83 @@
+"""Listening on this machine, and opening the browser.
+
+The browser is given a file that only this account can read, and that leads to the link: what a program is started with, every
+account can see.
+
+A browser sends a cookie of 127.0.0.1 to every port there, also to a development server that an agent has started. So the page has
+a loopback address of its own, where the system has more than one.
+
+Owns: address and port, the link, the process's life. Must never: listen on another address than loopback.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import uvicorn
+
+from adjourn.errors import UsageError
+from adjourn.ui.access import Access
+from adjourn.ui.app import Application
+from adjourn.ui.guard import ENTRY
+from adjourn.ui.site import Site
+
+MAX_CONNECTIONS = 200
+_OPENING = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={url}"><title>adjourn</title>'
+
+
+def serve(site: Site, *, port: int, opens: bool, ready: Callable[[str], None]) -> None:
+    """Serve the pages until the process is told to end; `ready` gets the link. Raises `UsageError` if the port is in use.
+
+    `port` 0 picks a free one. `opens`: start the browser of the desktop, if there is one.
+    """
+    with ExitStack() as closing:
+        listening = closing.enter_context(_listen(port))
+        host = "{}:{}".format(*listening.getsockname())
+        access = Access()
+        link = f"http://{host}{ENTRY}?token={access.link_token}"
+        config = uvicorn.Config(
+            Application(site, access).guarded(host),
+            interface="asgi3",
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_graceful_shutdown=1,
+        )
+        ready(link)
+        if opens and _has_desktop():
+            _open_browser(link, closing)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(port: int) -> socket.socket:
+    own = f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
+    with suppress(OSError):  # macOS has 127.0.0.1 only
+        return socket.create_server((own, port))
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on port {port}: {error.strerror}", "choose another one, or leave out --port"
+        ) from error
+
+
+def _has_desktop() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _open_browser(link: str, closing: ExitStack) -> None:
+    folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="adjourn-ui-"))
+    page = Path(folder, "open.html")
+    page.touch(0o600)
+    page.write_text(_OPENING.format(url=link), encoding="utf-8")
+    webbrowser.open(page.as_uri())

@@ -1,0 +1,40 @@
+"""What every page is made of: the workspace, its store, and the person who looks.
+
+Owns: `Site`. Must never: make a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from adjourn import host, tasks
+from adjourn.knowledge.model import CRAuthor
+from adjourn.knowledge.records import CRStore
+from adjourn.log import Actor
+from adjourn.store import Store
+from adjourn.tasks import Task
+
+
+class Site(NamedTuple):
+    """A workspace as it is served: `root` has its policy, `tree` its files. `find_store` gives the store once there is one."""
+
+    root: str
+    tree: str
+    find_store: Callable[[], Store | None]
+    person: Actor
+    clock: Callable[[], int]
+
+    @property
+    def author(self) -> CRAuthor:
+        """The person, as records name authors."""
+        return CRAuthor(id=self.person.id, type="human")
+
+    def task(self, store: Store, name: str, *, writable: bool = False) -> Task:
+        """A task by its id."""
+        secret = host.secret() if writable else host.reading_secret()
+        return tasks.existing(store, name, clock=self.clock, secret=secret)
+
+    def records(self, store: Store) -> CRStore:
+        """The records of a store."""
+        return CRStore(store, clock=self.clock)

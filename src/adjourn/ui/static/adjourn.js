@@ -1,0 +1,111 @@
+// What the page does beyond plain forms: it follows the store, and it listens to the keyboard.
+"use strict";
+
+const SETTLE_MS = 450; // a button that has just moved takes no click meant for another
+
+const live = () => document.getElementById("live");
+const items = () => [...document.querySelectorAll("[data-item]")];
+const selected = () => document.querySelector("[data-selected]");
+
+// --- the page follows the store
+
+function follow() {
+  const state = document.getElementById("state");
+  const say = (text, off) => {
+    state.hidden = false;
+    state.classList.toggle("off", off);
+    document.getElementById("state-text").textContent = text;
+  };
+  const source = new EventSource("/live");
+  let waiting = false;
+  source.addEventListener("changed", () => {
+    say("live", false);
+    if (waiting) return;
+    waiting = true;
+    setTimeout(() => { waiting = false; refresh(); }, 50);
+  });
+  source.addEventListener("error", () => say("not connected: is `adjourn ui` running?", true));
+}
+
+function refresh() {
+  if (!live()) return;
+  htmx.ajax("GET", location.pathname, { target: "#live", select: "#live", swap: "outerMorph" });
+}
+
+let order = "";
+
+function settle() {
+  const now = items().map((one) => one.id).join();
+  const moved = order && !now.startsWith(order);
+  order = now;
+  const count = Number(live()?.dataset.count ?? 0);
+  document.title = document.title.replace(/^(\(\d+\) )?/, count ? `(${count}) ` : "");
+  if (!moved || !live()) return;
+  const region = live();
+  region.classList.add("settling");
+  setTimeout(() => region.classList.remove("settling"), SETTLE_MS);
+}
+
+// --- the keyboard
+
+function select(item) {
+  selected()?.removeAttribute("data-selected");
+  if (!item) return;
+  item.setAttribute("data-selected", "");
+  item.focus({ preventScroll: true });
+  item.scrollIntoView({ block: "nearest" });
+}
+
+function move(step) {
+  const all = items();
+  const at = all.indexOf(selected());
+  select(all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))]);
+}
+
+function press(number) {
+  const buttons = selected()?.querySelectorAll(".answer button[name=action]") ?? [];
+  buttons[number]?.click();
+}
+
+const keys = {
+  j: () => move(1),
+  k: () => move(-1),
+  a: () => press(0),
+  d: () => press(1),
+  r: () => selected()?.querySelector(".answer input[name=text]")?.focus(),
+  "?": () => document.getElementById("help").showModal(),
+};
+
+function choose(digit) {
+  const option = selected()?.querySelectorAll(".answer input[type=radio]")[digit - 1];
+  if (option) option.checked = true;
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || document.querySelector("dialog[open]")) return;
+  const typing = event.target.matches("input:not([type=radio]), textarea, select");
+  if (event.key === "Escape" && typing) select(event.target.closest("[data-item]"));
+  if (typing || live()?.classList.contains("settling")) return;
+  if (/^[1-9]$/.test(event.key)) choose(Number(event.key));
+  const action = keys[event.key];
+  if (action) {
+    event.preventDefault();
+    action();
+  }
+});
+
+document.addEventListener("focusin", (event) => {
+  const item = event.target.closest("[data-item]");
+  if (item && item !== selected()) {
+    selected()?.removeAttribute("data-selected");
+    item.setAttribute("data-selected", "");
+  }
+});
+
+document.addEventListener("htmx:after:swap", settle);
+
+const help = document.getElementById("help-button");
+help.hidden = false;
+help.addEventListener("click", keys["?"]);
+settle();
+if (live()) follow();

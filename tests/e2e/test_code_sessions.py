@@ -264,6 +264,34 @@ def test_a_merged_session_leaves_an_agreement(server: Server, repo: Repo) -> Non
     assert server.call("semantic_search", {"query": "apply_discount"})["source"] == "map"
 
 
+def test_a_map_hit_comes_with_definitions_that_outlive_the_server(repo: Repo) -> None:
+    """What the words meant, and where it is defined, is in the checkpoint; of a file that has changed since, it is looked up again."""
+    asked = {"query": "apply_discount"}
+    with Server(repo) as server:
+        walk(server, repo, server.start(flags="--no-doc"))
+        to(server, repo, "SEMANTIC")
+        found = server.call("semantic_search", asked)
+        assert [(one["name"], one["file"]) for one in found["definitions"]] == [
+            ("apply_discount", "app/cart.py")
+        ]
+        assert "5-6 def apply_discount(price, share)" in server.text("semantic_search", asked)
+        assert server.call("semantic_search", {"query": "total of prices", "collection": "forest"})["hits"]
+        server.kill()
+    saved = repo.saved()
+    assert (saved["map_hit"], saved["map_results"][0]["symbols"]) == (True, ["apply_discount"])
+    assert "app/cart.py:total:1" in [hit["id"] for hit in saved["forest_results"]]
+    assert list(saved["definitions_cache"]) == [
+        json.dumps(["apply_discount", str(repo.root), None, True], separators=(",", ":"))
+    ]
+    with Server(repo) as server:
+        assert server.status()["known"]["agreements"] == saved["map_results"]
+        assert server.call("semantic_search", asked)["definitions"] == found["definitions"]
+        assert repo.saved()["cache_stats"] == {"misses": 1, "hits": 2}
+        repo.write("app/cart.py", "# above\n" + repo.read("app/cart.py"))
+        (one,) = server.call("semantic_search", asked)["definitions"]
+        assert (one["line"], repo.saved()["cache_stats"]["misses"]) == (6, 2)
+
+
 def test_review_shows_what_was_changed_and_nothing_of_its_own(server: Server, repo: Repo) -> None:
     """Neither checkpoints nor the store are changes of the session; binary files are said to be."""
     to(server, repo, "PRE_COMMIT", "--fast --no-doc")

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from adjourn.code.server.server import CodeServer
     from adjourn.code.server.stdio_transport import serve_stdio
     from adjourn.code.server.tools import TOOLS
-    from adjourn.code.sessions.checkpoint_file import list_all, summary
+    from adjourn.code.sessions.checkpoint_file import read_all, summary
     from adjourn.code.sessions.last_step import last_step
     from adjourn.code.sessions.status import status
     from adjourn.code.workflow.worktree import Worktree
 
 __all__ = [
-    "TOOLS", "CodeRepository", "CodeServer", "Worktree", "engines", "findings", "last_step", "list_all",
+    "TOOLS", "CodeRepository", "CodeServer", "Worktree", "engines", "findings", "last_step", "read_all",
     "serve_http", "serve_stdio", "status", "summary",
 ]  # fmt: skip
 
@@ -33,7 +33,7 @@ if not TYPE_CHECKING:
         "server.server": ("CodeServer",),
         "server.stdio_transport": ("serve_stdio",),
         "server.tools": ("TOOLS",),
-        "sessions.checkpoint_file": ("list_all", "summary"),
+        "sessions.checkpoint_file": ("read_all", "summary"),
         "sessions.last_step": ("last_step",),
         "sessions.status": ("status",),
         "workflow.worktree": ("Worktree",),

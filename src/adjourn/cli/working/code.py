@@ -121,7 +121,11 @@ def code_(
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
     worktree = code.Worktree(code.CodeRepository("."))
-    found = code.list_all(worktree.repository.root)
+    found, damaged = code.read_all(worktree.repository.root)
+    for session, why in () if as_json else damaged.items():
+        complain(
+            f"the checkpoint of {safe(session)} is damaged: {safe(why)}", "resume: the store has the session"
+        )
     if not found:
         raise NotFoundError("no interrupted session was found here", "start one in your client with /code")
     newest = found[-1]
@@ -131,6 +135,7 @@ def _show(*, as_json: bool) -> None:
                 **code.status(newest, worktree),
                 "checkpoint_at": newest.checkpoint_at,
                 "others": [code.summary(one) for one in found[:-1]],
+                "damaged": damaged,
             }
         )
         return

@@ -35,6 +35,7 @@ from adjourn.code.server.codebases import Codebases
 from adjourn.code.server.replies import MAX_REPLY, error_of, returned
 from adjourn.code.server.roots import ClientRoots, check_folder, no_roots
 from adjourn.code.sessions.connection import ClientConnection
+from adjourn.code.sessions.findings import note_search
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow import payloads, write_targets
 from adjourn.code.workflow.flags import SessionRequest, parse_flags, resume_not_alone
@@ -252,8 +253,8 @@ def run_fetch_chunk_detail(call: ToolInvocation) -> dict[str, Any]:
 
 def run_semantic_search(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.SemanticSearch = call.given
-    frame = call.frame
-    return semantic_search(
+    active, frame = call.client.active, call.frame
+    answer = semantic_search(
         call.codebase,
         given.query,
         given.path,
@@ -261,6 +262,12 @@ def run_semantic_search(call: ToolInvocation) -> dict[str, Any]:
         collection=given.collection,
         n_results=given.n_results,
     )
+    if active is None:
+        return answer
+    with active.lock:
+        answer = note_search(active.state, call.codebase, answer, call.deadline)
+        active.save()
+        return answer
 
 
 def run_check_write_target(call: ToolInvocation) -> dict[str, Any]:

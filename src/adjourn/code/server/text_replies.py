@@ -173,6 +173,9 @@ def semantic_search(reply: Reply) -> Iterator[str]:
     for hit in hits:
         yield f"id {_one_line(hit['id'])} (score {hit['score']:.2f})"
         yield from _numbered(hit)
+    if reply.get("definitions"):
+        yield "definitions of its symbols"
+        yield from _symbols(reply["definitions"])
 
 
 def fetch_chunk_detail(reply: Reply) -> Iterator[str]:

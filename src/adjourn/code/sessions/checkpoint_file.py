@@ -1,14 +1,13 @@
 """Checkpoints of sessions as files: `.code-intel/sessions/<id>.json` in the work tree of the session.
 
 Owns: writing, reading, listing and deleting them, and preparing a loaded session to continue (`repair`). Must never: follow a link out of
-that folder, change the work tree, or raise an error for a broken file in a listing: it is skipped.
+that folder, change the work tree, or delete a damaged file.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from contextlib import suppress
 from typing import Any
 
 from adjourn.code.git import branches
@@ -37,8 +36,13 @@ def check_id(session: str) -> str:
 
 def save(root: str, found: SessionState) -> None:
     """Write a session's checkpoint, atomically. Raises `StoreError`."""
-    name = f"{check_id(found.session_id)}.json"
     found.checkpoint_at = stamp()
+    put(root, found)
+
+
+def put(root: str, found: SessionState) -> None:
+    """Write a session's checkpoint as it was saved before. Raises `StoreError`."""
+    name = f"{check_id(found.session_id)}.json"
     write_file(own_folder(root, SESSIONS, _IGNORE), name, codec.encode(found))
 
 
@@ -46,19 +50,39 @@ def load(root: str, session: str) -> SessionState:
     """A session as it was last saved. Raises `NotFoundError`, `InvalidError`."""
     found = codec.decode(read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES))
     if found.session_id != session:
-        raise InvalidError(
-            f"the checkpoint of {session} belongs to session {found.session_id}", "delete the file"
-        )
+        raise InvalidError(f"not a checkpoint of {session}: it belongs to session {found.session_id}")
     return found
 
 
 def list_all(root: str) -> list[SessionState]:
     """Every session that can be resumed here, the oldest first; at most the newest `MAX_SESSIONS`."""
-    found = []
+    return read_all(root)[0]
+
+
+def read_all(root: str) -> tuple[list[SessionState], dict[str, str]]:
+    """As `list_all`; and the sessions whose file is damaged, each with what is wrong."""
+    found, damaged = [], {}
     for name in _names(root)[-MAX_SESSIONS:]:
-        with suppress(AdjournError):
+        try:
             found.append(load(root, name))
-    return sorted(found, key=lambda each: each.checkpoint_at)
+        except InvalidError as error:
+            damaged[name] = error.message
+        except AdjournError:
+            continue  # it was deleted meanwhile, or cannot be read: that is no damage
+    return sorted(found, key=lambda each: each.checkpoint_at), damaged
+
+
+def set_aside(root: str, session: str) -> str:
+    """Rename a damaged file, and return its name."""
+    folder = _folder(root)
+    names = (
+        f"{session}.json.damaged{suffix}" for suffix in ("", *(f"-{number}" for number in range(2, 100)))
+    )
+    name = next((name for name in names if not os.path.lexists(os.path.join(folder, name))), None)
+    if name is None:
+        raise InvalidError(f"{folder} has a hundred damaged files of {session}", "remove some")
+    os.rename(os.path.join(folder, f"{session}.json"), os.path.join(folder, name))
+    return f"{SESSIONS}/{name}"
 
 
 def exists(root: str, session: str) -> bool:
@@ -108,6 +132,8 @@ def _folder(root: str) -> str:
     return path
 
 
+_CHANGING = 12
+"""The first step of the phases that change files."""
 _HASH = re.compile("[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -119,6 +145,9 @@ def is_fresh(state: SessionState) -> bool:
 def repair(state: SessionState, worktree: Worktree) -> list[str]:
     """Fill in what an older checkpoint form lacks, and return warnings about what changed since."""
     if not worktree.is_git:
+        if state.implements and not state.quick_mode and phases.step_of(state).step >= _CHANGING:
+            state.quick_mode = True
+            return [f"{worktree.why_no_git}: the session ends after the verification, without a commit"]
         return []
     git = worktree.git
     _drop_unsafe_names(state, worktree)
@@ -128,7 +157,7 @@ def repair(state: SessionState, worktree: Worktree) -> list[str]:
             for name in git.branches(branches.PREFIX)
             if (found := branches.parse(name)) and found.session == state.session_id
         ]
-        if mine and phases.step_of(state).step >= 12:
+        if mine and phases.step_of(state).step >= _CHANGING:
             state.task_branch_name, state.task_branch_enabled = mine[0], True
     branch = state.task_branch_name
     if not (branch and state.task_branch_enabled):

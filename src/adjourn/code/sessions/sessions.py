@@ -25,6 +25,7 @@ from adjourn.code.sessions import checkpoint_file, journal
 from adjourn.code.sessions.checkpoint_file import is_fresh, repair
 from adjourn.code.sessions.connection import ActiveSession, ClientConnection
 from adjourn.code.sessions.journal import SessionJournal
+from adjourn.code.sessions.restoring import restore_damaged
 from adjourn.code.sessions.status import known, status
 from adjourn.code.workflow import flow, phase_policy, phases, query_frame
 from adjourn.code.workflow.flags import SessionRequest
@@ -78,6 +79,7 @@ class Sessions:
         with self._lock:
             self._leave(client, "another session was started")
             store = self._store(repository.root)
+            damaged = restore_damaged(repository.root, self._store)
             others = self._resumable(repository.root)
             state = wanted.state(self._new_id(repository.root), repository.root, self._strictness)
             state.offered = others[-1].session_id if others else ""
@@ -102,6 +104,8 @@ class Sessions:
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale[-_MAX_STALE:])
             reply["stale_branches_total"] = len(stale)
+        if damaged:
+            reply["warnings"] = damaged
         if others:
             reply |= {"recovery_available": True, "checkpoint_info": checkpoint_file.summary(others[-1])}
         return reply
@@ -118,15 +122,19 @@ class Sessions:
                     return status(active.state, active.worktree)
                 return self._take_offer(client, active.state)
             root = self.repository(repo_path).root
+            damaged = restore_damaged(root, self._store)
             found = self._resumable(root)
             if not found:
                 others = [one.session_id for one in checkpoint_file.list_all(root)]
                 why = (HELD if others else NO_SESSION).format(root=root)
+                why = "; ".join([why, *damaged])
                 raise FlowError("no_active_session", why, sessions_of_others=others)
             newest = found[-1]
             if is_fresh(newest) and self._has_offer(newest):
-                return self._take_offer(client, newest)
-            return self._recover(client, newest)
+                reply = self._take_offer(client, newest)
+            else:
+                reply = self._recover(client, newest)
+            return {**reply, "warnings": [*damaged, *reply.get("warnings", ())]} if damaged else reply
 
     def _has_offer(self, state: SessionState) -> bool:
         return any(one.session_id == state.offered for one in self._resumable(state.repo_path))

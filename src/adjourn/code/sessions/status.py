@@ -61,6 +61,8 @@ def known(state: SessionState, worktree: Worktree) -> dict[str, Any]:
         found["findings"] = exploration.findings[:_MAX_LISTED]
     if state.semantic is not None:
         found["search_results"] = state.semantic.search_results[:_MAX_LISTED]
+    if state.map_hit:
+        found["agreements"] = state.map_results
     if verification is not None:
         found["hypotheses"] = msgspec.to_builtins(verification.verified)[:_MAX_LISTED]
     if state.impact_analysis is not None:

@@ -92,8 +92,10 @@ def enter(worktree: Worktree, state: SessionState, phase: Phase, reason: str = "
     extras: dict[str, Any] = {}
     left = state.current_phase
     if phase == Phase.READY:
-        extras = _branch(worktree, state)
+        extras = _branch(worktree, state, changed_by_others=True)
         state.ready_substep = "plan"
+    elif phase == Phase.PRE_COMMIT:  # a session of the published form may come here without a branch
+        extras = _branch(worktree, state, changed_by_others=False)
     elif phase == Phase.POST_IMPL_VERIFY and worktree.test_commands:
         extras = {"server_runs": worktree.server_runs}
     state.current_phase = phase
@@ -178,8 +180,8 @@ def _handle(
     return outcome
 
 
-def _branch(worktree: Worktree, state: SessionState) -> dict[str, Any]:
-    """Create the session's branch once, on entering READY. Earlier changes are recorded and backed up."""
+def _branch(worktree: Worktree, state: SessionState, *, changed_by_others: bool) -> dict[str, Any]:
+    """Create the session's branch once. Changes that are there are recorded and backed up if the session cannot have made them."""
     if state.quick_mode or state.task_branch_enabled:
         return {}
     if not worktree.is_git:
@@ -191,7 +193,7 @@ def _branch(worktree: Worktree, state: SessionState) -> dict[str, Any]:
     git = worktree.git
     try:
         extras: dict[str, Any] = {}
-        if git.commit():
+        if changed_by_others and git.commit():
             state.dirty_before = changes.dirty_files(git)
         if before := changes.small_enough_to_back_up(git, state.dirty_before):
             held = backup_refs.back_up_files(git, state.session_id, before, "state before the session")

@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, or of the published server: the session goes on, and nothing is thrown away.
+"""Checkpoints that are damaged, or of the published server: the session continues, and nothing is thrown away.
 
 Through a real MCP client over stdio.
 """
@@ -105,7 +105,7 @@ def finish(server: Server, repo: Repo) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dirty", [False, True])
-def test_a_published_session_without_a_branch_goes_on(server: Server, repo: Repo, dirty: bool) -> None:
+def test_a_published_session_without_a_branch_continues(server: Server, repo: Repo, dirty: bool) -> None:
     """Before the review it gets its branch: every change needs a decision, for nobody knows whose it is; then it is merged."""
     session = "session_20260131_120000"
     if dirty:
@@ -124,7 +124,7 @@ def test_a_published_session_without_a_branch_goes_on(server: Server, repo: Repo
     assert FIX[1] in repo.git("show", "main:app/cart.py")
 
 
-def test_a_published_session_without_git_goes_on(tmp_path: Path) -> None:
+def test_a_published_session_without_git_continues(tmp_path: Path) -> None:
     """Without git it ends after the verification, and says so."""
     repo = Repo(tmp_path, git=False)
     session = "session_20260131_120000"

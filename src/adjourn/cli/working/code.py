@@ -65,6 +65,11 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     "--symbols", is_flag=True, help="Serve read_symbol, outline, rename_symbol and diagnostics, too."
 )
 @click.option(
+    "--vectors",
+    type=click.Choice(["pause", "continue"]),
+    help="Let the servers of this repository compute no vectors, or compute them again. Starts nothing.",
+)
+@click.option(
     "--test-command",
     "test_commands",
     multiple=True,
@@ -81,12 +86,19 @@ def code_(
     store: str,
     as_json: bool,
     test_commands: tuple[str, ...],
+    vectors: str | None,
     **served: bool,
 ) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
     """
+    if vectors is not None:
+        repository = code.CodeRepository(".")
+        code.set_paused(repository, vectors == "pause")
+        done = "pauses" if vectors == "pause" else "continues"
+        say(f"the computing of vectors {done} in {safe(repository.home)}")
+        return
     if resume:
         if http is not None:
             raise click.UsageError("--resume must be used alone: it shows a session and serves nothing")

@@ -34,6 +34,7 @@ _WATCH_LOOK_MS = 50
 _FEW, _AT_ONCE = 50, 8
 """How many changed files are indexed without comparing all others: in the background, and before an answer."""
 _LOWEST_PRIORITY = 19
+_PAUSE_LOOK_SECONDS = 1.0
 _WATCHER_SECONDS = 1.0
 """How long the first comparison waits for the watcher. A watcher that starts later has everything compared again."""
 
@@ -130,7 +131,7 @@ class Codebase:
 
         `stale`: so many `stale_files` are known to have changed and are not indexed yet. `updating`: files are being compared.
         `ready` names what the index answers completely, once it has covered every file. `done` of `total` files are indexed.
-        `missing_grammars` names the languages that have no symbols, and the packages that would read them.
+        `vectors` is `paused` while none are computed. `missing_grammars` names the languages that have no symbols, and the packages that would read them.
         """
         if self.index is None:
             return {"state": "unavailable", "reason": self._reason}
@@ -152,6 +153,8 @@ class Codebase:
             ]
         if total:
             state |= {"done": done, "total": total}
+        if self._embeds and self._is_paused():
+            state["vectors"] = "paused"
         if unparsed := self.index.unparsed():
             state["missing_grammars"] = unparsed
         if self._reason and not self._busy:
@@ -242,13 +245,15 @@ class Codebase:
             if self._stop.is_set():
                 return
             try:
-                self.embed(Deadline(cancelled=self._interrupted))
+                self.embed(Deadline(cancelled=self._embedding_interrupted))
             except CancelledError:
                 return
             except _LaterError:
-                continue
+                pass
             except Exception as error:  # as above
                 self._reason = f"vectors could not be made: {error}"
+            while self._is_paused() and not self._stop.wait(_PAUSE_LOOK_SECONDS):
+                self._worded.set()  # what was left out is made once it may be
 
     def embed(self, deadline: Deadline) -> None:
         """Compute missing vectors if a model is installed, and load them once all are there."""
@@ -257,10 +262,13 @@ class Codebase:
         contents = self.index.contents()
         if self._meant == contents:
             return
-        if self._embeds:
+        if self._embeds and not self._is_paused():
             vectors.embed(self.index, deadline)
         if not deadline.expired() and not vectors.missing(self.index):
             self.meaning, self._meant = vectors.load(self.index), contents
+
+    def _is_paused(self) -> bool:
+        return self.index is not None and vectors.is_paused(self.index)
 
     def _interrupted(self) -> bool:
         if self._stop.is_set():
@@ -268,6 +276,11 @@ class Codebase:
         if self._wake.is_set():
             raise _LaterError
         return False
+
+    def _embedding_interrupted(self) -> bool:
+        if self._is_paused():
+            raise _LaterError
+        return self._interrupted()
 
     def _contains(self, path: str) -> bool:
         assert self.index is not None

@@ -63,8 +63,8 @@ class CodeIndex:
 
     def __init__(self, repository: CodeRepository) -> None:
         self.repository = repository
-        self._folder = repository.index_folder()
-        self.database = Database(self._folder)
+        self.folder = repository.index_folder()
+        self.database = Database(self.folder)
         self.tree = writing.tree_id(self.database, repository.root)
         self._syncing = threading.Lock()
         self._wording = threading.Lock()
@@ -150,7 +150,7 @@ class CodeIndex:
     def lock(self, name: str, deadline: Deadline) -> Iterator[None]:
         """Hold the lock under which one process at a time does a pass of the index; it is released with the process."""
         handle = os.open(
-            f"{self._folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+            f"{self.folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
         )
         try:
             while not deadline.expired():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import os
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,12 +16,14 @@ from adjourn.code.index import chunks
 from adjourn.code.index.chunks import ChunkHit
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.deadline import Deadline
+from adjourn.code.model.repository import CodeRepository
+from adjourn.host import remove_file, write_file
 
 MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 200
 """Number of nearest chunks that are ranked."""
 _BATCH = 8
-_LOCK = "index.vectors.lock"
+_LOCK, _PAUSED = "index.vectors.lock", "index.vectors.paused"
 _BLOCK = 8_192
 _SPARE_UNDER = 5
 _KINDS = ("function", "method", "class", "interface", "struct", "trait", "enum", "heading", "module")
@@ -64,6 +67,19 @@ def embed(index: CodeIndex, deadline: Deadline) -> int:
             with index.database.transaction() as cursor:
                 cursor.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?)", rows)
     return len(wanted)
+
+
+def set_paused(repository: CodeRepository, paused: bool) -> None:
+    """Pause the computing of vectors for a repository, by whatever server, or let it continue."""
+    folder = repository.index_folder()
+    if paused:
+        write_file(folder, _PAUSED, b"")
+    else:
+        remove_file(folder, _PAUSED)
+
+
+def is_paused(index: CodeIndex) -> bool:
+    return os.path.lexists(f"{index.folder}/{_PAUSED}")
 
 
 class ChunkVectors(NamedTuple):

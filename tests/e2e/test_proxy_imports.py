@@ -8,7 +8,19 @@ import pytest
 
 from support.proxy import MODERN, NEW, ProxyWorkspace, refused
 
-HEAVY = {"click", "asyncio", "pydantic", "rich", "cryptography", "starlette", "mcp", "anyio", "psycopg"}
+HEAVY = {
+    "click",
+    "asyncio",
+    "pydantic",
+    "rich",
+    "cryptography",
+    "starlette",
+    "uvicorn",
+    "jinja2",
+    "mcp",
+    "anyio",
+    "psycopg",
+}
 
 
 @pytest.mark.parametrize("era", [NEW, MODERN])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from support.confirming import ARGUMENTS, POLICY
 from support.page import serving
-from support.proxy import Client, ProxyWorkspace, refused, text_of, wait_for
+from support.proxy import Client, ProxyWorkspace, refused, run, text_of, wait_for
 
 PROMPT_SECONDS = 1.0
 
@@ -74,3 +76,33 @@ def test_of_two_answers_one_wins_and_the_other_is_told_who(work: ProxyWorkspace)
         assert "ann approved this in a terminal, just now." in late.text
     assert work.facts("confirm.denied") == []
     assert work.executed() == ["file.write"]
+
+
+def test_an_edit_is_shown_whole_as_a_diff_and_a_huge_one_bounded(work: ProxyWorkspace) -> None:
+    """Arguments that events shorten are shown whole; ten megabytes of them are cut, and what is in them stays text."""
+    (work.root / "src").mkdir()
+    (work.root / "src" / "a.py").write_text("".join(f"line {n}\n" for n in range(200)))
+    text = "".join(f"line {n}\n" for n in range(200)).replace("line 77\n", "<script>alert(77)</script>\n")
+    client = work.client(elicits=False)
+    client.begin("file.write", {"path": "src/a.py", "text": text, "token": "s3cret"})
+    wait_for(lambda: work.tasks() and work.facts("confirm.required"))
+    client.begin("file.write", {"path": "src/b.py", "text": "<script>" * (10 * 1024 * 1024 // 8)})
+    wait_for(lambda: len(work.facts("confirm.required")) == 2)
+    with serving(work.root, work.environment) as page:
+        shown = page.enter().get().text
+    assert re.findall(r'<tr class="(added|removed)">.*?<td>(.*?)</td></tr>', shown) == [
+        ("removed", "line 77"),
+        ("added", "&lt;script&gt;alert(77)&lt;/script&gt;"),
+    ]
+    assert "s3cret" not in shown
+    assert "only the beginning of the arguments" in shown
+    assert "<script>" not in shown
+    assert len(shown) < 200_000
+
+
+def test_without_the_extra_one_line_says_how_to_get_it(work: ProxyWorkspace) -> None:
+    """`adjourn ui` without its packages exits with 1, and names the extra."""
+    hidden = "import sys; sys.modules['uvicorn'] = None; from adjourn.__main__ import main; sys.exit(main())"
+    done = run("ui", cwd=work.root, env=work.environment, program=(sys.executable, "-c", hidden))
+    assert (done.code, done.out) == (1, "")
+    assert "pip install 'adjourn[ui]'" in done.err

@@ -43,7 +43,7 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     `title` is the tool, question, label or decision; `context` the arguments, or what was said beside it; `cause` the rule that asks, or
     why it is open. `commands` answer it, the affirmative one first; words in capitals in them stand for the person's own. `goal` is
     that of the task, `who` the one person that may approve it. `released` is why an approval's call does not wait any more: it
-    passes when it is repeated.
+    passes when it is repeated. `document` is the digest of a longer text of the arguments.
     """
 
     kind: Kind
@@ -62,6 +62,7 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     goal: str = ""
     who: str = ""
     released: str = ""
+    document: str = ""
 
 
 class Inbox(NamedTuple):
@@ -150,6 +151,7 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
             goal=_shown(ledger.goal),
             who=_shown(asked.who),
             released=_shown(asked.refused),
+            document=asked.document,
             commands=(f"adjourn approve {asked.id}", f"adjourn deny {asked.id}"),
         )
     for call in unsure:

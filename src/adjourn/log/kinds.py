@@ -240,7 +240,8 @@ class ConfirmRequired(Data, frozen=True, kw_only=True):
     """A call waits for a person. `cause` is the rule that asks, or the call in doubt that it would repeat.
 
     `who` is the one person that may answer, if the rule names one; `otherwise` what silence until `expires` means. An answer
-    is to the call with these arguments, these `params` and this `definition` of the tool (empty: it was not listed).
+    is to the call with these arguments, these `params` and this `definition` of the tool (empty: it was not listed). Where `arguments`
+    are shortened, `document` is the digest of a longer text of them.
     """
 
     KIND = "confirm.required"
@@ -249,6 +250,7 @@ class ConfirmRequired(Data, frozen=True, kw_only=True):
     cause: str
     definition: str = ""
     digest: str
+    document: str = ""
     doubt: str = ""
     expires: str
     otherwise: Literal["deny", "allow"] = "deny"

@@ -28,10 +28,8 @@ from adjourn.proxy.calls import STATE_PREFIX, is_ours
 from adjourn.proxy.connection import Connection
 from adjourn.proxy.request import Request
 from adjourn.tasks import SYSTEM, Approval, Block, ToolRequest, about, answer
-from adjourn.text import visible_line, without_secrets
+from adjourn.text import ELLIPSIS, visible_line, without_secrets
 
-CUT = "…"
-"""Stands in the text of arguments where something of them is left out."""
 QUESTION_KEY = "adjourn-confirm"
 POLL_SECONDS = 0.2
 MAX_HELD = 1000
@@ -337,7 +335,7 @@ def _declares_elicitation(message: Request) -> bool:
 
 def _form(approval: Approval, task: str) -> dict[str, Any]:
     text = f"Allow {tool_name(approval)} {approval.arguments}? ({approval.cause}; task {task}, question {approval.id})"
-    if CUT in approval.arguments:
+    if ELLIPSIS in approval.arguments:
         text += " The arguments are not shown in full; approval covers all of them."
     return {
         "mode": "form",

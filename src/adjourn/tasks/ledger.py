@@ -68,7 +68,7 @@ class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
     """A question to a person that may still be answered, or an answer that may still be used, until `expires`.
 
-    `refused` is where a no came from, `reason` what was said beside it.
+    `refused` is where a no came from, `reason` what was said beside it; `document` has what `arguments` leave out.
     """
 
     id: str
@@ -87,6 +87,7 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     definition: str = ""
     server: str = ""
     reason: str = ""
+    document: str = ""
 
 
 class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -471,6 +472,7 @@ def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequir
         params=data.params,
         definition=data.definition,
         server=data.server,
+        document=data.document,
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 from adjourn.aex import Policy
 from adjourn.errors import HeldError, RefusedError
 from adjourn.host import ids
-from adjourn.log import kinds, timestamp
+from adjourn.log import digest, kinds, timestamp
 from adjourn.store import Swap
 from adjourn.tasks import idempotency, workspace_budget
 from adjourn.tasks.decision import (
@@ -34,9 +34,11 @@ from adjourn.tasks.decision import (
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
 from adjourn.tasks.task import SYSTEM, NewEvent, Task
-from adjourn.text import preview
+from adjourn.text import ELLIPSIS, preview
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
+MAX_DOCUMENT = 128 * 1024
+"""Characters of the arguments of a call that a person is asked about."""
 MAX_SHOWN_TOOL = 200
 CHANGED = "its description or schema changed since it was last confirmed or first used"
 
@@ -50,7 +52,7 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct):
-    """Calls that are decided on together, at `ledger`: the facts and refs that are to be written of them.
+    """Calls that are decided on together, at `ledger`: the facts, refs and documents that are to be written of them.
 
     `decided` are the decisions so far, `is_sent` that the calls were forwarded before they are written. `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate,
     `taken` the approvals and paused calls that they use up. `workspace` is what all tasks had spent of shared budgets before.
@@ -58,6 +60,7 @@ class Batch(msgspec.Struct):
 
     ledger: Ledger
     refs: dict[str, str | None]
+    documents: list[bytes]
     facts: list[NewEvent] = []
     decided: list[Admitted] = []
     is_sent: bool = False
@@ -109,7 +112,8 @@ class Session(TaskLease):
         task, first = self.task, self._calls
         refs: dict[str, str | None] = {}
         swaps: dict[str, Swap] = {}
-        batch = Batch(ledger=task.ledger, refs=refs)
+        documents: list[bytes] = []
+        batch = Batch(ledger=task.ledger, refs=refs, documents=documents)
         durable = False
         for call in calls:
             durable = durable or call.effectful
@@ -126,7 +130,8 @@ class Session(TaskLease):
             self._calls = first
             refs.clear()
             swaps.clear()
-            batch = Batch(ledger=ledger, refs=refs)
+            documents.clear()
+            batch = Batch(ledger=ledger, refs=refs, documents=documents)
             if prepare is not None:
                 prepare(batch)
             policy, shared = self.policy, workspace_budget.NO_COUNTS
@@ -183,10 +188,10 @@ class Session(TaskLease):
             if not self.is_open:
                 raise RefusedError(f"session {self.id} is not open", "start a new session")
             try:
-                task.commit(build, durable=durable, refs=refs, swaps=swaps)
+                task.commit(build, durable=durable, refs=refs, blobs=documents, swaps=swaps)
             except SessionExpiredError:
                 self.open()
-                task.commit(build, durable=durable, refs=refs, swaps=swaps)
+                task.commit(build, durable=durable, refs=refs, blobs=documents, swaps=swaps)
         return batch.decided
 
     def _check_held_after(self, ledger: Ledger, *, is_sent: bool) -> None:
@@ -251,8 +256,10 @@ class Session(TaskLease):
         del claim  # nothing is claimed before the answer
         self._learn(batch, call)
         known = (*batch.ledger.approvals.values(), *batch.asked)
-        approval, required = question(call, decision, known, self.task.now)
+        approval, required, document = question(call, decision, known, self.task.now)
         if required is not None:
+            if document:
+                batch.documents.append(document)
             batch.asked.append(approval)
             batch.facts.append(NewEvent(required, self.actor, self.id))
         return Admitted(decision, approval=approval)
@@ -315,8 +322,10 @@ class Session(TaskLease):
 
 def question(
     call: ToolRequest, ask: Ask, known: Iterable[Approval], now: int
-) -> tuple[Approval, kinds.ConfirmRequired | None]:
-    """Of the known questions the one that is open for this very call; else a new one, and the fact that it is asked."""
+) -> tuple[Approval, kinds.ConfirmRequired | None, bytes]:
+    """Of the known questions the one that is open for this very call; else a new one, the fact that it is asked, and the document of
+    its arguments (empty: the fact has all of them).
+    """
     stamp = timestamp(now)
     params = shown_params(call)
     for one in known:
@@ -324,13 +333,16 @@ def question(
             call.digest, ask.doubt, ask.who, ask.otherwise, params, ask.definition,
         )  # fmt: skip
         if same and is_same_tool(one, call) and not one.approved and not one.refused and one.expires > stamp:
-            return one, None
+            return one, None, b""
+    arguments = call.arguments or (preview(call.given) if call.given else "")
+    document = preview(call.given, MAX_DOCUMENT).encode() if ELLIPSIS in arguments and call.given else b""
     required = kinds.ConfirmRequired(
         approval=ids.approval_id(),
-        arguments=call.arguments or (preview(call.given) if call.given else ""),
+        arguments=arguments,
         cause=f"{ask.cause}; {CHANGED}" if ask.changed else ask.cause,
         definition=ask.definition,
         digest=call.digest,
+        document=digest(document) if document else "",
         doubt=ask.doubt,
         expires=timestamp(now + (APPROVAL_MILLISECONDS if ask.within is None else ask.within)),
         otherwise=ask.otherwise,
@@ -353,8 +365,9 @@ def question(
         otherwise=ask.otherwise,
         params=params,
         definition=ask.definition,
+        document=required.document,
     )
-    return new, required
+    return new, required, document
 
 
 def listed_as(

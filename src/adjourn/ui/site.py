@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from adjourn import host, tasks
+from adjourn.errors import NotFoundError
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor
@@ -31,9 +32,12 @@ class Site(NamedTuple):
         return CRAuthor(id=self.person.id, type="human")
 
     def task(self, store: Store, name: str, *, writable: bool = False) -> Task:
-        """A task by its id."""
+        """A task by its whole id. Raises `NotFoundError`."""
         secret = host.secret() if writable else host.reading_secret()
-        return tasks.existing(store, name, clock=self.clock, secret=secret)
+        found = tasks.existing(store, name, clock=self.clock, secret=secret)
+        if found.id != name:
+            raise NotFoundError(f"no task has the id {name!r}", "reload the page")
+        return found
 
     def records(self, store: Store) -> CRStore:
         """The records of a store."""

@@ -19,6 +19,7 @@ import msgspec
 from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
 from adjourn.code.index.languages import language_of
+from adjourn.code.index.memo import Memo
 from adjourn.code.language_servers.servers import LanguageServers
 from adjourn.code.model import names
 from adjourn.code.model.deadline import CancelledError, Deadline
@@ -35,6 +36,8 @@ _FEW, _AT_ONCE = 50, 8
 """How many changed files are indexed without comparing all others: in the background, and before an answer."""
 _LOWEST_PRIORITY = 19
 _PAUSE_LOOK_SECONDS = 1.0
+_MEMO_NAMES, _MEMO_USES = 64, 50_000
+"""How many names are kept with their uses, and how many uses of all of them: about 15 MB."""
 _WATCHER_SECONDS = 1.0
 """How long the first comparison waits for the watcher. A watcher that starts later has everything compared again."""
 
@@ -56,6 +59,7 @@ class Codebase:
         self.meaning: vectors.ChunkVectors | None = None
         self._meant: tuple[Any, ...] = ()
         self._embeds = embeds
+        self.uses: Memo[Any] = Memo(_MEMO_NAMES, _MEMO_USES)
         self._worded = threading.Event()
         self._lookups = {"hits": 0, "misses": 0}
         self._reason = ""

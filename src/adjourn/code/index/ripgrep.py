@@ -31,7 +31,8 @@ MAX_OF_A_FILE = 1_000
 _CAPPED = b'"matched_lines":%d,' % MAX_OF_A_FILE
 _MAX_REASON = 4_000
 _READ = 1 << 16
-_MAX_DRAINED = 4 << 20
+_MAX_DRAINED = 256 << 10
+"""How much is read for the sake of the summary; beyond it, counting is quicker."""
 _MAX_MEMORY = 1 << 30
 _FAILED = 2
 _NUMBER = re.compile(rb'"line_number":(\d+),"absolute_offset":(\d+),"submatches":\[')

@@ -33,4 +33,4 @@ def shown(path: str) -> str:
 
 def native(path: str) -> str:
     """The path of the operating system that a text stands for."""
-    return os.fsdecode(as_bytes(path))
+    return os.fsdecode(as_bytes(path)) if "\\" in path else path

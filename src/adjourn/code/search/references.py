@@ -37,6 +37,15 @@ _BATCH = 200
 _OF_OBJECT = (b".", b">", b":")
 
 
+class _TextUse(NamedTuple):
+    """A line of a text that uses a symbol, as far as the text and the definitions of the symbol say."""
+
+    line: int
+    content: str
+    guess: str
+    kind: str
+
+
 class CodeUse(NamedTuple):
     """A line that uses a symbol, as a reply lists it."""
 
@@ -78,6 +87,7 @@ def find_references(
         if not complete:
             break
         deadline.report(done, len(wanted))
+    search.remember()
     search.look_at_resolved(under, spoken)
     if index is not None and spoken is None and (long := lookup.skipped(index, under)):
         search.look_at_long(long, deadline)
@@ -133,11 +143,20 @@ class _ReferenceSearch:
         self._defined: dict[int, set[int]] = {}
         for one in definitions:
             self._defined.setdefault(one.place.content, set()).add(one.symbol.name_start)
-        self._alone = len({(d.place.content, d.symbol.name_start) for d in definitions}) == 1
+        places = frozenset((one.place.content, one.symbol.name_start) for one in definitions)
+        self._alone = len(places) == 1
+        self._memo_key = (self.text, places)
+        self._before: dict[int, list[_TextUse]] = codebase.uses.get(self._memo_key) or {}
+        self._found: dict[int, list[_TextUse]] = {}
+
+    def remember(self) -> None:
+        """Keep what the texts say for the next question about the symbol: then only files that changed are read."""
+        found = self._before | self._found
+        self._codebase.uses.put(self._memo_key, found, sum(map(len, found.values())))
 
     def look_at(self, places: list[IndexedFile], deadline: Deadline) -> bool:
         """Search some files. Returns False if the deadline expired first."""
-        contents = [place.content for place in places if place.content]
+        contents = [place.content for place in places if place.content and place.content not in self._before]
         marks = lookup.marks(self._index, contents) if self._index is not None else {}
         for place in places:
             if deadline.expired():
@@ -147,6 +166,10 @@ class _ReferenceSearch:
 
     def _look(self, place: IndexedFile, packed: bytes) -> None:
         index = self._index
+        before = self._before.get(place.content)
+        if before is not None and index is not None and lookup.is_current(index, place):
+            self._keep_all(place, before)
+            return
         raw = lookup.read_current(index, place) if index is not None and packed else None
         known = raw is not None
         if raw is None:
@@ -165,10 +188,15 @@ class _ReferenceSearch:
             marks = RegionMarks.of(found.regions if found else ())
             defined = {one.name_start for one in found.symbols if one.name == self._name} if found else ()
             parsed = found is not None
-        self._add(place, data, marks, defined, parsed=parsed)
+        uses = self._uses_in(data, marks, defined, parsed=parsed)
+        self._keep_all(place, uses)
+        if known:
+            self._found[place.content] = uses
 
     def look_at_resolved(self, under: str, spoken: Collection[str] | None) -> None:
         """Add the uses that a server resolved where another name stands: that of an alias."""
+        if not self.resolved.lines:
+            return
         seen = {(use.file, use.line) for use in self.uses}
         seen |= self._definition_lines
         for path, lines in groupby(sorted(set(self.resolved.lines) - seen), itemgetter(0)):
@@ -182,7 +210,7 @@ class _ReferenceSearch:
             text = data.split(b"\n")
             for _, line in lines:
                 if line <= len(text):
-                    self._keep(CodeUse(path, line, _line(text[line - 1], 0), EXACT, "name"))
+                    self._keep([CodeUse(path, line, _line(text[line - 1], 0), EXACT, "name")])
 
     def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
         """Search files too long to be indexed, with ripgrep."""
@@ -193,12 +221,12 @@ class _ReferenceSearch:
             if record["type"] == "match":
                 data = record["data"]
                 line = data["lines"].get("text", "")[:MAX_LINE] if "lines" in data else ""
-                self._keep(CodeUse(ripgrep.path_of(data), data["line_number"], line.strip(), NAME, "name"))
+                self._keep([CodeUse(ripgrep.path_of(data), data["line_number"], line.strip(), NAME, "name")])
 
-    def _add(
-        self, place: IndexedFile, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool
-    ) -> None:
-        """Add the uses in one file: per line, the most certain."""
+    def _uses_in(
+        self, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool
+    ) -> list[_TextUse]:
+        """The uses in one text: per line, the most certain."""
         offset = self._name_offset
         hits = [(hit, marks.at(hit)) for hit in self._word.places(data) if hit + offset not in defined]
         # A file that defines the name or imports it means that one, unless it is some object's.
@@ -211,10 +239,22 @@ class _ReferenceSearch:
             match = self._match(data, start, kinds, local=local) if parsed else NAME
             if line not in lines or _ORDER[match] < _ORDER[lines[line][0]]:
                 lines[line] = match, start, kinds
-        for line, (guess, start, kinds) in lines.items():
-            kind = _kind(kinds, data, start + self._size)
-            match = self._resolved(place, line, guess)
-            self._keep(CodeUse(place.path, line, _line(data, start), match, kind))
+        return [
+            _TextUse(line, _line(data, start), guess, _kind(kinds, data, start + self._size))
+            for line, (guess, start, kinds) in lines.items()
+        ]
+
+    def _keep_all(self, place: IndexedFile, uses: list[_TextUse]) -> None:
+        if self.resolved.lines or place.language in self.resolved.languages:
+            matches = [self._resolved(place, use.line, use.guess) for use in uses]
+        else:
+            matches = [use.guess for use in uses]
+        self._keep(
+            [
+                CodeUse(place.path, use.line, use.content, match, use.kind)
+                for use, match in zip(uses, matches, strict=True)
+            ]
+        )
 
     def _resolved(self, place: IndexedFile, line: int, guess: str) -> str:
         """The certainty of a line, now that the language server has answered, or not."""
@@ -230,11 +270,11 @@ class _ReferenceSearch:
             return SCOPED
         return NAME
 
-    def _keep(self, use: CodeUse) -> None:
-        self.total += 1
-        self.by_match[use.match] += 1
-        if len(self.uses) < _MAX_KEPT:
-            self.uses.append(use)
+    def _keep(self, uses: list[CodeUse]) -> None:
+        self.total += len(uses)
+        for use in uses:
+            self.by_match[use.match] += 1
+        self.uses += uses[: max(_MAX_KEPT - len(self.uses), 0)]
 
 
 class _WordFinder:

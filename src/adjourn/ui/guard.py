@@ -63,6 +63,9 @@ class RequestGuard:
         """Its name: browsers send cookies of one port to all ports of an address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
         if scope["type"] != "http":
             return  # a WebSocket is closed by the server
         guarded = _with_headers(send)

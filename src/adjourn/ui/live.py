@@ -47,9 +47,13 @@ class Live:
             if heads != self._heads or is_due:
                 refreshed = anyio.current_time()
                 self._heads = heads
-                self._version += 1
-                self._changed.set()
-                self._changed = anyio.Event()
+                self.announce()
+
+    def announce(self) -> None:
+        """Send every open page an event."""
+        self._version += 1
+        self._changed.set()
+        self._changed = anyio.Event()
 
     def _look(self) -> dict[str, Head]:
         with suppress(AdjournError):  # the page says what is wrong with the store
@@ -61,15 +65,18 @@ class Live:
     async def follow(self, request: Request) -> EventSourceResponse:
         """The events of one open page."""
         del request
-        return EventSourceResponse(self._events(), ping=30)
+        return EventSourceResponse(self.events(), ping=30)
 
-    async def _events(self) -> AsyncIterator[ServerSentEvent]:
+    async def events(self) -> AsyncIterator[ServerSentEvent]:
+        """One at once, and one for each change, or for several."""
         if self._open >= MAX_PAGES:
             return
         self._open += 1
         try:
             while True:
-                yield ServerSentEvent(data=str(self._version), event="changed")
-                await self._changed.wait()
+                sent = self._version
+                yield ServerSentEvent(data=str(sent), event="changed")
+                if self._version == sent:  # else it changed while the event was on its way
+                    await self._changed.wait()
         finally:
             self._open -= 1

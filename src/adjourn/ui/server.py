@@ -46,6 +46,7 @@ def serve(site: Site, *, port: int, opens: bool, ready: Callable[[str], None]) -
         config = uvicorn.Config(
             Application(site, access).guarded(host),
             interface="asgi3",
+            lifespan="on",
             log_level="error",
             access_log=False,
             server_header=False,

@@ -17,19 +17,28 @@ function follow() {
     document.getElementById("state-text").textContent = text;
   };
   const source = new EventSource("/live");
-  let waiting = false;
   source.addEventListener("changed", () => {
     say("live", false);
-    if (waiting) return;
-    waiting = true;
-    setTimeout(() => { waiting = false; refresh(); }, 50);
+    refresh();
   });
   source.addEventListener("error", () => say("not connected: is `adjourn ui` running?", true));
 }
 
-function refresh() {
-  if (!live()) return;
-  htmx.ajax("GET", location.pathname, { target: "#live", select: "#live", swap: "outerMorph" });
+let stale = false;
+let refreshing = false;
+
+async function refresh() {
+  stale = true;
+  if (refreshing) return; // htmx would drop a second request
+  refreshing = true;
+  try {
+    while (stale && live()) {
+      stale = false;
+      await htmx.ajax("GET", location.pathname, { target: "#live", select: "#live", swap: "outerMorph" });
+    }
+  } finally {
+    refreshing = false;
+  }
 }
 
 let order = "";

@@ -1,0 +1,184 @@
+"""The page in a real browser: it updates by itself, answers to keys, works without scripts, fits a phone, and can be heard."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+
+from support import tools
+from support.page import ServedPage, serving
+from support.proxy import Client, ProxyWorkspace, refused, text_of, wait_for
+
+POLICY = ("allow *", "confirm before file.write", "confirm before deploy", "budget calls=9")
+AXE = tools.TOOLS / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+Scheme = Literal["light", "dark"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Skips where Chromium is not installed, except in CI, which must have it."""
+    program = tools.chromium()
+    if program is None or not AXE.exists():
+        missing = "Chromium or axe-core is not installed: run `python tests/support/tools.py`"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        launched = playwright.chromium.launch(executable_path=str(program), args=options)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[ProxyWorkspace]:
+    with ProxyWorkspace(tmp_path, *POLICY) as workspace:
+        yield workspace
+
+
+class Window:
+    """A window of the browser that a person has, at the page; `errors` are what its console says is wrong."""
+
+    def __init__(self, context: BrowserContext, served: ServedPage) -> None:
+        self.errors: list[str] = []
+        self.page: Page = context.new_page()
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.goto(served.link)
+        self.page.wait_for_url(f"{served.origin}/")
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(message.text)
+
+    def follow(self) -> None:
+        """Wait until the page is kept up to date."""
+        expect(self.page.locator("#state-text")).to_have_text("live")
+
+
+Opened = Callable[..., Window]
+
+
+@pytest.fixture
+def opened(browser: Browser, work: ProxyWorkspace) -> Iterator[Opened]:
+    """Opens the page of the workspace in a new window."""
+    with ExitStack() as closing:
+        served = closing.enter_context(serving(work.root, work.environment))
+
+        def new(**options: Any) -> Window:
+            context = browser.new_context(**options)
+            closing.callback(context.close)
+            return Window(context, served)
+
+        yield new
+
+
+def asks(work: ProxyWorkspace, client: Client, tool: str = "file.write", count: int = 1) -> object:
+    """A call that waits for a person."""
+    call = client.begin(tool, {"path": "src/a.py", "old_string": "one\ntwo", "new_string": "one\n2"})
+    wait_for(lambda: work.tasks() and len(work.facts("confirm.required")) == count)
+    return call
+
+
+def test_a_question_appears_and_is_answered_by_keys(work: ProxyWorkspace, opened: Opened) -> None:
+    """The open page shows a new question without a reload; j selects it, r writes a reason, a approves; the call continues."""
+    client = work.client(elicits=False)
+    client.call("echo")
+    window = opened()
+    page = window.page
+    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    window.follow()
+    call = asks(work, client)
+    expect(page.get_by_role("article", name="file.write")).to_be_visible(timeout=3000)
+    expect(page).to_have_title("(1) Inbox · adjourn")
+    page.keyboard.press("j")
+    page.keyboard.press("r")
+    page.keyboard.type("as agreed")
+    page.keyboard.press("Escape")
+    page.keyboard.press("a")
+    assert not refused(client.answer(call))
+    expect(page.get_by_text("Approved: echo.file.write. It runs once.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    assert work.facts("confirm.approved")[0].reason == "as agreed"
+    assert window.errors == []
+
+
+def test_what_is_being_typed_stays_when_the_page_updates(work: ProxyWorkspace, opened: Opened) -> None:
+    """A second question comes up below the first, whose text and focus stay."""
+    client = work.client(elicits=False)
+    asks(work, client)
+    window = opened()
+    window.follow()
+    field = window.page.get_by_label("Reason (optional)")
+    field.fill("half a sent")
+    asks(work, client, "deploy", 2)
+    expect(window.page.get_by_role("article")).to_have_count(2)
+    expect(field.first).to_have_value("half a sent")
+    expect(field.first).to_be_focused()
+    window.page.keyboard.type("ence")
+    window.page.get_by_role("button", name="Deny").first.click()
+    expect(window.page.get_by_role("article")).to_have_count(1)
+    assert work.facts("confirm.denied")[0].reason == "half a sentence"
+    assert window.errors == []
+
+
+def test_an_answer_elsewhere_clears_the_page(work: ProxyWorkspace, opened: Opened) -> None:
+    """A question that is answered in a terminal leaves the open page by itself."""
+    client = work.client(elicits=False)
+    call = asks(work, client)
+    window = opened()
+    window.follow()
+    expect(window.page.get_by_role("article")).to_have_count(1)
+    work.decide(yes=False)
+    client.answer(call)
+    expect(window.page.get_by_role("article")).to_have_count(0)
+    assert window.errors == []
+
+
+def test_the_keys_are_explained(opened: Opened) -> None:
+    """The question mark opens the list of keys, Escape closes it; the button does the same."""
+    window = opened()
+    window.follow()
+    window.page.keyboard.press("?")
+    expect(window.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    window.page.keyboard.press("Escape")
+    expect(window.page.get_by_role("dialog")).to_have_count(0)
+    window.page.get_by_role("button", name="Keyboard shortcuts").click()
+    expect(window.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    assert window.errors == []
+
+
+def test_without_scripts_the_page_is_read_and_answered(work: ProxyWorkspace, opened: Opened) -> None:
+    """With JavaScript blocked the forms work: a reason and a button refuse the call."""
+    client = work.client(elicits=False)
+    call = asks(work, client)
+    page = opened(java_script_enabled=False).page
+    expect(page.get_by_text("confirm file.write")).to_be_visible()
+    page.get_by_label("Reason (optional)").fill("ask me tomorrow")
+    page.get_by_role("button", name="Deny").click()
+    expect(page.get_by_text("Denied: echo.file.write.")).to_be_visible()
+    assert "ask me tomorrow" in text_of(client.answer(call))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_page_fits_and_can_be_heard(
+    work: ProxyWorkspace, opened: Opened, scheme: Scheme, width: int
+) -> None:
+    """Nothing sticks out of the window, and axe finds nothing serious: names, roles, contrast, order."""
+    asks(work, work.client(elicits=False))
+    window = opened(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    window.follow()
+    page = window.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run().then(result => result.violations)")
+    serious = [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
+    assert serious == []
+    assert window.errors == []

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
         read_work,
     )
     from adjourn.handover.importing import import_folder, locate, vouched_for
-    from adjourn.handover.inbox import Inbox, WaitingItem, calls_in_doubt, find_waiting, waiting_in_record
+    from adjourn.handover.inbox import (
+        Inbox,
+        QuietStream,
+        WaitingItem,
+        calls_in_doubt,
+        find_waiting,
+        waiting_in_record,
+    )
     from adjourn.handover.listing import list_tasks, read_contract_file
     from adjourn.handover.pending import PendingWork, older_work
     from adjourn.handover.record_sections import describe_record, read_section_request
@@ -51,6 +58,7 @@ __all__ = [
     "NewSession",
     "PendingWork",
     "Preview",
+    "QuietStream",
     "RecentCalls",
     "Refusal",
     "Resumed",
@@ -108,7 +116,14 @@ if not TYPE_CHECKING:
                 "read_work",
             ),
             "importing": ("import_folder", "locate", "vouched_for"),
-            "inbox": ("Inbox", "WaitingItem", "calls_in_doubt", "find_waiting", "waiting_in_record"),
+            "inbox": (
+                "Inbox",
+                "QuietStream",
+                "WaitingItem",
+                "calls_in_doubt",
+                "find_waiting",
+                "waiting_in_record",
+            ),
             "listing": ("list_tasks", "read_contract_file"),
             "pending": ("PendingWork", "older_work"),
             "record_sections": ("describe_record", "read_section_request"),

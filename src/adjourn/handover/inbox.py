@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log import timestamp, tool_name
-from adjourn.store import EMPTY, Store
-from adjourn.tasks import Ledger, OpenCall, Task, is_alive, tasks_of, waiting_approvals
+from adjourn.store import EMPTY, Head, Store
+from adjourn.tasks import Ledger, OpenCall, Task, is_alive, waiting_approvals
 from adjourn.text import without_secrets
 
 if TYPE_CHECKING:
@@ -72,9 +72,27 @@ class Inbox(NamedTuple):
     unreadable: dict[str, AdjournError]
 
 
-def find_waiting(store: Store, *, clock: Callable[[], int], secret: bytes, task: str = "") -> Inbox:
-    """All that waits for a person in a store, or in one task of it."""
+class QuietStream(NamedTuple):
+    """A task or record in which nothing waited, nor will before its next event: where it ended, and whether its task was finished."""
+
+    head: Head
+    finished: bool = False
+
+
+def find_waiting(
+    store: Store,
+    *,
+    clock: Callable[[], int],
+    secret: bytes,
+    task: str = "",
+    quiet: MutableMapping[str, QuietStream] | None = None,
+) -> Inbox:
+    """All that waits for a person in a store, or in one task of it.
+
+    Who looks again and again gives the same `quiet`: what is in it, by stream, is not read before it has another event.
+    """
     now = clock()
+    quiet = {} if quiet is None else quiet
     items, unreadable, doubts, finished = (
         list[WaitingItem](),
         dict[str, AdjournError](),
@@ -82,9 +100,12 @@ def find_waiting(store: Store, *, clock: Callable[[], int], secret: bytes, task:
         set[str](),
     )
     streams = store.streams()
-    for name in [task] if task else tasks_of(store):
+    for name in [task] if task else [name for name in streams if "/" not in name]:
         if task and task not in streams:
             break
+        if (known := quiet.get(name)) and known.head == streams[name]:
+            finished.update([name] * known.finished)
+            continue
         try:
             opened = Task(store, name, clock=clock, secret=secret)
         except AdjournError as error:
@@ -96,9 +117,14 @@ def find_waiting(store: Store, *, clock: Callable[[], int], secret: bytes, task:
         doubts.update(one.call for one in unsure)
         if _is_finished(ledger):
             finished.add(name)
-        items += _of_ledger(ledger, unsure, now)
-    if any(name.startswith(RECORDS) for name in streams):
-        found, broken = _of_records(store, task, doubts, now)
+        found = list(_of_ledger(ledger, unsure, now))
+        items += found
+        if not found and not any(call.effectful for call in ledger.open_calls.values()):
+            quiet[name] = QuietStream(Head(ledger.seq, ledger.hash), _is_finished(ledger))
+    if any(
+        name.startswith(RECORDS) and quiet.get(name) != QuietStream(head) for name, head in streams.items()
+    ):
+        found, broken = _of_records(store, task, doubts, now, quiet)
         found = [one for one in found if one.task not in finished]
         items += found
         unreadable |= broken
@@ -170,17 +196,24 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
 
 
 def _of_records(
-    store: Store, task: str, doubts: set[str], now: int
+    store: Store, task: str, doubts: set[str], now: int, quiet: MutableMapping[str, QuietStream]
 ) -> tuple[list[WaitingItem], dict[str, AdjournError]]:
     from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few stores have a record
 
     records = CRStore(store)
     items, broken = list[WaitingItem](), dict[str, AdjournError]()
     for name in records.ids():
+        head = store.head(RECORDS + name)
+        if quiet.get(RECORDS + name) == QuietStream(head):
+            continue
         try:
             record = records.get(name)
             if record is not None and (not task or record["task"]["id"] == task):
-                items += of_record(store, record, doubts, now)
+                found = of_record(store, record, doubts, now)
+                items += found
+                # a question about an effect is moot for as long as the call is not in doubt
+                if not found and all(one["status"] != "open" for one in record["questionsForUser"]):
+                    quiet[RECORDS + name] = QuietStream(head)
         except AdjournError as error:
             broken[RECORDS + name] = error
     places = Counter((one.kind, one.id) for one in items)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from secrets import token_urlsafe
 from typing import Any
@@ -67,8 +67,14 @@ class Application:
         del app
         async with anyio.create_task_group() as group:
             group.start_soon(self._live.watch)
+            group.start_soon(self._read_ahead)
             yield
             group.cancel_scope.cancel()
+
+    async def _read_ahead(self) -> None:
+        """Read the first page while the browser starts: a store of many tasks takes a second, once."""
+        with suppress(AdjournError):
+            await anyio.to_thread.run_sync(PAGES[0].query, self._site, {}, abandon_on_cancel=True)
 
     def _shows(self, page: WebPage) -> _Handler:
         async def show(request: Request) -> Response:

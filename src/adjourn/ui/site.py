@@ -6,10 +6,12 @@ Owns: `Site`. Must never: make a store.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 from adjourn import host, tasks
 from adjourn.errors import NotFoundError
+from adjourn.handover import QuietStream
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor
@@ -17,14 +19,18 @@ from adjourn.store import Store
 from adjourn.tasks import Task
 
 
-class Site(NamedTuple):
-    """A workspace as it is served: `root` has its policy, `tree` its files. `find_store` gives the store once there is one."""
+class Site(msgspec.Struct, frozen=True):
+    """A workspace as it is served: `root` has its policy, `tree` its files. `find_store` gives the store once there is one.
+
+    `quiet` is what the inbox need not read again.
+    """
 
     root: str
     tree: str
     find_store: Callable[[], Store | None]
     person: Actor
     clock: Callable[[], int]
+    quiet: dict[str, QuietStream] = {}
 
     @property
     def author(self) -> CRAuthor:

@@ -9,14 +9,14 @@ import pytest
 
 from adjourn.errors import IntegrityError, RefusedError
 from adjourn.handover import find_waiting
-from adjourn.handover.inbox import WaitingItem
+from adjourn.handover.inbox import QuietStream, WaitingItem
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore, EffectCall
 from adjourn.log import Actor, kinds, timestamp
 from adjourn.store import Entry
 from adjourn.tasks import FOLD_FORM, NewEvent, Task, answer, settle_doubt, waiting_approvals
 from support.record_folder import AGENT, FIELDS
-from support.task_sessions import DEPLOY, SECRET, SharedTask
+from support.task_sessions import DEPLOY, REMOTE_PROCESS, SECRET, WRITE, SharedTask, admit_one
 
 ANN = Actor("ann", "human")
 PERSON = CRAuthor(id="ann", type="human")
@@ -283,3 +283,46 @@ def test_thousands_of_things_are_listed_quickly() -> None:
     began = time.process_time()
     assert len(inbox(shared)) == 3_300
     assert time.process_time() - began < 5
+
+
+def test_a_second_look_reads_only_what_may_have_changed() -> None:
+    """What had nothing that waits is read again once it has an event; all that waits is found at each look."""
+    shared = SharedTask()
+    asked(shared, "k1", task="t2")
+    settled = in_doubt(shared)
+    settle_doubt(settled, "c1", happened=True, by=ANN)
+    records = CRStore(shared.store, clock=shared.clock)
+    records.create({"task": {"id": "t1", "goal": "pay"}}, author=AGENT, cr_id="r1")
+    quiet: dict[str, QuietStream] = {}
+
+    def look() -> list[tuple[str, str]]:
+        found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, quiet=quiet)
+        assert found.items == inbox(shared)
+        return [(one.kind, one.id) for one in found.items]
+
+    assert look() == [("approval", "k1")]
+    assert quiet.keys() == {"t1", "record/r1"}
+    assert look() == [("approval", "k1")]
+    asked(shared, "k2")
+    records.create(fields(), author=AGENT, cr_id="r2")
+    assert {name for _, name in look()} >= {"k1", "k2", "q1"}
+    shared.clock.move(seconds=2000)
+    assert not {"k1", "k2"} & {name for _, name in look()}
+    assert quiet.keys() == {"t1", "t2", "record/r1"}
+    task = shared.task()
+    task.commit(lambda _: [NewEvent(kinds.TaskFinished(), ANN)])
+    assert look() == []
+    assert look() == []
+
+
+def test_a_call_under_way_is_never_quiet() -> None:
+    """A session may die without an event; its open call is then found in doubt."""
+    shared = SharedTask()
+    session = shared.opened(at=REMOTE_PROCESS)
+    admitted = admit_one(session, WRITE)
+    quiet: dict[str, QuietStream] = {}
+    found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, quiet=quiet)
+    assert (found.items, quiet) == ([], {})
+    shared.clock.move(seconds=3600)
+    found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, quiet=quiet)
+    assert [one.id for one in found.items] == [admitted.call]

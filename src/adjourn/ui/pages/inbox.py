@@ -46,7 +46,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     store = site.find_store()
     if store is None:
         return {"has_store": False, "cards": [], "count": 0, "unreadable": {}}
-    found = find_waiting(store, clock=site.clock, secret=host.reading_secret())
+    found = find_waiting(store, clock=site.clock, secret=host.reading_secret(), quiet=site.quiet)
     before: dict[str, Sequence[CallReport]] = {}
     cards = []
     for item in found.items[:MAX_CARDS]:

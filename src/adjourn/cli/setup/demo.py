@@ -22,12 +22,15 @@ from typing import Any
 
 import click
 
-from adjourn.cli.shared.context import user
+from adjourn.cli.setup import tour
+from adjourn.cli.shared.context import example, user
 from adjourn.cli.shared.output import say_prose
 from adjourn.cli.shared.terminal import Spinner
+from adjourn.cli.working.ui import serve_page
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
+from adjourn.ui import Site
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -46,13 +49,20 @@ budget calls=100
 """
 
 
-@click.command(epilog="Example: adjourn demo --keep")
+@click.command(epilog=example("adjourn demo --keep", "adjourn demo --ui"))
 @click.option("--keep", is_flag=True, help="Keep the scratch folder, so that you can inspect it.")
-def demo(keep: bool) -> None:
+@click.option(
+    "--ui", "shows_page", is_flag=True, help="Open the web page with a week of work instead (extra `ui`)."
+)
+@click.option("--no-open", is_flag=True, help="With --ui: only print the link; start no browser.")
+def demo(*, keep: bool, shows_page: bool, no_open: bool) -> None:
     """Demonstrate how a session is killed during a call, and how another client resumes it.
 
-    The first run installs a real MCP server and the official SDK into a cached environment of its own.
+    The first run installs a real MCP server and the official SDK into a cached environment of its own. --ui needs neither.
     """
+    if shows_page:
+        _show_week(keep=keep, opens=not no_open)
+        return
     if find("git", os.getcwd()) is None:
         raise AdjournError("git is not found on this PATH", "install git: the demonstration makes a commit")
     interpreter = _environment()
@@ -64,6 +74,25 @@ def demo(keep: bool) -> None:
             click.echo(
                 f"\nEverything is in {folder}: try `adjourn log`, `adjourn status`, `adjourn verify` there."
             )
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _show_week(*, keep: bool, opens: bool) -> None:
+    """Make a workspace with a week of work, and serve its page."""
+    folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
+    os.environ["ADJOURN_CONFIG"] = str(folder / "config")  # keys of its own
+    root = folder / "acme-api"
+    try:
+        tour.make_week(root, now())
+        store = open_at(str(root))
+        try:
+            serve_page(Site(str(root), str(root), lambda: store, user(), now), port=0, opens=opens)
+        finally:
+            store.close()
+    finally:
+        if keep:
+            click.echo(f"Everything is in {root}; its keys are in {folder / 'config'}.")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 

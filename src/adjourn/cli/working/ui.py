@@ -25,6 +25,12 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
 
     Prints a link that opens the page in one browser, once. Whoever has the page speaks for you. Ctrl-C ends it. Needs the extra `ui`.
     """
+    site = ui.Site(context.root, context.tree, context.store_or_none, user(), context.clock)
+    serve_page(site, port=port, opens=not no_open)
+
+
+def serve_page(site: ui.Site, *, port: int, opens: bool) -> None:
+    """Serve the page until Ctrl-C. Raises `NotFoundError` without the extra."""
     try:
         serve = ui.serve
     except ImportError as error:
@@ -33,8 +39,7 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
         raise NotFoundError(
             f"the package {error.name} is not installed", "pip install 'adjourn[ui]'"
         ) from error
-    site = ui.Site(context.root, context.tree, context.store_or_none, user(), context.clock)
-    serve(site, port=port, opens=not no_open, ready=_ready)
+    serve(site, port=port, opens=opens, ready=_ready)
 
 
 def _ready(link: str) -> None:

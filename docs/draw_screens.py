@@ -71,7 +71,7 @@ COMMANDS = {
     "checkpoints": ("checkpoints",),
     "show": ("show", "counted"),
     "resume": ("resume", "counted"),
-    "inbox": ("inbox",),
+    "inbox": ("inbox", "--list"),
     "verify": ("verify",),
 }
 OF_THIS_MACHINE = {"init": ("init",), "doctor": ("doctor", "--yes")}

@@ -25,6 +25,11 @@ _SETSID, _BASH = shutil.which("setsid") or "", shutil.which("bash") or ""
 SECONDS = 120.0
 
 
+def command_apart(terminal: str, status: int, command: Sequence[str]) -> list[str]:
+    """What starts a command at a terminal, as a child of nobody here; its process and exit code come through the pipe `status`."""
+    return [_SETSID, "--fork", _BASH, "-c", _RUN, terminal, str(status), *command]
+
+
 def at_terminal(
     command: Sequence[str],
     *,
@@ -71,8 +76,7 @@ def serving_at_terminal(
     report, status = os.pipe()
     try:
         with subprocess.Popen(
-            [_SETSID, "--fork", _BASH, "-c", _RUN, os.ttyname(name), str(status), *command],
-            cwd=cwd, env=env, pass_fds=(status,), stdin=subprocess.DEVNULL,
+            command_apart(os.ttyname(name), status, command), cwd=cwd, env=env, pass_fds=(status,), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         ) as started, os.fdopen(os.dup(report), encoding="ascii") as told:  # fmt: skip
             os.close(status)

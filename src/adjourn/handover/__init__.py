@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.handover.announced import find_pending_work, untrusted_work
+    from adjourn.handover.answering import MAX_ANSWER, Answerer, ItemReply, ReplyOutcome, record_answer
     from adjourn.handover.calls import (
         CallReport,
         CallsFold,
@@ -45,22 +46,26 @@ if TYPE_CHECKING:
     from adjourn.handover.value import Handover, Section, SectionItem
 
 __all__ = [
+    "MAX_ANSWER",
     "MAX_ROOM",
     "MIN_ROOM",
     "ROOM",
     "SOURCES",
+    "Answerer",
     "CallReport",
     "CallsFold",
     "ForeignWork",
     "Handover",
     "ImportedWork",
     "Inbox",
+    "ItemReply",
     "NewSession",
     "PendingWork",
     "Preview",
     "QuietStream",
     "RecentCalls",
     "Refusal",
+    "ReplyOutcome",
     "Resumed",
     "Section",
     "SectionItem",
@@ -82,6 +87,7 @@ __all__ = [
     "read_section_request",
     "read_work",
     "recent_calls",
+    "record_answer",
     "resume",
     "said",
     "telling_argument",
@@ -97,6 +103,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "announced": ("find_pending_work", "untrusted_work"),
+            "answering": ("Answerer", "ItemReply", "MAX_ANSWER", "ReplyOutcome", "record_answer"),
             "calls": (
                 "CallReport",
                 "CallsFold",

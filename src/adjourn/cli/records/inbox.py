@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 import msgspec
 
+from adjourn.cli.records.inbox_session import InboxSession
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
-from adjourn.cli.shared.terminal import Spinner, width
+from adjourn.cli.shared.terminal import Spinner, interactive, width
 from adjourn.errors import NotFoundError
-from adjourn.handover import WaitingItem, find_waiting
+from adjourn.handover import Inbox, WaitingItem, find_waiting
 from adjourn.host import reading_secret
 from adjourn.knowledge.records import record_of
 from adjourn.text import ago, left
@@ -20,19 +21,27 @@ _OPTIONS = {"decision": "variant"}
 
 @click.command(epilog=example("adjourn inbox", "adjourn inbox --task 20261121 --json"))
 @click.option("--task", metavar="TASK", default="", help="Show only what waits in this task.")
+@click.option("--list", "as_list", is_flag=True, help="Print a list on a terminal, too.")
 @at_store
 @for_machines
-def inbox(context: CommandContext, *, task: str, as_json: bool) -> int:
-    """Show everything that waits for a person, oldest first, each with the commands that answer it.
+def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -> int:
+    """Show everything that waits for a person, oldest first; on a terminal, answer it with a few keys.
 
     Approvals of calls, questions, resume points, calls in doubt, contested decisions and blockers, of all tasks in the store. TASK is
-    an id or a beginning of one. Exit code 1 when a task or record cannot be read.
+    an id or a beginning of one. On a terminal: arrow keys or j and k select, a and d answer, ? shows all keys, q quits. Elsewhere, and
+    with --list, each item is printed with the commands that answer it. Exit code 1 when a task or record cannot be read.
     """
     name, missing = _task(context, task)
     with Spinner("reading tasks"):
-        found = find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=name)
+        found = _find(context, name)
     if missing and not (found.items or found.unreadable or record_of(context.store, name)):
         raise missing
+    if interactive() and not (as_json or as_list):
+        session = InboxSession(context, lambda: _find(context, name))
+        session.run()
+        for said in session.answered:
+            say(safe(said))
+        return 1 if session.unreadable else 0
     if as_json:
         unreadable = [{"name": name, "reason": str(error)} for name, error in found.unreadable.items()]
         say_json(waiting=[msgspec.to_builtins(one) for one in found.items], unreadable=unreadable)
@@ -43,6 +52,10 @@ def inbox(context: CommandContext, *, task: str, as_json: bool) -> int:
     for name, error in found.unreadable.items():
         complain(f"{safe(name)} cannot be read: {error.message}", "`adjourn verify` tells more")
     return 1 if found.unreadable else 0
+
+
+def _find(context: CommandContext, task: str) -> Inbox:
+    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task)
 
 
 def counted(count: int) -> str:

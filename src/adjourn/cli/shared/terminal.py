@@ -54,6 +54,11 @@ def fancy(stream: TextIO | None = None) -> bool:
     return (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
 
 
+def interactive() -> bool:
+    """Whether a person can be shown a screen that is redrawn, and press keys."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
 def width() -> int:
     """Columns to write in: those of $COLUMNS or of the terminal, else 80."""
     if not sys.stdout.isatty():
@@ -105,8 +110,14 @@ def live() -> Iterator[Callable[[Sequence[RenderableType]], None]]:
     from rich.console import Group  # noqa: PLC0415  # as above
     from rich.live import Live  # noqa: PLC0415
 
-    with Live(console=console(), screen=True, auto_refresh=False, vertical_overflow="crop") as screen:
-        yield lambda parts: screen.update(Group(*parts), refresh=True)
+    out = console()
+    with Live(console=out, screen=True, auto_refresh=False, vertical_overflow="crop") as screen:
+
+        def draw(parts: Sequence[RenderableType]) -> None:
+            out.width = width()
+            screen.update(Group(*parts), refresh=True)
+
+        yield draw
 
 
 def height() -> int:

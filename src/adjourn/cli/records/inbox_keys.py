@@ -1,0 +1,203 @@
+"""What the keys of the interactive inbox do: which item is selected, what is written, which answer that is.
+
+An answer takes two keys: one that names it, and Enter, beside the item's title; so no single key approves a call.
+
+Owns: the state of the screen, without the screen. Must never: read a store or a clock, record, or draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from adjourn.cli.shared.keyboard import Key
+from adjourn.handover import MAX_ANSWER, ItemReply, WaitingItem
+
+
+class Action(NamedTuple):
+    """An answer: its name in a reply, how it is called, and what is asked for beside it. `chooses`: it needs an option."""
+
+    name: str
+    label: str
+    prompt: str
+    is_required: bool = False
+    chooses: bool = False
+
+
+_REASON = "reason (optional)"
+_APPROVAL = (
+    Action("approve", "approve once", _REASON),
+    Action("deny", "deny", "reason (optional; the agent reads it)"),
+)
+_SKIP = Action("skip", "skip", "reason", is_required=True)
+_ACTIONS: Mapping[str, tuple[Action, ...]] = {
+    "approval": _APPROVAL,
+    "resume-point": (Action("approve", "approve", ""), Action("deny", "deny", _REASON)),
+    "in-doubt": (
+        Action("done", "it took effect", "how you know (optional)"),
+        Action("not-done", "it did not", "how you know (optional)"),
+    ),
+    "blocker": (Action("resolve", "resolved", "how", is_required=True),),
+}
+
+
+def actions_of(item: WaitingItem) -> Sequence[Action]:
+    """The answers of an item, for the keys `a` and `d`."""
+    chooses = bool(item.options)
+    if item.kind == "question":
+        answer = Action(
+            "answer", "answer", "" if chooses else "answer", is_required=not chooses, chooses=chooses
+        )
+        return answer, _SKIP
+    if item.kind == "decision":
+        accept = Action("accept", "accept", "", chooses=chooses)
+        return accept, Action("override", "decide otherwise", "decision", is_required=True)
+    return _ACTIONS[item.kind]
+
+
+def key_of(item: WaitingItem) -> tuple[str, ...]:
+    """What stays the same of an item while others come and go."""
+    return item.kind, item.task, item.record, item.id
+
+
+class DraftedReply(NamedTuple):
+    """An answer that is being written."""
+
+    item: WaitingItem
+    action: Action
+    text: str = ""
+    option: int | None = None
+
+
+class InboxKeys:
+    """The state: items, the selected one, its chosen option, the draft, the lines scrolled in the preview."""
+
+    def __init__(self) -> None:
+        self.items: Sequence[WaitingItem] = ()
+        self.at = 0
+        self.option: int | None = None
+        self.draft: DraftedReply | None = None
+        self.scrolled = 0
+        self.helps = False
+        self.is_over = False
+        self.notice = ""
+
+    @property
+    def selected(self) -> WaitingItem | None:
+        """The item that the keys are about."""
+        return self.items[self.at] if self.items else None
+
+    def show(self, items: Sequence[WaitingItem]) -> None:
+        """Take the items as they are now. The selection stays with its item, else at its place."""
+        before = self.selected and key_of(self.selected)
+        self.items = items
+        places = {key_of(item): number for number, item in enumerate(items)}
+        at = places.get(before) if before else 0
+        if at is None:
+            self.scrolled, self.option = 0, None
+            at = min(self.at, len(items) - 1)
+        self.at = max(0, at)
+
+    def press(self, key: Key) -> ItemReply | None:
+        """Do what a key does. Returns an answer that is to be recorded."""
+        if key.name == "end-of-input":
+            self.is_over = True
+        elif self.helps:
+            self.helps = False
+        elif self.draft is not None:
+            return self._write(self.draft, key)
+        else:
+            self._browse(key)
+        return None
+
+    def _browse(self, key: Key) -> None:
+        name = key.text if key.name == "text" else key.name
+        if name.isdecimal() and name.isascii():
+            self.choose(int(name) - 1)
+        elif name in _BROWSING:
+            _BROWSING[name](self)
+
+    def move(self, to: int) -> None:
+        """Select the item at a place, or the nearest."""
+        at = max(0, min(to, len(self.items) - 1))
+        if at != self.at:
+            self.scrolled, self.option = 0, None
+        self.at = at
+        self.notice = ""
+
+    def scroll(self, lines: int) -> None:
+        """Scroll the item in full; the view knows where it ends."""
+        self.scrolled = max(0, self.scrolled + lines)
+
+    def choose(self, option: int) -> None:
+        """Choose an option of the selected item, if it has that."""
+        if self.selected and 0 <= option < len(self.selected.options):
+            self.option = option
+            self.notice = ""
+
+    def begin(self, number: int) -> None:
+        """Begin one of the answers of the selected item."""
+        item = self.selected
+        actions = actions_of(item) if item else ()
+        if item is None or number >= len(actions):
+            return
+        action = actions[number]
+        if action.chooses and self.option is None:
+            self.notice = f"choose first: 1 to {len(item.options)}"
+            return
+        self.notice = ""
+        self.draft = DraftedReply(item, action, option=self.option if action.chooses else None)
+
+    def _write(self, draft: DraftedReply, key: Key) -> ItemReply | None:
+        text = draft.text
+        if key.name == "escape":
+            self.draft = None
+            return None
+        if key.name == "enter":
+            if draft.action.is_required and not text.strip():
+                self.notice = f"write the {draft.action.prompt} first"
+                return None
+            self.draft = None
+            item = draft.item
+            return ItemReply(
+                item.kind, item.id, draft.action.name, item.task, item.record, text.strip(), draft.option
+            )
+        self.notice = ""
+        if draft.action.prompt:
+            self.draft = draft._replace(text=_edited(text, key)[:MAX_ANSWER])
+        return None
+
+
+def _edited(text: str, key: Key) -> str:
+    if key.name == "backspace":
+        return text[:-1]
+    if key.name == "erase":
+        return ""
+    if key.name == "erase-word":
+        return text.rstrip()[: text.rstrip().rfind(" ") + 1]
+    return text + (" ".join(key.text.split("\n")) if key.name in ("text", "paste") else "")
+
+
+_PAGE = 8
+_BROWSING: Mapping[str, Callable[[InboxKeys], None]] = MappingProxyType({
+    "up": lambda state: state.move(state.at - 1),
+    "k": lambda state: state.move(state.at - 1),
+    "down": lambda state: state.move(state.at + 1),
+    "j": lambda state: state.move(state.at + 1),
+    "home": lambda state: state.move(0),
+    "g": lambda state: state.move(0),
+    "end": lambda state: state.move(len(state.items) - 1),
+    "G": lambda state: state.move(len(state.items) - 1),
+    "page-down": lambda state: state.scroll(_PAGE),
+    " ": lambda state: state.scroll(_PAGE),
+    "J": lambda state: state.scroll(1),
+    "page-up": lambda state: state.scroll(-_PAGE),
+    "b": lambda state: state.scroll(-_PAGE),
+    "K": lambda state: state.scroll(-1),
+    "a": lambda state: state.begin(0),
+    "d": lambda state: state.begin(1),
+    "?": lambda state: setattr(state, "helps", True),
+    "q": lambda state: setattr(state, "is_over", True),
+    "escape": lambda state: state.scroll(-state.scrolled),
+})  # fmt: skip

@@ -1,0 +1,93 @@
+"""The interactive inbox at work: what waits is read as it changes, and answers are recorded as they are given.
+
+Owns: this loop. Must never: record an answer of a process that does not speak for a person, or end because the store cannot be read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from adjourn.cli.records.inbox_keys import InboxKeys
+from adjourn.cli.records.inbox_view import draw
+from adjourn.cli.shared.context import CommandContext, check_person, user
+from adjourn.cli.shared.keyboard import keyboard
+from adjourn.cli.shared.terminal import drawn_line, height, live, width
+from adjourn.errors import AdjournError
+from adjourn.handover import Answerer, Inbox, ItemReply, record_answer
+from adjourn.host import secret
+from adjourn.store import Head
+
+LOOK_SECONDS = 0.25
+"""How often the store is looked at."""
+REDRAW_SECONDS = 5.0
+"""How often times are drawn again, and what expired is left out, without a change."""
+_SHARE = 4
+"""A reading that took long is followed by a rest of so many times its length."""
+
+
+class InboxSession:
+    """One person at one terminal. `find` reads what waits."""
+
+    def __init__(self, context: CommandContext, find: Callable[[], Inbox]) -> None:
+        self._context = context
+        self._find = find
+        self._keys = InboxKeys()
+        self._heads: Mapping[str, Head] | None = None
+        self._unreadable: Sequence[str] = ()
+        self._looked = self._rested = float("-inf")
+        self.answered: list[str] = []
+        """What was recorded, in words."""
+
+    @property
+    def unreadable(self) -> Sequence[str]:
+        """The tasks and records that could not be read at the last look."""
+        return self._unreadable
+
+    def run(self) -> None:
+        """Show what waits until the person quits."""
+        shown: object = None
+        with suppress(KeyboardInterrupt), keyboard() as keys, live() as redraw:
+            while not (self._keys.is_over or keys.is_closed):
+                self._look()
+                lines = draw(self._keys, len(self._unreadable), self._context.clock(), width(), height())
+                if lines != shown:
+                    redraw([drawn_line(line) for line in lines])
+                    shown = lines
+                for key in keys.read(LOOK_SECONDS):
+                    if key.name == "redraw":
+                        shown = None
+                    reply = self._keys.press(key)
+                    if reply is not None:
+                        self._record(reply)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now < self._rested:
+            return
+        try:
+            heads = self._context.store.streams()
+            if heads == self._heads and now - self._looked < REDRAW_SECONDS:
+                return
+            found = self._find()
+        except AdjournError as error:
+            self._keys.notice = f"cannot read the store: {error.message}"
+            self._rested = now + REDRAW_SECONDS
+            return
+        self._heads, self._unreadable, self._looked = heads, list(found.unreadable), now
+        self._keys.show(found.items)
+        self._rested = now + _SHARE * (time.monotonic() - now)
+
+    def _record(self, reply: ItemReply) -> None:
+        context = self._context
+        try:
+            check_person("inbox", context, attended=True)
+            by = Answerer(context.store, user(), "cli", context.clock, secret())
+            said = record_answer(by, reply).text
+        except AdjournError as error:
+            said = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")
+        else:
+            self.answered.append(said)
+        self._keys.notice = said
+        self._heads, self._rested = None, 0.0

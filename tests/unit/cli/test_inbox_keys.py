@@ -1,0 +1,154 @@
+"""The keys and the lines of the interactive inbox, without a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjourn.cli.records.inbox_keys import InboxKeys
+from adjourn.cli.records.inbox_view import draw, folded
+from adjourn.cli.shared.keyboard import Key, keys_of
+from adjourn.cli.shared.terminal import cells
+from adjourn.handover import ItemReply, WaitingItem
+
+NOW = 1_764_000_000_000
+SINCE = "2025-11-24T16:00:00.000Z"
+
+
+def item(name: str = "k1", kind: str = "approval", **members: object) -> WaitingItem:
+    given = {
+        "task": "t1",
+        "since": SINCE,
+        "title": f"deploy {name}",
+        "commands": ("adjourn approve k1",),
+        **members,
+    }
+    return WaitingItem(kind=kind, id=name, **given)  # type: ignore[arg-type]
+
+
+def keys_with(*items: WaitingItem) -> InboxKeys:
+    state = InboxKeys()
+    state.show(items)
+    return state
+
+
+def type_in(state: InboxKeys, sent: str) -> list[ItemReply]:
+    """Press the keys that a terminal sends; returns the answers that they make."""
+    return [reply for key in keys_of(sent) if (reply := state.press(key))]
+
+
+def shown(state: InboxKeys, columns: int = 80, rows: int = 24) -> str:
+    lines = draw(state, 0, NOW, columns, rows)
+    return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
+
+
+def test_keys_are_named() -> None:
+    """Arrow keys in both forms, a lone Escape, control keys and characters have names; an unknown sequence is no key."""
+    sent = "\x1b[A\x1bOB\x1b[5~\x1b[99;5Xä\r\x7f\x15\x1b"
+    assert [key.text or key.name for key in keys_of(sent)] == [
+        "up", "down", "page-up", "ä", "enter", "backspace", "erase", "escape",
+    ]  # fmt: skip
+
+
+def test_a_pasted_text_is_one_key() -> None:
+    """A paste is text, whatever keys it looks like, and answers nothing while an item is selected."""
+    pasted = "\x1b[200~d\rno\nway\x1b[201~"
+    assert list(keys_of(pasted)) == [Key("paste", "d\rno\nway")]
+    state = keys_with(item())
+    assert type_in(state, pasted) == []
+    assert state.draft is None
+    assert type_in(state, f"d{pasted}\r")[0].text == "d\rno way"
+
+
+@pytest.mark.parametrize(
+    ("one", "sent", "action", "text", "option"),
+    [
+        (item(), "a\r", "approve", "", None),
+        (item(), "dnot on a Fridai\x7fy\r", "deny", "not on a Friday", None),
+        (item(), "dno way\x17\x15never\r", "deny", "never", None),
+        (item("q1", "question"), "atonight\r", "answer", "tonight", None),
+        (item("q1", "question", options=("yes", "no")), "2a\r", "answer", "", 1),
+        (item("q1", "question", options=("yes", "no")), "dmoot\r", "skip", "moot", None),
+        (item("d1", "decision", options=("a", "b")), "1a\r", "accept", "", 0),
+        (item("d1", "decision", options=("a", "b")), "dboth\r", "override", "both", None),
+        (item("c9", "in-doubt"), "aI looked\r", "done", "I looked", None),
+        (item("c9", "in-doubt"), "d\r", "not-done", "", None),
+        (item("b1", "blocker"), "agot it\r", "resolve", "got it", None),
+        (item("go", "resume-point"), "d\r", "deny", "", None),
+    ],
+)
+def test_an_answer_is_named_and_entered(
+    one: WaitingItem, sent: str, action: str, text: str, option: int | None
+) -> None:
+    """Each kind of item has its two answers on `a` and `d`; Enter gives them with text and option."""
+    (reply,) = type_in(keys_with(one), sent)
+    assert (reply.id, reply.action, reply.text, reply.option) == (one.id, action, text, option)
+
+
+@pytest.mark.parametrize(
+    ("one", "sent"),
+    [
+        (item(), "a"),
+        (item(), "\r\r"),
+        (item(), "a\x1b\r"),
+        (item("q1", "question"), "a  \r"),
+        (item("q1", "question", options=("yes", "no")), "a\r"),
+        (item("q1", "question", options=("yes", "no")), "7a\r"),
+        (item("b1", "blocker"), "d\r"),
+    ],
+)
+def test_half_an_answer_records_nothing(one: WaitingItem, sent: str) -> None:
+    """One key, Enter alone, Escape, a missing text or a missing choice answer nothing."""
+    assert type_in(keys_with(one), sent) == []
+
+
+def test_the_selection_stays_with_its_item() -> None:
+    """When items come and go, the selected one stays selected, and a draft stays about its item."""
+    one, two, three = item("k1"), item("k2"), item("k3")
+    state = keys_with(one, two, three)
+    type_in(state, "jj")
+    state.show([two, three])
+    assert state.selected == three
+    type_in(state, "d")
+    state.show([two])
+    (reply,) = type_in(state, "\r")
+    assert reply.id == "k3"
+    assert state.selected == two
+    state.show([])
+    assert type_in(state, "adjk\r") == []
+    assert "nothing waits" in shown(state)
+
+
+def test_an_item_is_shown_in_full() -> None:
+    """Arguments by name and line by line, options, rule and command; nothing that a terminal would obey."""
+    hostile = '{"path": "a\\u001b[2J", "text": "one\\ntwo", "key": "\\u202eevil"}'
+    screen = shown(keys_with(item(context=hostile, cause="confirm deploy", options=("yes", "n\x1bo"))))
+    for text in ("text:", "one", "two", "confirm deploy", "○ 1. yes", "adjourn approve k1", "a approve once"):
+        assert text in screen
+    assert all(char.isprintable() or char == "\n" for char in screen)
+
+
+@given(
+    st.lists(st.text(max_size=300), min_size=1, max_size=30),
+    st.integers(40, 120),
+    st.integers(8, 50),
+    st.text("jkJ ad?1\r\x1bx", max_size=12),
+)
+def test_no_size_is_overrun(texts: list[str], columns: int, rows: int, sent: str) -> None:
+    """The screen has exactly the lines of the terminal, and none is wider, whatever is in the items and pressed."""
+    state = keys_with(
+        *(item(str(n), title=text, context=text, options=(text,)) for n, text in enumerate(texts))
+    )
+    type_in(state, sent)
+    lines = draw(state, 3, NOW, columns, rows)
+    assert len(lines) == rows
+    assert max(cells("".join(text for text, _ in line)) for line in lines) <= columns
+
+
+@given(st.text(st.characters(categories=["L", "Zs", "So"]), max_size=200), st.integers(4, 40))
+def test_folding_loses_only_blanks(text: str, room: int) -> None:
+    """Folded lines fit, and have every character but blanks."""
+    lines = folded(text, room)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert all(cells(line) <= room for line in lines)

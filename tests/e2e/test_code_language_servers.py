@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -193,3 +194,28 @@ def test_a_killed_server_leaves_no_process(project: Project, repo: Repo) -> None
             started |= descendants(server.pid)
             server.kill()
             until(partial(gone, started))
+
+
+def test_a_server_that_the_user_names_resolves_a_language(tmp_path: Path) -> None:
+    """`--language-server` starts it for that language, instead of the one that is known, and tells by what command it runs."""
+    project = PROJECTS["python"]
+    repo = Repo(tmp_path, project.files)
+    program = Path(sys.executable).with_name("basedpyright-langserver")
+    with Server(repo, "--language-server", f"py={program} --stdio") as server:
+        server.call("sync_index")
+        deadline = time.monotonic() + SECONDS
+        while True:
+            found = server.call("find_references", {"symbol": "Circle.area"})
+            assert list(found["language_servers"]) == [f"{program.name} for python"]
+            if any(use["match"] == "exact" for use in found["references"]):
+                break
+            assert time.monotonic() < deadline, found
+            time.sleep(0.1)
+        exact = [(use["file"], use["line"]) for use in found["references"] if use["match"] == "exact"]
+        assert exact == [(project.user, project.used)]
+
+
+@pytest.mark.parametrize("given", ["java", "klingon=x", "java=", "java='x"])
+def test_a_language_server_that_is_none_is_an_error(tmp_path: Path, given: str) -> None:
+    """The server does not start with an option that it cannot use."""
+    assert "--language-server" in Repo(tmp_path, git=False).cli("code", "--language-server", given, code=2)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adjourn.code.model.repository import CodeRepository
     from adjourn.code.search.engines import engines, findings
     from adjourn.code.server.http_transport import serve_http
+    from adjourn.code.server.options import CodeOptions, command_words, named_server
     from adjourn.code.server.server import CodeServer
     from adjourn.code.server.stdio_transport import serve_stdio
     from adjourn.code.server.tools import TOOLS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from adjourn.code.workflow.worktree import Worktree
 
 __all__ = [
-    "TOOLS", "CodeRepository", "CodeServer", "Worktree", "engines", "findings", "last_step", "read_all",
+    "TOOLS", "CodeOptions", "CodeRepository", "CodeServer", "Worktree", "command_words", "engines", "findings", "last_step", "named_server", "read_all",
     "serve_http", "serve_stdio", "set_paused", "status", "summary",
 ]  # fmt: skip
 
@@ -32,6 +33,7 @@ if not TYPE_CHECKING:
         "model.repository": ("CodeRepository",),
         "search.engines": ("engines", "findings"),
         "server.http_transport": ("serve_http",),
+        "server.options": ("CodeOptions", "command_words", "named_server"),
         "server.server": ("CodeServer",),
         "server.stdio_transport": ("serve_stdio",),
         "server.tools": ("TOOLS",),

@@ -15,6 +15,7 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.semantic import semantic_search
+from adjourn.code.server.options import CodeOptions
 from adjourn.code.server.server import CodeServer
 from support.code_files import repository, write
 
@@ -137,7 +138,7 @@ def test_a_server_can_leave_vectors_to_others(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Codebase, "start", lambda _: None)
     root = repository(tmp_path, {"a.py": "def one():\n    pass\n"})
     for embeds in (True, False):
-        server = CodeServer(str(root), embeds=embeds)
+        server = CodeServer(str(root), CodeOptions(embeds=embeds))
         try:
             assert server.codebases.of(str(root))._embeds == embeds
         finally:

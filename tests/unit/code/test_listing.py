@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from adjourn.code.server.inputs import schema
+from adjourn.code.server.options import CodeOptions
 from adjourn.code.server.server import CodeServer
 from adjourn.code.server.tools import TOOLS
 
@@ -26,7 +27,7 @@ EXAMPLES: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize(("search_only", "most"), [(False, 12_000), (True, 4_000)])
 def test_the_list_is_small(tmp_path: Path, most: int, *, search_only: bool) -> None:
     """All tools take at most 12 KB, and those of --search-only at most 4 KB."""
-    listed = CodeServer(str(tmp_path), search_only=search_only).listed_tools
+    listed = CodeServer(str(tmp_path), CodeOptions(search_only=search_only)).listed_tools
     assert len(json.dumps(listed, separators=(",", ":")).encode()) <= most
 
 
@@ -52,7 +53,7 @@ def test_the_schemas_take_what_the_tools_take() -> None:
 
 def test_search_only_has_no_sessions(tmp_path: Path) -> None:
     """The tools of sessions are unknown there, and the instructions name none of them."""
-    server = CodeServer(str(tmp_path), search_only=True)
+    server = CodeServer(str(tmp_path), CodeOptions(search_only=True))
     names = {tool["name"] for tool in server.listed_tools}
     assert "start_session" not in names | set(server.instructions.split())
     assert {tool["annotations"].get("readOnlyHint") for tool in server.listed_tools} == {True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import click
 
@@ -76,18 +77,22 @@ def _address(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     metavar="COMMAND",
     help="Run this, without a shell, before a session's change counts as verified; repeatable.",
 )
+@click.option(
+    "--language-server",
+    "language_servers",
+    multiple=True,
+    metavar="LANGUAGE=COMMAND",
+    help="Resolve names of a language with this server, which is trusted as you trust it; repeatable.",
+)
 @in_folder
 @for_machines
 def code_(
     *,
     http: tuple[str, int] | None,
     resume: bool,
-    strictness: str,
-    store: str,
-    as_json: bool,
-    test_commands: tuple[str, ...],
     vectors: str | None,
-    **served: bool,
+    as_json: bool,
+    **served: Any,
 ) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
 
@@ -105,15 +110,16 @@ def code_(
         _show(as_json=as_json)
         return
     try:
-        with code.CodeServer(
-            ".",
-            strictness=strictness,  # type: ignore[arg-type]  # one of the choices
-            store=store,
+        options = code.CodeOptions(
+            strictness=served["strictness"],
+            store=served["store"],
             search_only=served["search_only"],
             embeds=not served["no_embed"],
             symbols=served["symbols"],
-            test_commands=test_commands,
-        ) as server:
+            test_commands=[code.command_words("--test-command", text) for text in served["test_commands"]],
+            language_servers=dict(map(code.named_server, served["language_servers"])),
+        )
+        with code.CodeServer(".", options) as server:
             if http is None and os.isatty(0):
                 complain(
                     "waiting for an MCP client on stdin", "let a client start this command; Ctrl-C ends it"

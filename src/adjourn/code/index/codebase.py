@@ -10,8 +10,10 @@ import importlib.util
 import os
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Self
 
 import msgspec
@@ -51,8 +53,18 @@ def can_watch() -> bool:
 class Codebase:
     """A work tree with its index. Without `start`, the index holds what an earlier process left, or what `sync` adds."""
 
-    def __init__(self, path: str = ".", *, embeds: bool = True) -> None:
-        """`embeds` computes missing vectors in the background; without it, those that are there are used."""
+    def __init__(
+        self,
+        path: str = ".",
+        *,
+        embeds: bool = True,
+        language_servers: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """`embeds` computes missing vectors in the background; without it, those that are there are used.
+
+        `language_servers`: by language, the commands of servers that the user names.
+        """
+        self._named_servers = language_servers
         self.repository = CodeRepository(path)
         self.index: CodeIndex | None = None
         self.language_servers: LanguageServers | None = None
@@ -89,7 +101,7 @@ class Codebase:
         """Update the index in the background, now and whenever files change (without a watcher: after each query)."""
         if self.index is None or self._threads:
             return
-        self.language_servers = LanguageServers(self.repository.root, language_of)
+        self.language_servers = LanguageServers(self.repository.root, language_of, self._named_servers)
         self._wake.set()
         self._busy = True  # the first comparison is due, and waits for the watcher
         targets = [self._run]

@@ -1,7 +1,7 @@
 """The language servers that are known: one row each.
 
 Owns: `kind_for`, the command and the settings of each server. Must never: name a program that lies in the workspace, or let a server run
-one (build scripts, macros, plugins, a compiler that a settings file names).
+one (build scripts, macros, plugins, a compiler that a settings file names), but for one that the user names.
 """
 
 from __future__ import annotations
@@ -146,6 +146,14 @@ KINDS = (
         shown=_each,
     ),
 )  # fmt: skip
+
+
+def named_by_user(language: str, command: Sequence[str]) -> ServerKind:
+    """The server that the user names for a language. What it may run is the user's choice."""
+    program, *arguments = command
+    spoken = next((kind.languages[language] for kind in KINDS if language in kind.languages), language)
+    name = f"{os.path.basename(program)} for {language}"
+    return ServerKind(name, {language: spoken}, _on_path(program, *arguments), shown=_each)
 
 
 def kind_for(language: str) -> ServerKind | None:

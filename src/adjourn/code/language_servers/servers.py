@@ -10,10 +10,11 @@ import importlib.util
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from adjourn.code.language_servers.kinds import ServerKind, kind_for
+from adjourn.code.language_servers.kinds import ServerKind, kind_for, named_by_user
 from adjourn.code.language_servers.places import NamePosition
 from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError
@@ -45,7 +46,14 @@ class ServerAnswer(NamedTuple, Generic[_T]):
 class LanguageServers:
     """Servers by name. All sessions on the work tree share them."""
 
-    def __init__(self, root: str, language_of: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        root: str,
+        language_of: Callable[[str], str],
+        named: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        """`named`: by language, the commands of servers that the user names, instead of those that are known."""
+        self._named = named
         self._root = root
         self._language_of = language_of
         self._lock = threading.Condition()
@@ -128,7 +136,8 @@ class LanguageServers:
 
     def _found(self, language: str) -> tuple[ServerKind, list[str]] | None:
         if language not in self._commands:
-            kind = kind_for(language)
+            named = self._named.get(language)
+            kind = named_by_user(language, named) if named else kind_for(language)
             command = kind.command(self._root) if kind and importlib.util.find_spec("lsprotocol") else None
             self._commands[language] = (kind, command) if kind and command else None
         return self._commands[language]

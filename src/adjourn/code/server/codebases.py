@@ -10,6 +10,7 @@ from typing import Any
 
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search import context
+from adjourn.code.server.options import CodeOptions
 from adjourn.errors import AdjournError
 
 MAX_TREES = 16
@@ -20,9 +21,8 @@ _NOTE = "summaries of the project's documents and rules; read the files themselv
 class Codebases:
     """Codebases by root, opened when first used."""
 
-    def __init__(self, *, embeds: bool = True) -> None:
-        """`embeds`: see `Codebase`."""
-        self._embeds = embeds
+    def __init__(self, options: CodeOptions) -> None:
+        self._options = options
         self._open: dict[str, Codebase] = {}
         self._lock = Lock()
 
@@ -33,7 +33,9 @@ class Codebases:
             if found is None:
                 if len(self._open) >= MAX_TREES:
                     self._open.pop(next(iter(self._open))).close()
-                found = Codebase(root, embeds=self._embeds)
+                found = Codebase(
+                    root, embeds=self._options.embeds, language_servers=self._options.language_servers
+                )
                 found.start()
             self._open[root] = found  # the most recently used one is last
             return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import time
 import traceback
-from collections.abc import Sequence
 from functools import partial
 from threading import Event, Thread
 from typing import Any, Self
@@ -17,17 +16,18 @@ import msgspec
 
 from adjourn import __version__
 from adjourn.code.model.deadline import CancelledError, Deadline
-from adjourn.code.model.session_state import Strictness, ToolCall, stamp
+from adjourn.code.model.session_state import ToolCall, stamp
 from adjourn.code.server.codebases import Codebases
 from adjourn.code.server.handlers import ToolInvocation
 from adjourn.code.server.inputs import schema
+from adjourn.code.server.options import CodeOptions
 from adjourn.code.server.replies import error_of, is_failure, to_json, written
 from adjourn.code.server.roots import ClientRoots, RootsNeededError, no_roots
 from adjourn.code.server.text_replies import RENDERERS, to_text
 from adjourn.code.server.tools import TOOLS, CodeTool
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.sessions import Sessions
-from adjourn.code.workflow import checks, payloads, phases
+from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow.outcome import FlowError
 from adjourn.errors import AdjournError
 from adjourn.text import count_keys
@@ -53,36 +53,19 @@ _MAX_PARAMS = 300
 class CodeServer:
     """The server. As a context manager it reports its sessions alive until it is closed."""
 
-    def __init__(
-        self,
-        root: str,
-        *,
-        strictness: Strictness = "standard",
-        store: str = "",
-        search_only: bool = False,
-        embeds: bool = True,
-        symbols: bool = False,
-        test_commands: Sequence[str] = (),
-    ) -> None:
-        """`search_only` serves the tools that search, and no sessions; `symbols`, those that read and rename symbols, too.
-
-        `embeds` computes missing vectors in the background. `test_commands` are run before a change counts as verified.
-        """
+    def __init__(self, root: str, options: CodeOptions = CodeOptions()) -> None:  # noqa: B008  # it cannot be changed
         self.sessions = Sessions(
-            root,
-            strictness=strictness,
-            store=store,
-            test_commands=[checks.command_words(text) for text in test_commands],
+            root, strictness=options.strictness, store=options.store, test_commands=options.test_commands
         )
-        self.codebases = Codebases(embeds=embeds)
+        self.codebases = Codebases(options)
         self._ending = Event()
         self._tools = {
             tool.name: tool
             for tool in TOOLS
-            if (tool.searches or not search_only) and (symbols or not tool.symbols)
+            if (tool.searches or not options.search_only) and (options.symbols or not tool.symbols)
         }
-        self.instructions = SEARCH_INSTRUCTIONS if search_only else INSTRUCTIONS
-        self.listed_tools = [_listed(tool, brief=search_only) for tool in self._tools.values()]
+        self.instructions = SEARCH_INSTRUCTIONS if options.search_only else INSTRUCTIONS
+        self.listed_tools = [_listed(tool, brief=options.search_only) for tool in self._tools.values()]
         """The tools as `tools/list` returns them."""
 
     def __enter__(self) -> Self:

@@ -19,7 +19,6 @@ from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import CheckRun, SessionState, stamp
 from adjourn.code.workflow.outcome import mismatch
 from adjourn.code.workflow.payloads import ReportedCheck, VerifierVerdict
-from adjourn.errors import UsageError
 from adjourn.host import find, outside, python
 from adjourn.log import digest
 from adjourn.runs import ProgramError, run_program
@@ -31,17 +30,6 @@ MAX_REPORTED = 50
 _SHOWN = 2_000
 _LOOK_SECONDS = 0.5
 _NOT_RUN = 127
-
-
-def command_words(text: str) -> tuple[str, ...]:
-    """The words of a command that the user names; no shell reads it. Raises `UsageError`."""
-    try:
-        words = tuple(shlex.split(text))
-    except ValueError as error:
-        raise UsageError(f"--test-command {text!r}: {error}", "close the quote") from error
-    if not words:
-        raise UsageError("--test-command is empty", "name a command, such as 'make test'")
-    return words
 
 
 def judged(

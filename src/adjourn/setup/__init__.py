@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from adjourn.setup.effects import Effect
     from adjourn.setup.entries import ServerEntry
     from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
+    from adjourn.setup.loosening import without_confirm
     from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
     from adjourn.setup.planning import (
         IGNORED_FILES,
@@ -28,7 +29,7 @@ __all__ = [
     "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RegisteredServer",
     "RuledTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "Tightened", "ToolUse", "check_lasting", "findings", "has_code_behind_proxy", "home",
     "hooks_to_try", "is_beside_python", "listed_servers", "moved_programs", "plan", "plan_for_user", "probe_all", "registered_servers",
-    "ruled", "tightened", "user_folder",
+    "ruled", "tightened", "user_folder", "without_confirm",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -37,6 +38,7 @@ if not TYPE_CHECKING:
         "effects": ("Effect",),
         "entries": ("ServerEntry",),
         "first_policy": ("ListedServer", "RuledTool", "ruled"),
+        "loosening": ("without_confirm",),
         "places": ("CODEX", "IGNORED", "POLICY", "SERVER_FILES", "home", "user_folder"),
         "planning": ("IGNORED_FILES", "SettingsChange", "SetupNote", "SetupPlan", "plan", "plan_for_user"),
         "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),

@@ -97,7 +97,7 @@ class Application:
             self._notices[key] = notice
             if len(self._notices) > MAX_NOTICES:
                 self._notices.popitem(last=False)
-            return RedirectResponse(f"{page.path}?notice={key}", 303)
+            return RedirectResponse(f"{page.after or page.path}?notice={key}", 303)
 
         return act
 

@@ -27,13 +27,18 @@ class Notice(NamedTuple):
 
 
 class WebPage(NamedTuple):
-    """A page. `query` gets the fields of the address and returns what the template shows; `actions` are at PATH/NAME."""
+    """A page. `query` gets the fields of the address and returns what the template shows; `actions` are at PATH/NAME.
+
+    After an action the browser goes to the page at `after` ("": this one). `is_listed`: in the navigation.
+    """
 
     path: str
     title: str
     template: str
     query: Callable[[Site, Form], Mapping[str, Any]]
     actions: Mapping[str, Callable[[Site, Form], Notice]] = MappingProxyType({})
+    after: str = ""
+    is_listed: bool = True
 
 
 def read_form(text: str) -> Form:

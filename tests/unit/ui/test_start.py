@@ -9,22 +9,23 @@ from pathlib import Path
 from house import Source
 
 SOURCE = Source(Path(__file__).parents[3] / "src")
+COMMANDS = {"adjourn.cli.setup.demo", "adjourn.cli.working.ui"}
 HEAVY = {"anyio", "jinja2", "markupsafe", "sse_starlette", "starlette", "uvicorn"}
 
 
-def test_only_its_command_imports_the_page() -> None:
-    """No module outside the page imports a module of it, but the one of its command."""
+def test_only_its_commands_import_the_page() -> None:
+    """No module outside the page imports a module of it, but those of `adjourn ui` and `adjourn demo --ui`."""
     importers = {
         name
         for name, module in SOURCE.modules.items()
         if not name.startswith("adjourn.ui")
         and any(target.startswith("adjourn.ui") for target in SOURCE.imports_of(module, deferred=True))
     }
-    assert importers == {"adjourn.cli.working.ui"}
+    assert importers == COMMANDS
 
 
-def test_the_help_of_the_command_loads_no_server() -> None:
-    """The command can be listed and explained without the extra."""
-    program = "import sys, adjourn.cli.working.ui; print(*sys.modules)"
+def test_the_help_of_the_commands_loads_no_server() -> None:
+    """The commands can be listed and explained without the extra."""
+    program = f"import sys, {', '.join(sorted(COMMANDS))}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert {name.partition(".")[0] for name in done.stdout.split()} & HEAVY == set()

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from adjourn.ui.page import WebPage
-from adjourn.ui.pages import inbox
+from adjourn.ui.pages import always, inbox
 
-PAGES: tuple[WebPage, ...] = (inbox.PAGE,)
+PAGES: tuple[WebPage, ...] = (inbox.PAGE, always.PAGE)

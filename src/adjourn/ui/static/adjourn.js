@@ -57,6 +57,13 @@ function settle() {
   setTimeout(() => region.classList.remove("settling"), SETTLE_MS);
 }
 
+const NOTICE_MS = 8000;
+
+function fade() {
+  const notice = document.querySelector("#notices .notice:not(.notice-bad)");
+  if (notice) setTimeout(() => notice.remove(), NOTICE_MS);
+}
+
 // --- the keyboard
 
 function select(item) {
@@ -113,10 +120,11 @@ document.addEventListener("focusin", (event) => {
   }
 });
 
-document.addEventListener("htmx:after:swap", settle);
+document.addEventListener("htmx:after:swap", () => { settle(); fade(); });
 
 const help = document.getElementById("help-button");
 help.hidden = false;
 help.addEventListener("click", keys["?"]);
 settle();
+fade();
 if (live()) follow();

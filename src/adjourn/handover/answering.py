@@ -23,6 +23,7 @@ from adjourn.tasks import (
     existing,
     expire_dead_sessions,
     given_answer,
+    given_outcome,
     settle_doubt,
 )
 from adjourn.text import ago
@@ -115,11 +116,17 @@ def _approval(by: Answerer, reply: ItemReply) -> ReplyOutcome:
 
 
 def _too_late(by: Answerer, before: PersonsAnswer) -> str:
-    who = "You" if before.by.id == by.person.id else before.by.id
     said = "approved" if before.yes else "denied"
     way = "on this page" if before.via == by.via == "page" else _WAYS.get(before.via, "in the client")
-    because = f": {before.reason}" if before.reason else ""
-    return f"{who} {said} this {way}, {ago(before.at, by.clock())}{because}."
+    return f"{_name(by, before.by)} {said} this {way}, {ago(before.at, by.clock())}{_because(before)}."
+
+
+def _name(by: Answerer, person: Actor) -> str:
+    return "You" if person.id == by.person.id else person.id
+
+
+def _because(before: PersonsAnswer) -> str:
+    return f": {before.reason}" if before.reason else ""
 
 
 def _question(by: Answerer, reply: ItemReply) -> ReplyOutcome:
@@ -175,7 +182,16 @@ def _in_doubt(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     happened = _choice(reply, "done", "not-done") == "done"
     task = by.task(reply.task)
     expire_dead_sessions(task)
-    settle_doubt(task, reply.id, happened=happened, by=by.person, note=_text(reply))
+    try:
+        settle_doubt(task, reply.id, happened=happened, by=by.person, note=_text(reply))
+    except NotFoundError:
+        before = given_outcome(by.store, task.ledger, reply.id)
+        if before is None:
+            raise
+        outcome = "happened" if before.yes else "did not happen"
+        return ReplyOutcome(
+            f"{_name(by, before.by)} said {ago(before.at, by.clock())} that it {outcome}{_because(before)}."
+        )
     said = "took effect" if happened else "did not take effect"
     return ReplyOutcome(f"Recorded: the call {said}.", is_yes=True)
 
@@ -183,6 +199,9 @@ def _in_doubt(by: Answerer, reply: ItemReply) -> ReplyOutcome:
 def _blocker(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     _choice(reply, "resolve")
     text = _text(reply, "say how it was resolved")
+    blocker = _item(by.records, reply, "blockers")
+    if blocker["status"] == "resolved":
+        return ReplyOutcome(f"{blocker['resolvedBy']['id']} resolved this before: {blocker['resolution']}.")
     by.records.resolve_blocker(reply.record, reply.id, text, by.author)
     return ReplyOutcome("Resolved the blocker.", is_yes=True)
 

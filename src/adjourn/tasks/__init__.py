@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         answer,
         answer_first,
         given_answer,
+        given_outcome,
         settle_doubt,
         waiting_approvals,
     )
@@ -149,6 +150,7 @@ __all__ = [
     "expire_dead_sessions",
     "following",
     "given_answer",
+    "given_outcome",
     "is_alive",
     "is_same_tool",
     "is_vendors",
@@ -183,6 +185,7 @@ if not TYPE_CHECKING:
                 "answer",
                 "answer_first",
                 "given_answer",
+                "given_outcome",
                 "settle_doubt",
                 "waiting_approvals",
             ),

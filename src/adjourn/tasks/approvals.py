@@ -97,6 +97,16 @@ def given_answer(store: Store, ledger: Ledger, approval: str) -> PersonsAnswer |
     return found
 
 
+def given_outcome(store: Store, ledger: Ledger, call: str) -> PersonsAnswer | None:
+    """The last word of a person on a call that was in doubt, among the last `LOOKED_BACK` events: yes is that it happened."""
+    found = None
+    for event in _last_events(store, ledger):
+        data = kinds.data_of(event)
+        if isinstance(data, kinds.EffectSettled) and data.call == call:
+            found = PersonsAnswer(data.outcome == "done", "", event.by, data.note, event.timestamp)
+    return found
+
+
 def _last_events(store: Store, ledger: Ledger) -> Iterator[Event]:
     start = max(0, ledger.seq + 1 - LOOKED_BACK)
     for entry in following(store, ledger.task, start, Head(ledger.seq, ledger.hash)):

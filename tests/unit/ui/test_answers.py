@@ -132,6 +132,7 @@ def test_the_rest_of_a_record_is_answered(shared: SharedTask, page: PageInMemory
     send(page, item("question", "q1", "skip", text="no matter"))
     assert "the text is empty" in send(page, item("blocker", "b1", "resolve"))
     assert send(page, item("blocker", "b1", "resolve", text="I did")) == "Resolved the blocker."
+    assert send(page, item("blocker", "b1", "resolve", text="me too")) == "ann resolved this before: I did."
     assert send(page, item("decision", "d1", "accept", option="1")) == "Accepted the decision."
     assert "settled before: accepted" in send(page, item("decision", "d1", "override", text="other"))
     assert send(page, item("resume-point", "go", "approve")).startswith("Approved: Lock the table? label")
@@ -163,7 +164,8 @@ def test_a_call_in_doubt_is_settled(
     task.refresh()
     with pytest.raises(Exception, match="not in doubt"):
         settle_doubt(task, "c9", happened=True, by=BOB)
-    assert "is not in doubt" in send(page, item("in-doubt", "c9", action))
+    happened = "happened" if outcome == "done" else "did not happen"
+    assert send(page, item("in-doubt", "c9", action)) == f"You said just now that it {happened}: I looked."
 
 
 @pytest.mark.parametrize(

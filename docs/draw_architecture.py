@@ -36,6 +36,7 @@ PURPOSES = {
     "log": "events, hash chain, signatures",
     "mcp": "lines and frames of the protocol",
     "models": "calls to language models",
+    "notify": "command, webhook, desktop",
     "policy": "rules that guard a call",
     "proxy": "between a client and a server",
     "retention": "prune and gc",

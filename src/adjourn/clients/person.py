@@ -14,24 +14,20 @@ from __future__ import annotations
 
 import os
 import pwd
-import stat
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from adjourn.clients.client import BOUND, CLIENT
-from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import Process, default_store, keys, now, process
+from adjourn.errors import AdjournError, RefusedError
+from adjourn.host import Process, default_store, keys, now, process, read_own_toml
 from adjourn.store import Store, open_store
 from adjourn.tasks import Task, tasks_of
 
 SETTINGS = ".config/adjourn/settings.toml"
 """In the account's home folder."""
-MAX_SETTINGS_BYTES = 64 * 1024
 _TERMINAL = "/dev/tty"
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Waivers(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
@@ -145,29 +141,9 @@ def home() -> str:
 def read_waivers() -> Waivers:
     """The settings, if there are any. Raises `InvalidError` for those that cannot be read, or that others may write."""
     path = os.path.join(home(), SETTINGS)
-    try:
-        if not os.path.isabs(path):
-            return Waivers()
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            data = file.read(MAX_SETTINGS_BYTES + 1)
-    except FileNotFoundError:
-        return Waivers()
-    except OSError as error:
-        raise InvalidError(
-            f"cannot read {path}: {error.strerror}", "make it readable, or delete it"
-        ) from error
-    if status.st_uid not in (0, os.getuid()) or status.st_mode & _OTHERS_MAY_WRITE:
-        raise InvalidError(f"{path} can be written by other users", f"chmod go-w {path}")
-    try:
-        if len(data) > MAX_SETTINGS_BYTES:
-            raise ValueError(f"more than {MAX_SETTINGS_BYTES} bytes")  # noqa: TRY301  # told like what TOML refuses
-        return msgspec.convert(tomllib.loads(data.decode()), Waivers)
-    except (ValueError, RecursionError) as error:  # msgspec's and TOML's are ValueErrors
-        raise InvalidError(
-            f"{path}: {error}",
-            "set only allow-unattended and allow-inside-client, each to true or to a list of folders",
-        ) from error
+    remedy = "set only allow-unattended and allow-inside-client, each to true or to a list of folders"
+    found = read_own_toml(path, Waivers, remedy) if os.path.isabs(path) else None
+    return found.settings if found else Waivers()
 
 
 def _covers(waiver: bool | list[str], changes: Sequence[str]) -> bool:  # a value of the settings

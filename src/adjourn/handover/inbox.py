@@ -27,7 +27,7 @@ from adjourn.text import without_secrets
 if TYPE_CHECKING:
     from adjourn.knowledge.model import Tree
 
-Kind = Literal["approval", "question", "resume-point", "in-doubt", "decision", "blocker"]
+WaitingKind = Literal["approval", "question", "resume-point", "in-doubt", "decision", "blocker"]
 
 MAX_SHOWN = 2_000
 """Characters of one text of an item."""
@@ -46,7 +46,7 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     passes when it is repeated. `document` is the digest of a longer text of the arguments.
     """
 
-    kind: Kind
+    kind: WaitingKind
     id: str
     task: str
     since: str
@@ -297,7 +297,7 @@ def _blocker(record: Tree, one: Tree) -> WaitingItem:
 
 def _item(
     record: Tree,
-    kind: Kind,
+    kind: WaitingKind,
     one: Tree,
     title: str,
     since: int | None,

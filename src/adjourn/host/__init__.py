@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adjourn.host.git import GitCommand, distrusting, trusting
     from adjourn.host.http import UnansweredError, address, exchange
     from adjourn.host.keys import KEY_BYTES, reading_secret, secret
+    from adjourn.host.own_settings import read_own_toml
     from adjourn.host.process import Process, group_of, lives
     from adjourn.host.python import leave_working_folder
     from adjourn.host.workspace import (
@@ -39,7 +40,7 @@ __all__ = [
     "UnansweredError", "Workspace", "address", "check_name", "create_file", "default_store", "distrusting", "exchange", "find",
     "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
     "make_folder", "now", "open_at", "open_plain", "open_regular", "outside", "read_file", "read_inside",
-    "read_lines", "reading_secret", "relative_inside", "remove_file", "resolve_inside", "secret",
+    "read_lines", "read_own_toml", "reading_secret", "relative_inside", "remove_file", "resolve_inside", "secret",
     "shown_store", "store_file", "strays", "sync_folder", "top_of", "trusting", "workspace_of", "write_file",
 ]  # fmt: skip
 
@@ -53,6 +54,7 @@ if not TYPE_CHECKING:
         "git": ("GitCommand", "distrusting", "trusting"),
         "http": ("UnansweredError", "address", "exchange"),
         "keys": ("KEY_BYTES", "reading_secret", "secret"),
+        "own_settings": ("read_own_toml",),
         "process": ("Process", "group_of", "lives"),
         "python": ("leave_working_folder",),
         "workspace": (

@@ -8,7 +8,9 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from urllib.parse import SplitResult, urlsplit
 
 from adjourn.errors import InvalidError
@@ -40,8 +42,16 @@ def address(url: str) -> SplitResult:
     return place
 
 
-def exchange(method: str, url: str, body: bytes, limit: int, seconds: float) -> tuple[int, bytes]:
-    """Status and body of one request. Raises `InvalidError` for what is no such address, `UnansweredError`."""
+def exchange(
+    method: str,
+    url: str,
+    body: bytes,
+    limit: int,
+    seconds: float,
+    *,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, bytes]:
+    """Status and body of one request, with more `headers` of the caller. Raises `InvalidError` for what is no such address, `UnansweredError`."""
     place = address(url)
     connection = _KINDS[place.scheme](place.hostname or "", place.port, timeout=min(CONNECT_SECONDS, seconds))
     deadline: threading.Timer | None = None
@@ -53,8 +63,8 @@ def exchange(method: str, url: str, body: bytes, limit: int, seconds: float) -> 
         deadline.daemon = True
         deadline.start()
         target = (place.path or "/") + (f"?{place.query}" if place.query else "")
-        headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body else {})
-        connection.request(method, target, body or None, headers)
+        own = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if body else {})
+        connection.request(method, target, body or None, own | dict(headers))
         with connection.getresponse() as answer:
             received = answer.read(limit + 1)
             missing = answer.length or 0

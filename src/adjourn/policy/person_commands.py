@@ -45,6 +45,7 @@ OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "run": ("--auto-confirm",),
     "review": (*_YES, "--auto-confirm"),
     "tighten": ("--write",),
+    "notify": ALWAYS,
 }
 """Likewise: for machines as well, but not for an agent."""
 BY_CLIENT: Mapping[str, tuple[str, ...]] = {

@@ -50,7 +50,7 @@ def test_what_prints_data_prints_json_too() -> None:
         for name, command in commands()
         if not any("--json" in parameter.opts for parameter in command.params)
     }
-    assert without == {"proxy", "demo", "checkpoint edit", "completion", "help", "ui", "watch"} | {
+    assert without == {"proxy", "demo", "checkpoint edit", "completion", "help", "notify", "ui", "watch"} | {
         "classify",
         "compile",
         "hook",

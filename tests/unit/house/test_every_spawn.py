@@ -47,6 +47,10 @@ REVIEWED = {
     ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
     ("hooks/standby_process.py", "os.fork"): "this program itself",
     (
+        "notify/senders.py",
+        "subprocess.Popen",
+    ): "what the user's own settings name, found outside of the workspace, in the root folder",
+    (
         "proxy/launch.py",
         "os.execve",
     ): "the server that the user names, outside any workspace, never by a relative entry of PATH",

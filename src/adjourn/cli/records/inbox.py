@@ -10,7 +10,7 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.shared.terminal import Spinner, interactive, width
 from adjourn.errors import NotFoundError
-from adjourn.handover import Inbox, WaitingItem, find_waiting
+from adjourn.handover import Inbox, QuietStream, WaitingItem, find_waiting
 from adjourn.host import reading_secret
 from adjourn.knowledge.records import record_of
 from adjourn.text import ago, left
@@ -37,7 +37,8 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     if missing and not (found.items or found.unreadable or record_of(context.store, name)):
         raise missing
     if interactive() and not (as_json or as_list):
-        session = InboxSession(context, lambda: _find(context, name))
+        quiet: dict[str, QuietStream] = {}
+        session = InboxSession(context, lambda: _find(context, name, quiet))
         session.run()
         for said in session.answered:
             say(safe(said))
@@ -54,8 +55,8 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     return 1 if found.unreadable else 0
 
 
-def _find(context: CommandContext, task: str) -> Inbox:
-    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task)
+def _find(context: CommandContext, task: str, quiet: dict[str, QuietStream] | None = None) -> Inbox:
+    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task, quiet=quiet)
 
 
 def counted(count: int) -> str:

@@ -129,6 +129,28 @@ Every event begins with the hash of the one before it:
 
 Reading commands never create a store. Keys are in $ADJOURN_CONFIG, else in
 ~/.config/adjourn, and never in a workspace."""),
+    "notifications": Topic("How to be notified when something waits", """\
+`adjourn notify` reads notify.toml in $ADJOURN_CONFIG, else in
+~/.config/adjourn; no file of a workspace can change it.
+
+  kinds = ["approval", "question"]      # all, if left out; also in-doubt,
+                                        # resume-point, decision, blocker
+  desktop = true                        # notify-send, or macOS
+
+  [[command]]                           # JSON on stdin; no shell
+  run = ["ntfy", "publish", "my-topic", "{text}"]
+
+  [[webhook]]                           # https, or http on this machine
+  url = "https://hooks.example.com/adjourn"
+  secret = "whsec_BASE64"               # signs: standardwebhooks.com
+  format = "standard"                   # or slack, discord
+  details = true                        # with arguments; off by default
+
+  adjourn notify --test   send each target a test
+  adjourn notify          notify until Ctrl-C
+  adjourn notify --once   look once, for cron
+
+A target that fails is tried again for a day, also after a restart."""),
     "exit-codes": Topic("What the exit codes mean", _rows(EXIT_CODES)),
     "environment": Topic("Variables that adjourn reads", _rows(ENVIRONMENT)),
 }  # fmt: skip

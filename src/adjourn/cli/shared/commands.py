@@ -56,6 +56,7 @@ _TABLE = {
     "Questions to a person": {
         "inbox": ("records.inbox:inbox", "Show everything that waits for a person, and how to answer it."),
         "ui": ("working.ui:ui_", "Serve a web page to answer what waits, on this machine."),
+        "notify": ("working.notify:notify", "Notify you when something begins to wait: by command or webhook."),
         "approve": ("records.answer:approve", "Approve a call that waits for a person; list waiting calls."),
         "deny": ("records.answer:deny", "Deny a call that waits for a person."),
         "answer": ("records.answer:answer_", "Answer a question that an agent left in a record."),

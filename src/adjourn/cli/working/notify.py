@@ -1,0 +1,84 @@
+"""`adjourn notify`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from types import FrameType
+
+import click
+
+from adjourn.cli.shared.context import CommandContext, at_store, example
+from adjourn.cli.shared.output import complain, counted, safe, say
+from adjourn.handover import Inbox, QuietStream, find_waiting
+from adjourn.host import reading_secret
+from adjourn.notify import Notifier, Outbox, key_of, name_of, read_settings, sender_of
+from adjourn.store import Store
+
+
+@click.command(epilog=example("adjourn notify", "adjourn notify --test", "adjourn notify --once"))
+@click.option("--once", is_flag=True, help="Look once, deliver what is due, and end.")
+@click.option("--test", is_flag=True, help="Send each target a test, and end.")
+@at_store
+def notify(context: CommandContext, *, once: bool, test: bool) -> int:
+    """Notify you when something begins to wait: by a command, a webhook or the desktop, until Ctrl-C.
+
+    Who is notified is in notify.toml of your configuration folder (`adjourn help notifications`). Each target gets each notification at least once,
+    also after a kill: what was not confirmed is sent again, with the same id. Exit code 1 when --test or --once left something undelivered.
+    """
+    settings = read_settings(context.root)
+    targets = {key_of(one): one for one in settings.targets()}
+    quiet: dict[str, QuietStream] = {}
+
+    def find(store: Store) -> Inbox:
+        found = find_waiting(store, clock=context.clock, secret=reading_secret(), quiet=quiet)
+        return found._replace(
+            items=[one for one in found.items if not settings.kinds or one.kind in settings.kinds]
+        )
+
+    notifier = Notifier(
+        {key: sender_of(one, context.root) for key, one in targets.items()},
+        {key: name_of(one) for key, one in targets.items()},
+        find=find,
+        clock=context.clock,
+        complain=lambda text: complain(safe(text)),
+    )
+    workspace = os.path.basename(context.root) or "/"
+    if test:
+        return _test(notifier, workspace)
+    with Outbox.opened(context.changes[-1]) as outbox:
+        outbox.forget_others(targets)
+        if once:
+            notifier.look(context.store_or_none(), outbox, workspace)
+            for key in targets:
+                notifier.deliver_due(outbox, key)
+            say(
+                f"{counted(outbox.count, 'notification')} left to deliver"
+                if outbox.count
+                else "all delivered"
+            )
+            return 1 if outbox.count else 0
+        say(f"notifying {safe(', '.join(map(name_of, targets.values())))}; Ctrl-C ends")
+        notifier.run(context.store_or_none, outbox, workspace, _until_told())
+    return 0
+
+
+def _test(notifier: Notifier, workspace: str) -> int:
+    outcomes = notifier.try_each(workspace)
+    for name, failed in outcomes.items():
+        say(f"{safe(name)}: {safe(failed) if failed else 'delivered'}", "red" if failed else "green")
+    return 1 if any(outcomes.values()) else 0
+
+
+def _until_told() -> threading.Event:
+    """What is set by Ctrl-C and SIGTERM."""
+    over = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        over.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return over

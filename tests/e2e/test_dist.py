@@ -43,7 +43,7 @@ def test_two_builds_of_a_commit_are_the_same_bytes(source: Path, built: Path, tm
 
 
 def test_the_wheel_has_what_an_installation_needs(built: Path) -> None:
-    """Code, types marker, schemas, skills, manual pages, licence; no tests and no junk."""
+    """Code, types marker, schemas, skills, manual pages, licences; no tests and no junk."""
     with zipfile.ZipFile(built / WHEEL) as archive:
         names = set(archive.namelist())
         metadata = archive.read(f"adjourn-{__version__}.dist-info/METADATA").decode()
@@ -53,7 +53,10 @@ def test_the_wheel_has_what_an_installation_needs(built: Path) -> None:
     code = {
         path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*") if _is_source(path)
     }
-    licence = f"adjourn-{__version__}.dist-info/licenses/LICENSE"
+    licences = {
+        f"adjourn-{__version__}.dist-info/licenses/{name}"
+        for name in ("LICENSE", "src/adjourn/ui/static/htmx.LICENSE")
+    }
     rest = {
         f"adjourn-{__version__}.dist-info/{name}"
         for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")
@@ -63,7 +66,7 @@ def test_the_wheel_has_what_an_installation_needs(built: Path) -> None:
         "adjourn/store/schema/sqlite_0002.sql",
         "adjourn/cli/setup/completion.py",
     } <= code
-    assert names == manual | code | rest | {licence}
+    assert names == manual | code | rest | licences
     assert f"\nVersion: {__version__}\n" in metadata
     assert "\nRequires-Python: >=3.11\n" in metadata
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from support.page_in_memory import HOST, ORIGIN, PORT, PageInMemory
 from support.task_sessions import SharedTask
 
 PATHS = ("/", "/static/adjourn.css", "/static/adjourn.js", "/static/htmx.min.js", "/live", "/nothing")
+HTMX = "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130"
+"""SHA-256 of dist/htmx.min.js in htmx.org 4.0.1."""
 SECRET_WORDS = ("waits", "color-scheme", "EventSource", "htmx", "csrf")
 
 
@@ -189,3 +193,11 @@ def test_the_pages_have_no_inline_script_or_style(page: PageInMemory) -> None:
     assert " style=" not in shown
     assert "<script>" not in shown
     assert "//" not in shown.replace("<!doctype", "")
+
+
+def test_htmx_is_the_published_one() -> None:
+    """The vendored file is that of htmx.org 4.0.1 on npm, byte for byte, with its licence beside it."""
+    folder = files("adjourn.ui").joinpath("static")
+    content = folder.joinpath("htmx.min.js").read_bytes()
+    assert sha256(content).hexdigest() == HTMX
+    assert "Zero-Clause BSD" in folder.joinpath("htmx.LICENSE").read_text()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from threading import Lock
+from typing import TYPE_CHECKING
+
 import click
 
 from adjourn import ui
 from adjourn.cli.shared.context import CommandContext, at_store, example, user
 from adjourn.cli.shared.output import complain, say
 from adjourn.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from adjourn.store import Store
 
 
 @click.command("ui", epilog=example("adjourn ui", "adjourn ui --port 8900 --no-open"))
@@ -25,7 +31,14 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
 
     Prints a link that opens the page in one browser, once. Whoever has the page speaks for you. Ctrl-C ends it. Needs the extra `ui`.
     """
-    site = ui.Site(context.root, context.tree, context.store_or_none, user(), context.clock)
+    context.store_or_none()  # here, where it is closed when the command ends
+    opening = Lock()
+
+    def find_store() -> Store | None:
+        with opening:  # requests are answered by several threads
+            return context.store_or_none()
+
+    site = ui.Site(context.root, context.tree, find_store, user(), context.clock)
     serve_page(site, port=port, opens=not no_open)
 
 

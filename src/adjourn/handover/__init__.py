@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         said,
         telling_argument,
     )
+    from adjourn.handover.clients import client_of
     from adjourn.handover.foreign import (
         SOURCES,
         ForeignWork,
@@ -44,9 +45,11 @@ if TYPE_CHECKING:
     from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
     from adjourn.handover.resumption import Preview, Resumed, resume
     from adjourn.handover.session_brief import NewSession, brief_new_session, instructions
+    from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry, event_details
     from adjourn.handover.value import Handover, Section, SectionItem
 
 __all__ = [
+    "LABEL",
     "MAX_ANSWER",
     "MAX_ROOM",
     "MIN_ROOM",
@@ -71,12 +74,16 @@ __all__ = [
     "Section",
     "SectionItem",
     "Source",
+    "Timeline",
+    "TimelineEntry",
     "WaitingItem",
     "WaitingKind",
     "brief_new_session",
     "calls_in_doubt",
+    "client_of",
     "describe_record",
     "detect",
+    "event_details",
     "find_pending_work",
     "find_waiting",
     "import_folder",
@@ -115,6 +122,7 @@ if not TYPE_CHECKING:
                 "said",
                 "telling_argument",
             ),
+            "clients": ("client_of",),
             "foreign": (
                 "ForeignWork",
                 "ImportedWork",
@@ -140,6 +148,7 @@ if not TYPE_CHECKING:
             "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),
             "resumption": ("Preview", "Resumed", "resume"),
             "session_brief": ("NewSession", "brief_new_session", "instructions"),
+            "timeline": ("LABEL", "Timeline", "TimelineEntry", "event_details"),
             "value": ("Handover", "Section", "SectionItem"),
         },
     )

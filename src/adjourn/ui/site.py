@@ -6,6 +6,7 @@ Owns: `Site`. Must never: make a store.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -22,7 +23,7 @@ from adjourn.tasks import Task
 class Site(msgspec.Struct, frozen=True):
     """A workspace as it is served: `root` has its policy, `tree` its files. `find_store` gives the store once there is one.
 
-    `quiet` is what the inbox need not read again.
+    `quiet` is what the inbox need not read again, `rows` what the list of tasks knows of each.
     """
 
     root: str
@@ -31,6 +32,7 @@ class Site(msgspec.Struct, frozen=True):
     person: Actor
     clock: Callable[[], int]
     quiet: dict[str, QuietStream] = {}
+    rows: dict[str, Any] = {}
 
     @property
     def author(self) -> CRAuthor:

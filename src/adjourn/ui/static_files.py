@@ -17,6 +17,8 @@ _TYPES: Final = {
     "adjourn.js": "text/javascript",
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",
+    "task.css": "text/css",
+    "tasks.css": "text/css",
 }
 _CONTENT: Final = {name: files("adjourn.ui").joinpath("static", name).read_bytes() for name in _TYPES}
 

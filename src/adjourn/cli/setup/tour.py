@@ -15,7 +15,7 @@ from typing import Any
 
 from adjourn.checkpoints import NO_REPORT, AgentReport, finish, save_checkpoint
 from adjourn.clients import ClientContext, ClientOptions
-from adjourn.host import process, secret
+from adjourn.host import open_at, process, secret
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor, kinds
@@ -195,7 +195,9 @@ def _migration(root: Path, clock: TourClock) -> None:
     first.call("postgres.query", {"sql": "SELECT count(*) FROM invoices"})
     first.call("files.read_file", {"path": "migrations/0042_invoices.py"})
     first.checkpoint("before-migration", "The new schema is written, nothing is migrated")
-    records = CRStore(first.task.store, clock=clock)
+    first.leave()
+    store = open_at(str(root))
+    records = CRStore(store, clock=clock)
     thoughts = _thoughts(name, clock())
     shared = {key: thoughts.pop(key) for key in ("task", "decisions")}
     begun = records.create(shared, author=CLAUDE, cr_id=name)
@@ -213,7 +215,8 @@ def _migration(root: Path, clock: TourClock) -> None:
     first.die()
     first.call("shell.run", {"command": "alembic upgrade +1"}, settles=False)
     clock.pass_(minutes=30)
-    expire_dead_sessions(Task(records.store, name, clock=clock, secret=secret()))
+    expire_dead_sessions(Task(store, name, clock=clock, secret=secret()))
+    store.close()
 
 
 def _tax(root: Path, clock: TourClock, now: int) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from adjourn import aex, code, runs, tasks
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import calls_in_doubt
+from adjourn.handover import calls_in_doubt, client_of
 from adjourn.host import group_of, process, reading_secret
 from adjourn.log import decode, tool_name
 from adjourn.store import Store
@@ -67,24 +67,6 @@ def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]
             yield name, context.task(name)
         except AdjournError as error:
             yield name, error
-
-
-_TAIL = 16
-"""Events at the end of a task in which the name of its last client is looked for."""
-
-
-def client_of(store: Store, ledger: Ledger) -> str:
-    """The client that works on a task, or did so last; "" if it is not among the last events."""
-    if ledger.sessions:
-        return list(ledger.sessions.values())[-1].client
-    for entry in reversed(list(store.read(ledger.task, max(0, ledger.seq + 1 - _TAIL)))):
-        try:
-            event = decode(entry.data)
-        except AdjournError:
-            return ""
-        if event.by.type == "agent":
-            return event.by.id
-    return ""
 
 
 def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:

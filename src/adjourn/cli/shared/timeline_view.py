@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from adjourn.cli.shared.output import cut
 from adjourn.cli.shared.terminal import WIDTH, Spans, cells, print_spans
-from adjourn.cli.shared.timeline import LABEL, STYLES, TimelineEntry
+from adjourn.handover import LABEL, TimelineEntry
 from adjourn.text import day, moment
 
 NARROW = 72
@@ -20,6 +20,13 @@ _SUBJECTS = ((NARROW, 16), (100, 20), (10_000, 28))
 """Below how many columns the subject has how many, at the most."""
 _NOTE_SHARE = 0.6
 _COMMAND = "adjourn "
+
+STYLES = {
+    "ok": "green", "done": "green", "replayed": "green", "error": "red", "refused": "red", "not made": "red", "not done": "yellow",
+    "in doubt": "bold yellow", "no answer": "yellow", "running": "bold cyan", "waits": "bold yellow", "approved": "green",
+    "saved": "cyan", "resumed": "cyan", "observed": "yellow", "server": "yellow", "client": "yellow",
+}  # fmt: skip
+"""How a label is painted on a terminal; one that is not here is dim."""
 
 
 class Layout(NamedTuple):

@@ -14,17 +14,17 @@ from adjourn.cli.shared.output import complain, cut, safe, say
 from adjourn.cli.shared.pager import paged
 from adjourn.cli.shared.task_view import current_task, doubts, holders
 from adjourn.cli.shared.terminal import Spinner, print_spans, width
-from adjourn.cli.shared.timeline import Timeline, details
 from adjourn.cli.shared.timeline_view import TimelinePrinter, layout
 from adjourn.cli.working.log_graph import graph_lines
 from adjourn.errors import InvalidError, UsageError
+from adjourn.handover import Timeline, event_details
 from adjourn.log import decode, timestamp
 from adjourn.store import Head
 from adjourn.tasks import checked
 from adjourn.text import local, visible_json
 
 if TYPE_CHECKING:
-    from adjourn.cli.shared.timeline import TimelineEntry
+    from adjourn.handover import TimelineEntry
     from adjourn.log import Event
     from adjourn.store import Entry
     from adjourn.tasks import Task
@@ -168,4 +168,4 @@ def _raw(data: bytes) -> None:
 
 def _line(event: Event) -> str:
     who = safe(event.by.id)[:12]
-    return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {details(event)}".rstrip()
+    return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {event_details(event)}".rstrip()

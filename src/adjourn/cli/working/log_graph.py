@@ -11,7 +11,8 @@ from itertools import groupby
 
 from adjourn.cli.shared.output import counted, cut
 from adjourn.cli.shared.terminal import Spans
-from adjourn.cli.shared.timeline import STYLES, TimelineEntry
+from adjourn.cli.shared.timeline_view import STYLES
+from adjourn.handover import TimelineEntry
 from adjourn.log import kinds
 from adjourn.text import ago
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from adjourn.ui.page import WebPage
-from adjourn.ui.pages import always, inbox
+from adjourn.ui.pages import always, inbox, task, tasks
 
-PAGES: tuple[WebPage, ...] = (inbox.PAGE, always.PAGE)
+PAGES: tuple[WebPage, ...] = (inbox.PAGE, tasks.PAGE, task.PAGE, always.PAGE)

@@ -35,7 +35,7 @@ async function refresh() {
   try {
     while (stale && live()) {
       stale = false;
-      await htmx.ajax("GET", location.pathname, { target: "#live", select: "#live", swap: "outerMorph" });
+      await htmx.ajax("GET", location.pathname + location.search, { target: "#live", select: "#live", swap: "outerMorph" });
       await new Promise((done) => setTimeout(done, REST_MS));
     }
   } finally {

@@ -12,20 +12,14 @@ from typing import Any
 
 import msgspec
 
-from adjourn.cli.shared.output import counted, safe
-from adjourn.handover import CallReport, CallsFold, Refusal, said, telling_argument
+from adjourn.handover.calls import CallReport, CallsFold, Refusal, said, telling_argument
 from adjourn.log import Event, full_name, kinds, tool_name
+from adjourn.text import visible_line, without_secrets
 
 MAX_TEXT = 300
 LABEL = 9
 _OF_COMMANDS = (kinds.ToolDefined.KIND, kinds.ToolChanged.KIND)
 """Events whose `server` stands for a command, and names no server."""
-STYLES = {
-    "ok": "green", "done": "green", "replayed": "green", "error": "red", "refused": "red", "not made": "red", "not done": "yellow",
-    "in doubt": "bold yellow", "no answer": "yellow", "running": "bold cyan", "waits": "bold yellow", "approved": "green",
-    "saved": "cyan", "resumed": "cyan", "observed": "yellow", "server": "yellow", "client": "yellow",
-}  # fmt: skip
-"""How a label is painted on a terminal; one that is not here is dim."""
 
 
 class TimelineEntry(msgspec.Struct):
@@ -136,7 +130,7 @@ class Timeline:
     # --- everything else
 
     def _add(self, event: Event, label: str, what: str, about: str = "", note: str = "") -> TimelineEntry:
-        texts = (safe(said(text, MAX_TEXT)) for text in (what, about, note))
+        texts = (_safe(said(text, MAX_TEXT)) for text in (what, about, note))
         entry = TimelineEntry(event.seq, event.timestamp, event.session, event.event, label, *texts)
         self._entries[event.seq] = entry
         return entry
@@ -149,7 +143,7 @@ class Timeline:
             switched = f", switched to task {data.to}" if data.to else ""
             return "session", client, "", f"ended{switched}"
         if isinstance(data, kinds.SessionLost):
-            doubts = f"; {counted(len(data.calls), 'call')} in doubt" if data.calls else ""
+            doubts = f"; {_calls(len(data.calls))} in doubt" if data.calls else ""
             return "session", self.clients.get(data.lost, client), "", f"lost: {_LOST[data.reason]}{doubts}"
         if event.event in _HIDDEN:
             return None
@@ -157,7 +151,7 @@ class Timeline:
         if rule is not None and data is not None:
             return rule(data)
         label, _, what = event.event.partition(".")
-        return label[:LABEL], what, "", details(event)
+        return label[:LABEL], what, "", event_details(event)
 
 
 def _call_words(report: CallReport, approved: str) -> tuple[str, str, str, str]:
@@ -218,12 +212,21 @@ _RULES: dict[str, Callable[[Any], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+def _safe(text: str) -> str:
+    """Text of others on one line, without secrets and without characters that nobody sees."""
+    return visible_line(without_secrets(text))
+
+
+def _calls(number: int) -> str:
+    return f"{number} call{'s' * (number != 1)}"
+
+
 def _imported(data: kinds.TaskImported) -> str:
     return f"signed by {data.signer[:12]}" if data.signer else "not verified"
 
 
 def _budget(calls: int) -> str:
-    return "no budget of calls" if calls < 0 else f"budget {counted(calls, 'call')}"
+    return "no budget of calls" if calls < 0 else f"budget {_calls(calls)}"
 
 
 def _exited(data: kinds.UpstreamCrashed) -> str:
@@ -244,7 +247,7 @@ _BARE = (
 )  # fmt: skip
 
 
-def details(event: Event) -> str:
+def event_details(event: Event) -> str:
     """What an event says, on one line."""
     try:
         data = msgspec.json.decode(event.data, type=dict[str, str | int | bool | list[str]])
@@ -256,6 +259,6 @@ def details(event: Event) -> str:
     for name in _SHOWN:
         value = data.get(name)
         if value not in (None, "", [], 0):
-            text = safe(", ".join(value) if isinstance(value, list) else str(value))
+            text = _safe(", ".join(value) if isinstance(value, list) else str(value))
             parts.append(text if name in _BARE else f"{name}={text}")
     return " ".join(parts)

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from adjourn.cli.shared.terminal import cells
-from adjourn.cli.shared.timeline import LABEL, STYLES, Timeline, TimelineEntry
-from adjourn.cli.shared.timeline_view import entry_line, layout
+from adjourn.cli.shared.timeline_view import STYLES, entry_line, layout
 from adjourn.cli.working.log_graph import graph_lines
+from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry
 from adjourn.log import kinds, timestamp
 from support.clock import NOON
 from support.events import chained

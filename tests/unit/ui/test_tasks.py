@@ -1,0 +1,142 @@
+"""The list of tasks and the page of one: what they show of a week of work, of hostile names, and of many events."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from adjourn.cli.setup.tour import make_week
+from adjourn.host import now, open_at
+from adjourn.log import Actor, kinds
+from adjourn.store import Store
+from adjourn.tasks import NewEvent, Task
+from adjourn.ui.pages import task as task_page
+from adjourn.ui.pages import tasks as tasks_page
+from support.page_in_memory import PageInMemory
+from support.task_sessions import SECRET, SharedTask
+from support.waiting import opened
+
+AGENT = Actor("agent", "agent")
+HOSTILE = '<script>alert(1)</script>"&\u202e'
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    folder = tmp_path_factory.mktemp("week")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADJOURN_CONFIG", str(folder / "config"))
+        make_week(folder / "acme-api", now())
+        return open_at(str(folder / "acme-api"))
+
+
+@pytest.fixture
+def page(week: Store) -> PageInMemory:
+    return PageInMemory(week, now).enter()  # type: ignore[arg-type]
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'class="task" href="/task\?id=([^"]+)"', page)
+
+
+def test_the_tasks_are_listed_the_last_used_first(page: PageInMemory) -> None:
+    """Each with its goal, client, calls, and what waits."""
+    shown = page.get("/tasks")
+    assert names(shown) == ["tax-rates", "invoices-schema", "release-1-3"]
+    for text in ("3 tasks", "Release acme-api 1.3.0", "codex", "14 of 40 calls", "2 waiting", "1 in doubt"):
+        assert text in shown
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("q=INVOICES", ["tax-rates", "invoices-schema"]),
+        ("q=codex", ["release-1-3"]),
+        ("show=finished", ["release-1-3"]),
+        ("show=open", ["tax-rates", "invoices-schema"]),
+        ("show=waiting", ["tax-rates", "invoices-schema"]),
+        ("show=waiting&q=tax", ["tax-rates"]),
+        ("q=nothing", []),
+        ("show=unknown&page=x&q=", ["tax-rates", "invoices-schema", "release-1-3"]),
+        ("page=99999999999999", ["tax-rates", "invoices-schema", "release-1-3"]),
+    ],
+)
+def test_tasks_are_searched_and_filtered(page: PageInMemory, address: str, found: list[str]) -> None:
+    """By words of id, goal or client, and by what they are."""
+    assert names(page.get(f"/tasks?{address}")) == found
+
+
+def test_a_task_shows_what_happened_and_what_the_next_session_receives(page: PageInMemory) -> None:
+    """One row a call with its outcome, who approved it, checkpoints on the budget's line, and the hand-over."""
+    shown = page.get("/task?id=release-1-3")
+    for text in (
+        "approved by dana",
+        "deny git.reset",
+        "61 events",
+        "tests-pass",
+        "What the next session receives",
+    ):
+        assert text in shown
+    assert shown.count('class="made"') == 4
+    assert all(f"{percent} %" in shown for percent in (75, 90, 100))
+    assert "adjourn settle" in page.get("/task?id=invoices-schema")
+
+
+@pytest.mark.parametrize("address", ["/task", "/task?id=", "/task?id=none", "/task?id=release"])
+def test_a_task_that_is_not_there_is_said(page: PageInMemory, address: str) -> None:
+    """Also the beginning of an id is none."""
+    assert page.request("GET", address).status_code == 404
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> SharedTask:
+    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
+    return SharedTask()
+
+
+def test_a_long_history_is_shown_in_windows(shared: SharedTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call is on one page, the newest first; no page reads more than its window."""
+    monkeypatch.setattr(task_page, "WINDOW", 50)
+    task = opened(shared)
+    for number in range(120):
+        allowed = kinds.ToolAllowed(
+            call=f"c{number}", tool=f"tool{number}", digest=f"{number:064d}", effectful=True
+        )
+        done = kinds.ToolSettled(call=f"c{number}", outcome="ok")
+        facts = [NewEvent(allowed, AGENT), NewEvent(done, AGENT)]
+        task.commit(lambda _: facts)  # noqa: B023  # it is called at once
+    page = PageInMemory(shared.store, shared.clock).enter()
+    address, found = f"/task?id={task.id}", list[str]()
+    while address:
+        shown = page.get(address)
+        found += re.findall(r'<span class="mono">(tool\d+)<', shown)
+        older = re.search(r'href="(/task\?id=[^"]*before=\d+)"', shown)
+        address = older[1].replace("&amp;", "&") if older else ""
+    assert list(dict.fromkeys(found)) == [f"tool{number}" for number in reversed(range(120))]
+
+
+def test_what_an_agent_wrote_is_inert(shared: SharedTask) -> None:
+    """Names, goals and messages are text, whatever they contain."""
+    task = opened(shared, goal=HOSTILE)
+    allowed = kinds.ToolAllowed(call="c1", tool=HOSTILE, digest="1" * 64, arguments=HOSTILE, effectful=True)
+    done = kinds.ToolSettled(call="c1", outcome="tool-error", message=HOSTILE)
+    task.commit(lambda _: [NewEvent(allowed, AGENT), NewEvent(done, AGENT)])
+    page = PageInMemory(shared.store, shared.clock).enter()
+    for address in ("/tasks", f"/tasks?q={HOSTILE}", f"/task?id={task.id}"):
+        shown = page.get(address)
+        assert "<script>alert" not in shown
+        assert "\u202e" not in shown
+
+
+def test_a_look_at_the_list_takes_a_moment_only(shared: SharedTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be read in time is counted, and comes with the next looks."""
+    for number in range(5):
+        facts = [NewEvent(kinds.TaskOpened(goal="g"), AGENT)]
+        Task(shared.store, f"t{number}", clock=shared.clock, secret=SECRET).commit(lambda _: facts)  # noqa: B023
+    page = PageInMemory(shared.store, shared.clock).enter()
+    monkeypatch.setattr(tasks_page, "READ_SECONDS", -1.0)
+    first = page.get("/tasks")
+    assert "5 tasks" in first
+    assert "still being read" in first
+    monkeypatch.setattr(tasks_page, "READ_SECONDS", 60.0)
+    assert len(names(page.get("/tasks"))) == 5

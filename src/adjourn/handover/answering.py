@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
 from adjourn.knowledge.model import CRAuthor, Tree
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor, tool_name
@@ -166,16 +166,19 @@ def _resume_point(by: Answerer, reply: ItemReply) -> ReplyOutcome:
 def _decision(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     records = by.records
     decision = _item(records, reply, "decisions")
-    if decision["status"] != "contested":
-        return ReplyOutcome(f"This decision was settled before: {decision['status']}.")
+    text, variant, variants = "", None, decision.get("variants", ())
     if _choice(reply, "accept", "override") == "override":
         text = _text(reply, "write the decision")
-        records.override_decision(reply.record, reply.id, text, by.author)
-        return ReplyOutcome(f"Decided: {text}.", is_yes=True)
-    variants = decision.get("variants", ())
-    variant = _number(reply, variants) if variants else None
-    records.settle_decision(reply.record, reply.id, "accepted", by.author, variant=variant)
-    return ReplyOutcome("Accepted the decision.", is_yes=True)
+    elif variants and decision["status"] == "contested":
+        variant = _number(reply, variants)
+    try:
+        records.answer_contested(reply.record, reply.id, by.author, text=text, variant=variant)
+    except RefusedError:
+        now = _item(records, reply, "decisions")
+        if now["status"] == "contested":
+            raise
+        return ReplyOutcome(f"This decision was settled before: {now['description']} ({now['status']}).")
+    return ReplyOutcome(f"Decided: {text}." if text else "Accepted the decision.", is_yes=True)
 
 
 def _in_doubt(by: Answerer, reply: ItemReply) -> ReplyOutcome:

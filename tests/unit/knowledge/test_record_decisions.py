@@ -171,6 +171,31 @@ def test_deny_override_contest_settle(store: CRStore) -> None:
     assert store.verify_chain(name).valid
 
 
+def test_of_two_answers_to_a_contested_decision_the_first_counts(store: CRStore) -> None:
+    """Whoever settles it at the same instant as others succeeds alone; the others are refused, and change nothing."""
+    name = store.create(fields(), author=AGENT)["id"]
+    store.contest_decision(name, "d1", "Use that", "it is better", AGENT)
+    refusals: list[RefusedError] = []
+
+    def settle(text: str) -> None:
+        try:
+            store.answer_contested(name, "d1", ANN, text=text)
+        except RefusedError as error:
+            refusals.append(error)
+
+    threads = [threading.Thread(target=settle, args=(f"Use {number}",)) for number in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refusals) == 4
+    settled = store.resolve(name)
+    assert settled["sequence"] == 2
+    with pytest.raises(RefusedError, match="d1 is settled: accepted"):
+        store.answer_contested(name, "d1", ANN, variant=0)
+    assert store.resolve(name) == settled
+
+
 def test_blockers_and_invariants(store: CRStore) -> None:
     """An obstacle is resolved, an invariant is examined, each as a version of its own."""
     blocker = {"id": "b1", "type": "dependency", "description": "no network", "status": "active", "severity": "high", "createdBy": BY_AGENT, "createdAt": NOW, "blocksResumePoints": ["go"]}  # fmt: skip

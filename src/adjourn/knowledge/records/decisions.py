@@ -44,6 +44,13 @@ def override_decision(
     return Transition(put(record, "decision", changed), (change,))
 
 
+def require_contested(record: Tree, decision_id: str) -> None:
+    """Raise `RefusedError` for a decision that is settled: whoever answers a contested one must not undo another's answer."""
+    status = find(record, "decision", decision_id)["status"]
+    if status != "contested":
+        raise RefusedError(f"decision {decision_id} is settled: {status}", "contest it to open it again")
+
+
 def contest_decision(
     record: Tree, decision_id: str, decision_text: str, author: CRAuthor, now: int, *, rationale: str
 ) -> Transition:

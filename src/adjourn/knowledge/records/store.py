@@ -261,6 +261,21 @@ class CRStore:
         with self.consumed.add(record, resume_point_id, self._writer.clock()):
             return self._decide(cr_id, lambda cr, at: used(cr, resume_point_id, at), author)
 
+    def answer_contested(
+        self, cr_id: str, decision_id: str, author: CRAuthor, *, text: str = "", variant: int | None = None
+    ) -> Tree:
+        """Settle a decision while it is contested: with `text` in its place, else accept it, or its variant. Raises `RefusedError` for
+        one that is settled, also if that has just happened.
+        """
+
+        def settle(cr: Tree, at: int) -> Transition:
+            decisions.require_contested(cr, decision_id)
+            if text:
+                return decisions.override_decision(cr, decision_id, text, author, at)
+            return decisions.settle_decision(cr, decision_id, "accepted", author, at, variant=variant)
+
+        return self._decide(cr_id, settle, author)
+
     def override_decision(
         self, cr_id: str, decision_id: str, new_decision: str, author: CRAuthor, *, rationale: str = ""
     ) -> Tree:

@@ -77,7 +77,7 @@ EVERY = [
     ("approve", "abc"), ("deny", "abc"), ("answer", "q1", "yes"), ("decide", "d1", "--accept"), ("settle", "a.1", "--done"),
     ("done", "t"), ("reopen", "t"), ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
     ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
-    ("ui", "--no-open"), ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
+    ("ui", "--no-open"), ("notify", "--once"), ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
     ("init", "--policy"), ("init", "--yes"), ("tighten", "--write"), ("doctor", "--yes"), ("doctor", "--fix"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip
 
@@ -131,7 +131,7 @@ def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...
     with ProxyWorkspace(tmp_path) as work:
         words = [*COMMAND, *command]
         done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
-    machine = command[0] in ("run", "review", "tighten", "doctor") or command == ("init", "--yes")
+    machine = command[0] in ("run", "review", "tighten", "doctor", "notify") or command == ("init", "--yes")
     assert ("there is no terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
 
 

@@ -9,17 +9,21 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.clients.client import ClientContext, ClientOptions
+    from adjourn.clients.explaining import CallSetting, ExplainedCall, explain_call
     from adjourn.clients.hook_client import HookClient
     from adjourn.clients.hook_session import ClientCapabilities
     from adjourn.clients.listed_tools import keep_tools, known_tools
     from adjourn.clients.person import client_of
 
 __all__ = [
+    "CallSetting",
     "ClientCapabilities",
     "ClientContext",
     "ClientOptions",
+    "ExplainedCall",
     "HookClient",
     "client_of",
+    "explain_call",
     "keep_tools",
     "known_tools",
 ]
@@ -29,6 +33,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "client": ("ClientContext", "ClientOptions"),
+            "explaining": ("CallSetting", "ExplainedCall", "explain_call"),
             "hook_client": ("HookClient",),
             "hook_session": ("ClientCapabilities",),
             "listed_tools": ("keep_tools", "known_tools"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         said,
         telling_argument,
     )
-    from adjourn.handover.clients import client_of
+    from adjourn.handover.clients import last_client
     from adjourn.handover.foreign import (
         SOURCES,
         ForeignWork,
@@ -80,7 +80,6 @@ __all__ = [
     "WaitingKind",
     "brief_new_session",
     "calls_in_doubt",
-    "client_of",
     "describe_record",
     "detect",
     "event_details",
@@ -89,6 +88,7 @@ __all__ = [
     "import_folder",
     "import_work",
     "instructions",
+    "last_client",
     "list_tasks",
     "locate",
     "older_work",
@@ -122,7 +122,7 @@ if not TYPE_CHECKING:
                 "said",
                 "telling_argument",
             ),
-            "clients": ("client_of",),
+            "clients": ("last_client",),
             "foreign": (
                 "ForeignWork",
                 "ImportedWork",

@@ -1,6 +1,6 @@
 """Which client works on a task.
 
-Owns: `client_of`. Must never: write.
+Owns: `last_client`. Must never: write.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TAIL = 16
 """Events at the end of a task in which the name of its last client is looked for."""
 
 
-def client_of(store: Store, ledger: Ledger) -> str:
+def last_client(store: Store, ledger: Ledger) -> str:
     """The client that works on a task, or did so last; "" if it is not among the last events."""
     if ledger.sessions:
         return list(ledger.sessions.values())[-1].client

@@ -17,6 +17,7 @@ _TYPES: Final = {
     "adjourn.js": "text/javascript",
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",
+    "policy.css": "text/css",
     "task.css": "text/css",
     "tasks.css": "text/css",
 }

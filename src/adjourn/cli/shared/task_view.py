@@ -14,7 +14,7 @@ import msgspec
 from adjourn import aex, code, runs, tasks
 from adjourn.cli.shared.store_context import StoreContext
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import calls_in_doubt, client_of
+from adjourn.handover import calls_in_doubt, last_client
 from adjourn.host import group_of, process, reading_secret
 from adjourn.log import decode, tool_name
 from adjourn.store import Store
@@ -75,7 +75,7 @@ def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
     told: dict[str, Any] = {
         "task": ledger.task,
         "goal": ledger.goal,
-        "client": client_of(context.store, ledger),
+        "client": last_client(context.store, ledger),
         "state": "finished" if ledger.finished else "active",
         "finished": ledger.finished,
         "finishNote": ledger.finish_note,

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from adjourn.ui.page import WebPage
-from adjourn.ui.pages import always, inbox, task, tasks
+from adjourn.ui.pages import always, inbox, policy, task, tasks
 
-PAGES: tuple[WebPage, ...] = (inbox.PAGE, tasks.PAGE, task.PAGE, always.PAGE)
+PAGES: tuple[WebPage, ...] = (inbox.PAGE, tasks.PAGE, policy.PAGE, task.PAGE, always.PAGE)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from adjourn import host
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, client_of, resume, to_lines
+from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client, resume, to_lines
 from adjourn.log import Event, decode, timestamp
 from adjourn.store import Head, Store
 from adjourn.tasks import Ledger, Task, following
@@ -54,7 +54,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     is_last = end == ledger.seq + 1
     return {
         "task": ledger,
-        "client": client_of(store, ledger),
+        "client": last_client(store, ledger),
         "moments": _moments(events, ledger, timestamp(site.clock()), is_last=is_last),
         "plot": plot_of(events, ledger) if is_last else BudgetPlot(),
         "older": start,

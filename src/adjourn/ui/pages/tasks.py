@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from adjourn import host
 from adjourn.errors import AdjournError
-from adjourn.handover import client_of
+from adjourn.handover import last_client
 from adjourn.log import timestamp
 from adjourn.store import Head, Store
 from adjourn.tasks import Ledger, OpenSession, Task, is_alive, tasks_of
@@ -120,7 +120,7 @@ def _row(site: Site, store: Store, name: str, head: Head) -> TaskRow:
         Head(ledger.seq, ledger.hash),
         name,
         ledger.goal,
-        client_of(store, ledger),
+        last_client(store, ledger),
         ledger.calls_used,
         ledger.budget,
         ledger.touched,

@@ -1,0 +1,118 @@
+"""The policy: what is permitted here and where that is written, and whether a call would be.
+
+Owns: what is shown of the rules, and the question about one call. Must never: change a policy; a person edits the file, and a program of
+theirs can review it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn import clients
+from adjourn.aex import NOTHING_KNOWN, Policy, Rule, discover, effective, render
+from adjourn.errors import AdjournError, UsageError
+from adjourn.policy import Contract
+from adjourn.store import Store
+from adjourn.tasks import Ledger, workspace_spent
+from adjourn.ui.page import Form, WebPage
+from adjourn.ui.site import Site
+
+MAX_RULES = 500
+"""Rules of one kind that are shown."""
+MAX_ARGUMENTS = 20_000
+
+
+class RuleGroup(NamedTuple):
+    """The rules of one kind; `left` are too many to show."""
+
+    title: str
+    kind: str
+    rules: Sequence[Rule]
+    left: int
+
+
+def query(site: Site, fields: Form) -> Mapping[str, Any]:
+    """The rules, what is wrong with them, and the answer about the call that the address names."""
+    path = discover(site.root)
+    permissions, findings = effective(path or None, None)
+    tool, arguments = fields.get("tool", "").strip()[:200], fields.get("args", "").strip()[:MAX_ARGUMENTS]
+    problem: AdjournError | None = None
+    answers: list[clients.ExplainedCall] = []
+    if tool and path:
+        try:
+            answers = _explained(site, permissions, path, tool, arguments)
+        except AdjournError as error:
+            problem = error
+    return {
+        "path": os.path.relpath(path, site.root) if path else "",
+        "policy": permissions,
+        "place": partial(_place, site.root),
+        "groups": [one for one in _groups(permissions) if one.rules],
+        "findings": [render(one).replace(f"{site.root}/", "") for one in findings[:50]],
+        "tool": tool,
+        "arguments": arguments,
+        "answers": answers,
+        "unlooked": bool(tool) and not arguments and permissions.looks_at_arguments(tool),
+        "problem": problem,
+    }
+
+
+def _place(root: str, rule: Rule) -> str:
+    """Where a rule is written: the file as seen from the workspace, and the line."""
+    source = os.path.relpath(rule.source, root) if os.path.isabs(rule.source) else rule.source
+    return f"{source}:{rule.line}"
+
+
+def _groups(permissions: Policy) -> list[RuleGroup]:
+    titled = (
+        ("Denied", "deny", permissions.deny),
+        ("A person confirms", "confirm", permissions.confirm),
+        ("Allowed", "allow", permissions.allow),
+        ("Limits", "limit", permissions.limits),
+        ("At most once", "once", permissions.once),
+        ("Checkpoint before", "checkpoint", permissions.checkpoints),
+        ("Signed by one of", "require", permissions.require),
+    )
+    return [
+        RuleGroup(title, kind, rules[:MAX_RULES], max(0, len(rules) - MAX_RULES))
+        for title, kind, rules in titled
+    ]
+
+
+def _explained(
+    site: Site, permissions: Policy, path: str, tool: str, arguments: str
+) -> list[clients.ExplainedCall]:
+    """The answer for each server that the name may mean, in the state of the task that was used last."""
+    try:
+        given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(
+            f"the arguments are not a JSON object: {error}", 'write them as in {"path": "src/a.py"}'
+        ) from error
+    store = site.find_store()
+    options = clients.ClientOptions(
+        root=os.path.realpath(site.root), contract=Contract(policy=permissions, policy_files=(path,))
+    )
+    setting = clients.CallSetting(
+        permissions,
+        clients.ClientContext(options, site.clock),
+        _ledger(site, store),
+        clients.known_tools(store) if store is not None else NOTHING_KNOWN,
+        workspace_spent(store, permissions.workspace_budgets, site.clock()) if store else {},
+    )
+    return clients.explain_call(setting, tool, given)
+
+
+def _ledger(site: Site, store: Store | None) -> Ledger:
+    newest = max(site.rows.values(), key=lambda row: row.touched, default=None)
+    if store is None or newest is None or newest.problem:
+        return Ledger(task="")
+    return site.task(store, newest.id).ledger
+
+
+PAGE = WebPage("/policy", "Policy", "policy.html", query)

@@ -104,6 +104,7 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("rollback", "CHECKPOINT", "--yes"), ("rollback", FIRST, "--yes")
 
     # questions to a person
+    yield plain("report")
     yield plain("inbox")
     yield plain("answer")
     question = ask("answer")["questions"][0]["id"]

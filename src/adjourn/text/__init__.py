@@ -7,6 +7,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.text.fitting import ELLIPSIS, Share, fit_items, fit_text, share_room
     from adjourn.text.near_words import did_you_mean, nearest
+    from adjourn.text.plot import PLOT_STYLE, BudgetPoint, budget_plot, sparkline, thinned
     from adjourn.text.quoting import clean, first_line, one_line, quoted
     from adjourn.text.redact import beginning, preview, redact_json, without_secrets
     from adjourn.text.strict_json import BLANKS, check_text, check_values, count_keys, fold_key, survey
@@ -15,15 +16,17 @@ if TYPE_CHECKING:
     from adjourn.text.times import ago, day, left, local, moment, period, span
 
 __all__ = [
-    "BLANKS", "ELLIPSIS", "Share", "ago", "beginning", "check_text", "check_values", "clean", "count_keys", "day", "did_you_mean", "first_line",
-    "fit_items", "fit_text", "fold_key", "is_seen", "last_lines", "left", "local", "moment", "nearest", "one_line", "period", "preview",
-    "quoted", "redact_json", "share_room", "span", "survey", "visible_json", "visible_line", "visible_lines", "without_secrets",
+    "BLANKS", "ELLIPSIS", "PLOT_STYLE", "BudgetPoint", "Share", "ago", "beginning", "budget_plot", "check_text", "check_values",
+    "clean", "count_keys", "day", "did_you_mean", "first_line", "fit_items", "fit_text", "fold_key", "is_seen", "last_lines",
+    "left", "local", "moment", "nearest", "one_line", "period", "preview", "quoted", "redact_json", "share_room", "span",
+    "sparkline", "survey", "thinned", "visible_json", "visible_line", "visible_lines", "without_secrets",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "fitting": ("ELLIPSIS", "Share", "fit_items", "fit_text", "share_room"),
         "near_words": ("did_you_mean", "nearest"),
+        "plot": ("BudgetPoint", "PLOT_STYLE", "budget_plot", "sparkline", "thinned"),
         "quoting": ("clean", "first_line", "one_line", "quoted"),
         "redact": ("beginning", "preview", "redact_json", "without_secrets"),
         "strict_json": ("BLANKS", "check_text", "check_values", "count_keys", "fold_key", "survey"),

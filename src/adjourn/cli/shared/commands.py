@@ -36,6 +36,7 @@ _TABLE = {
         "tasks": ("working.tasks:tasks", "List the tasks in the store."),
         "done": ("working.finish:done", "Finish a task: archive its page, and offer it to no new session."),
         "reopen": ("working.finish:reopen_", "Make a finished task active again."),
+        "report": ("working.report:report", "Report a task as HTML or Markdown: calls, approvals, checkpoints."),
         "log": ("working.log:log", "Show what happened in a task, call by call."),
     },
     "Checkpoints": {

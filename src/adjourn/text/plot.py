@@ -31,7 +31,8 @@ PLOT_STYLE: Final = """\
 .plot .area { fill: var(--accent, #3355d1); opacity: .12; }
 .plot .limit { stroke: var(--bad, #b3261e); fill: none; }
 .plot .share { stroke: var(--amber, #8a5a00); stroke-dasharray: 4 4; fill: none; }
-.plot .mark { fill: var(--good, #17713f); }
+.plot .made { fill: var(--good, #17713f); }
+@media (max-width: 40rem) { .plot { font-size: 19px; } .plot .near { display: none; } }
 """
 """The rules for a page that has none of its own."""
 
@@ -86,7 +87,7 @@ def budget_plot(
     for mark in marks[-MAX_MARKS:]:
         label = escape(visible_line(mark.label))
         parts.append(
-            f'<circle class="mark" cx="{frame.x(mark.at):.1f}" cy="{frame.y(mark.value):.1f}" r="4.5"><title>{label}</title></circle>'
+            f'<circle class="made" cx="{frame.x(mark.at):.1f}" cy="{frame.y(mark.value):.1f}" r="4.5"><title>{label}</title></circle>'
         )
     return "\n".join([*parts, "</svg>"])
 
@@ -111,15 +112,16 @@ def _limits(frame: _Frame, limit: float | None) -> list[str]:
     for share, kind in ((1.0, "limit"), *((share, "share") for share in SHARES)):
         at = frame.y(limit * share)
         said = f"{limit:,.10g}" if share == 1 else f"{share * 100:.0f} %"
+        near = " near" if share == SHARES[-1] else ""  # too near to the limit for a small screen
         parts += [
             f'<path class="{kind}" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>',
-            _text(LEFT - 6, at + 4, said, "end"),
+            _text(LEFT - 6, at + 4, said, "end", f"label{near}"),
         ]
     return parts
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _time(at: int) -> str:

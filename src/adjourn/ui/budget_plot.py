@@ -1,82 +1,38 @@
-"""Calls over time, with the budget and its warning lines, and where checkpoints were made: numbers for an SVG.
+"""The plot of a task's page: the calls of the events that the page shows, and the checkpoints among them.
 
-Owns: the scale and the points. Must never: draw text of others.
+Owns: these points. Must never: draw (`text.plot` does), or pass on a text that it did not escape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from markupsafe import Markup
 
 from adjourn.log import Event, kinds, milliseconds
 from adjourn.tasks import Ledger
-
-WIDTH, HEIGHT = 800, 160
-"""Units of the drawing; it scales with the page."""
-_TOP = 8
-_LINES = (100, 90, 75)
+from adjourn.text import BudgetPoint, budget_plot, without_secrets
 
 
-class PlotLine(NamedTuple):
-    """A share of the budget, in percent, and its height in the drawing."""
-
-    percent: int
-    y: float
-
-
-class PlotPoint(NamedTuple):
-    """A checkpoint: its place, name and time."""
-
-    x: float
-    y: float
-    name: str
-    timestamp: str
-
-
-class BudgetPlot(NamedTuple):
-    """`steps` are the points of a stepped line as SVG takes them. Empty where there is nothing to draw."""
-
-    steps: str = ""
-    lines: tuple[PlotLine, ...] = ()
-    points: tuple[PlotPoint, ...] = ()
-    first: str = ""
-    last: str = ""
-    highest: int = 0
-
-
-def plot_of(events: Sequence[Event], ledger: Ledger) -> BudgetPlot:
-    """The calls of the last events of a task: how many were used is known at the end, so it is counted backwards."""
+def plot_of(events: Sequence[Event], ledger: Ledger) -> Markup:
+    """The picture of a task's last events: how many calls were used is known at the end, so it is counted backwards."""
     if len(events) < 2:
-        return BudgetPlot()
-    made = [_counts(event) for event in events]
-    used = ledger.calls_used - sum(made)
-    highest = max(ledger.calls_used, ledger.budget or 0, 1)
-    begin, end = (_milliseconds(event) for event in (events[0], events[-1]))
-
-    def x(event: Event) -> float:
-        share = (_milliseconds(event) - begin) / (end - begin) if end > begin else 1.0
-        return round(share * WIDTH, 1)
-
-    def y(calls: float) -> float:
-        return round(HEIGHT - (HEIGHT - _TOP) * max(0.0, min(calls / highest, 1.0)), 1)
-
-    steps = [f"0,{y(used)}"]
-    points = []
-    for event, is_call in zip(events, made, strict=True):
-        if is_call:
-            steps.append(f"{x(event)},{y(used)}")
-            used += 1
-            steps.append(f"{x(event)},{y(used)}")
+        return Markup()
+    used = ledger.calls_used - sum(map(_counts, events))
+    points = [BudgetPoint(milliseconds(events[0].timestamp), used)]
+    marks = []
+    for event in events:
+        used += _counts(event)
+        at = BudgetPoint(milliseconds(event.timestamp), used)
         data = kinds.data_of(event) if event.event == kinds.CheckpointCreated.KIND else None
         if isinstance(data, kinds.CheckpointCreated):
-            points.append(PlotPoint(x(event), y(used), data.name, event.timestamp))
-    steps.append(f"{WIDTH},{y(used)}")
-    lines = (
-        [PlotLine(percent, y(ledger.budget * percent / 100)) for percent in _LINES] if ledger.budget else []
+            marks.append(at._replace(label=without_secrets(f"{data.name}, {event.timestamp}")))
+        if used != points[-1].value or event is events[-1]:
+            points.append(at)
+    title = f"Calls over time: {ledger.calls_used}" + (
+        "" if ledger.budget is None else f" of {ledger.budget}"
     )
-    return BudgetPlot(
-        " ".join(steps), tuple(lines), tuple(points), events[0].timestamp, events[-1].timestamp, highest
-    )
+    return Markup(budget_plot(title, points, ledger.budget, marks))  # noqa: S704  # it escapes every text
 
 
 def _counts(event: Event) -> bool:
@@ -84,7 +40,3 @@ def _counts(event: Event) -> bool:
         return False
     data = kinds.data_of(event)
     return isinstance(data, kinds.ToolAllowed) and not data.uncounted
-
-
-def _milliseconds(event: Event) -> int:
-    return milliseconds(event.timestamp)

@@ -12,6 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from adjourn.text import PLOT_STYLE
+
 _TYPES: Final = {
     "adjourn.css": "text/css",
     "adjourn.js": "text/javascript",
@@ -22,6 +24,8 @@ _TYPES: Final = {
     "tasks.css": "text/css",
 }
 _CONTENT: Final = {name: files("adjourn.ui").joinpath("static", name).read_bytes() for name in _TYPES}
+_CONTENT["plot.css"] = PLOT_STYLE.encode()
+_TYPES["plot.css"] = "text/css"
 
 
 async def static_file(request: Request) -> Response:

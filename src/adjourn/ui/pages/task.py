@@ -16,7 +16,7 @@ from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client
 from adjourn.log import Event, decode, timestamp
 from adjourn.store import Head, Store
 from adjourn.tasks import Ledger, Task, following
-from adjourn.ui.budget_plot import BudgetPlot, plot_of
+from adjourn.ui.budget_plot import plot_of
 from adjourn.ui.page import Form, WebPage
 from adjourn.ui.site import Site
 
@@ -56,7 +56,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "task": ledger,
         "client": last_client(store, ledger),
         "moments": _moments(events, ledger, timestamp(site.clock()), is_last=is_last),
-        "plot": plot_of(events, ledger) if is_last else BudgetPlot(),
+        "plot": plot_of(events, ledger) if is_last else "",
         "older": start,
         "is_last": is_last,
         "handover": _handover(site, task) if is_last else Told(),

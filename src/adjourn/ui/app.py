@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from secrets import token_urlsafe
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio
 from starlette.applications import Starlette
@@ -97,7 +98,9 @@ class Application:
             self._notices[key] = notice
             if len(self._notices) > MAX_NOTICES:
                 self._notices.popitem(last=False)
-            return RedirectResponse(f"{page.after or page.path}?notice={key}", 303)
+            return RedirectResponse(
+                f"{page.after or page.path}?{urlencode({**notice.fields, 'notice': key})}", 303
+            )
 
         return act
 

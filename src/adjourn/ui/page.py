@@ -19,11 +19,12 @@ MAX_FIELDS = 50
 
 
 class Notice(NamedTuple):
-    """What an action came to, for the person who asked for it. `tone` is `good`, `bad` or `plain`."""
+    """What an action came to, for the person who asked for it. `tone` is `good`, `bad` or `plain`; `fields` are of the page it is shown on."""
 
     text: str
     tone: str = "good"
     remedy: str = ""
+    fields: Form = MappingProxyType({})
 
 
 class WebPage(NamedTuple):

@@ -20,6 +20,7 @@ _TYPES: Final = {
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "policy.css": "text/css",
+    "record.css": "text/css",
     "task.css": "text/css",
     "tasks.css": "text/css",
 }

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from adjourn.ui.page import WebPage
-from adjourn.ui.pages import always, inbox, policy, task, tasks
+from adjourn.ui.pages import always, inbox, policy, record, task, tasks
 
-PAGES: tuple[WebPage, ...] = (inbox.PAGE, tasks.PAGE, policy.PAGE, task.PAGE, always.PAGE)
+PAGES: tuple[WebPage, ...] = (
+    inbox.PAGE,
+    tasks.PAGE,
+    record.PAGE,
+    policy.PAGE,
+    task.PAGE,
+    always.PAGE,
+)

@@ -1,0 +1,197 @@
+"""A record: what an agent knows, decided, asks and plans; its versions, what changed between two of them, and its conflicts.
+
+Owns: what is shown of a record and of its history, and the choice between the sides of a conflict. Must never: write another change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.knowledge.model import COLLECTIONS, CRDiff, Tree, parts_of
+from adjourn.knowledge.records import CRStore
+from adjourn.log import timestamp
+from adjourn.store import Store
+from adjourn.ui.page import Form, Notice, WebPage
+from adjourn.ui.site import Site
+
+MAX_ITEMS = 100
+"""Items of one part, versions and changes that are shown."""
+MAX_RECORDS = 200
+SIDES = ("a", "b", "base")
+_TITLES = {
+    "decisions": ("Decisions", "description"),
+    "learnings": ("Learnings", "content"),
+    "questionsForUser": ("Questions", "question"),
+    "resumePoints": ("Resume points", "label"),
+    "blockers": ("Blockers", "description"),
+    "invariants": ("Invariants", "description"),
+    "toolEffects": ("Effects", "toolName"),
+}
+_KNOWN = frozenset(("id", "status", "approvalStatus", "type"))
+"""Members that have a place of their own."""
+
+
+class RecordItem(NamedTuple):
+    """An item of a record: its text, its state, and what else is said of it."""
+
+    id: str
+    text: str
+    status: str
+    more: Sequence[tuple[str, str]]
+
+
+class RecordPart(NamedTuple):
+    title: str
+    items: Sequence[RecordItem]
+    left: int
+
+
+class RecordVersion(NamedTuple):
+    """A version in the history; `sequence` is its number."""
+
+    sequence: int
+    written: str
+    by: str
+    hash: str
+
+
+class ShownChange(NamedTuple):
+    """A difference between two versions. `kind` is added, removed or modified."""
+
+    part: str
+    name: str
+    kind: str
+    before: str
+    after: str
+
+
+class OpenConflict(NamedTuple):
+    """What both sides changed differently; of each side its value, as text."""
+
+    path: str
+    sides: Sequence[tuple[str, str]]
+
+
+def query(site: Site, fields: Form) -> Mapping[str, Any]:
+    """The record that is named, compared as the address says; without a name, the list of records."""
+    store = site.find_store()
+    name = fields.get("id", "")
+    if not name:
+        return {"record": None, "records": [] if store is None else _records(site, store)}
+    if store is None:
+        raise NotFoundError("there is no store yet", "choose a record from the list")
+    records = site.records(store)
+    record = records.get(name)
+    if record is None:
+        raise NotFoundError(f"no record has the id {name!r}", "choose one from the list")
+    history = records.get_history(name)
+    older, newer = _compared(history, fields)
+    return {
+        "record": record,
+        "records": [],
+        "written": timestamp(record["lastModifiedAt"]),
+        "parts": [part for part in map(_part(record), COLLECTIONS) if part.items],
+        "versions": [_version(one) for one in reversed(history[-MAX_ITEMS:])],
+        "older": older["sequence"] if older else None,
+        "newer": newer["sequence"],
+        "changes": _changes(records, older, newer) if older else [],
+        "conflicts": [_conflict(one) for one in record.get("conflicts", ())[:MAX_ITEMS]],
+    }
+
+
+def resolve(site: Site, form: Form) -> Notice:
+    """Take one side of a conflict."""
+    store, side = site.find_store(), form.get("side", "")
+    if store is None or side not in SIDES:
+        raise UsageError("no side is chosen", "reload the page, and choose one")
+    back = {"id": form.get("id", "")}
+    try:
+        site.records(store).resolve_conflict(form.get("id", ""), form.get("path", ""), site.author, take=side)  # type: ignore[arg-type]  # one of SIDES
+    except (AdjournError, KeyError) as error:
+        said = error.message if isinstance(error, AdjournError) else "the record is gone"
+        return Notice(
+            f"Not resolved: {said}", "bad", "reload the page: somebody may have resolved it before", back
+        )
+    return Notice("Resolved.", fields=back)
+
+
+def _records(site: Site, store: Store) -> list[tuple[str, str, str, str]]:
+    """Id, goal, status and time of the records that were written last."""
+    records = site.records(store)
+    found = [record for name in records.ids() if (record := records.get(name)) is not None]
+    found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
+    return [
+        (one["id"], one["task"]["goal"], one["task"]["status"], timestamp(one["lastModifiedAt"]))
+        for one in found[:MAX_RECORDS]
+    ]
+
+
+def _part(record: Tree) -> Any:
+    def part(name: str) -> RecordPart:
+        title, text = _TITLES[name]
+        items = record[name]
+        shown = [
+            RecordItem(
+                one["id"],
+                str(one[text]),
+                str(one.get("approvalStatus", one.get("status", ""))),
+                [(key, _text(value)) for key, value in one.items() if key not in {*_KNOWN, text} and value],
+            )
+            for one in items[:MAX_ITEMS]
+        ]
+        return RecordPart(title, shown, max(0, len(items) - MAX_ITEMS))
+
+    return part
+
+
+def _version(one: Tree) -> RecordVersion:
+    by = one["lastModifiedBy"]
+    return RecordVersion(one["sequence"], timestamp(one["lastModifiedAt"]), by["id"], one["contentHash"])
+
+
+def _compared(history: Sequence[Tree], fields: Form) -> tuple[Tree | None, Tree]:
+    """The two versions of the address; by default the last two."""
+    known = {str(one["sequence"]): one for one in history}
+    newer = known.get(fields.get("to", ""), history[-1])
+    before = known.get(str(newer["sequence"] - 1))
+    return known.get(fields.get("from", ""), before), newer
+
+
+def _changes(records: CRStore, older: Tree, newer: Tree) -> list[ShownChange]:
+    found: CRDiff = records.diff(older["contentHash"], newer["contentHash"])
+    return list(_shown(found))[:MAX_ITEMS]
+
+
+def _shown(found: CRDiff) -> Iterator[ShownChange]:
+    for change in found.changes:
+        part, *rest = parts_of(change.path)
+        if change.path.endswith("At"):
+            continue  # the history says when
+        before, after = (None if value is UNSET else value for value in (change.before, change.after))
+        title = _TITLES[part][0] if part in _TITLES else part
+        yield ShownChange(title, " ".join(rest), change.kind, _text(before), _text(after))
+
+
+def _conflict(one: Tree) -> OpenConflict:
+    return OpenConflict(one["path"], [(side, _text(one.get(side))) for side in SIDES])
+
+
+def _text(value: Any) -> str:
+    """A value as text: its words if it has some, else JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and "id" in value and "type" in value and len(value) <= 3:
+        return str(value["id"])
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "; ".join(value)
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+PAGE = WebPage("/record", "Records", "record.html", query, {"resolve": resolve})

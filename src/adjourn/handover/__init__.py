@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.handover.announced import find_pending_work, untrusted_work
     from adjourn.handover.answering import MAX_ANSWER, Answerer, ItemReply, ReplyOutcome, record_answer
+    from adjourn.handover.arguments import ShownArguments, diff_lines
     from adjourn.handover.calls import (
         CallReport,
         CallsFold,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from adjourn.handover.session_brief import NewSession, brief_new_session, instructions
     from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry, event_details
     from adjourn.handover.value import Handover, Section, SectionItem
+    from adjourn.handover.waiting_call import arguments_of
 
 __all__ = [
     "LABEL",
@@ -73,15 +75,18 @@ __all__ = [
     "Resumed",
     "Section",
     "SectionItem",
+    "ShownArguments",
     "Source",
     "Timeline",
     "TimelineEntry",
     "WaitingItem",
     "WaitingKind",
+    "arguments_of",
     "brief_new_session",
     "calls_in_doubt",
     "describe_record",
     "detect",
+    "diff_lines",
     "event_details",
     "find_pending_work",
     "find_waiting",
@@ -113,6 +118,7 @@ if not TYPE_CHECKING:
         {
             "announced": ("find_pending_work", "untrusted_work"),
             "answering": ("Answerer", "ItemReply", "MAX_ANSWER", "ReplyOutcome", "record_answer"),
+            "arguments": ("ShownArguments", "diff_lines"),
             "calls": (
                 "CallReport",
                 "CallsFold",
@@ -150,5 +156,6 @@ if not TYPE_CHECKING:
             "session_brief": ("NewSession", "brief_new_session", "instructions"),
             "timeline": ("LABEL", "Timeline", "TimelineEntry", "event_details"),
             "value": ("Handover", "Section", "SectionItem"),
+            "waiting_call": ("arguments_of",),
         },
     )

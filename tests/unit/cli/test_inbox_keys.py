@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from adjourn.cli.records.inbox_view import draw, folded
 from adjourn.cli.shared.keyboard import Key, keys_of
 from adjourn.cli.shared.terminal import cells
 from adjourn.handover import ItemReply, WaitingItem
+from adjourn.handover.arguments import read_arguments
 
 NOW = 1_764_000_000_000
 SINCE = "2025-11-24T16:00:00.000Z"
@@ -123,10 +126,24 @@ def test_the_selection_stays_with_its_item() -> None:
 def test_an_item_is_shown_in_full() -> None:
     """Arguments by name and line by line, options, rule and command; nothing that a terminal would obey."""
     hostile = '{"path": "a\\u001b[2J", "text": "one\\ntwo", "key": "\\u202eevil"}'
-    screen = shown(keys_with(item(context=hostile, cause="confirm deploy", options=("yes", "n\x1bo"))))
+    state = keys_with(item(cause="confirm deploy", options=("yes", "n\x1bo")))
+    state.arguments = read_arguments(hostile, lambda _: None)
+    screen = shown(state)
     for text in ("text:", "one", "two", "confirm deploy", "○ 1. yes", "adjourn approve k1", "a approve once"):
         assert text in screen
     assert all(char.isprintable() or char == "\n" for char in screen)
+
+
+def test_an_edit_is_shown_as_a_diff() -> None:
+    """A call that writes a file shows its lines as they change; one whose arguments are cut says so."""
+    state = keys_with(item())
+    state.arguments = read_arguments('{"path": "a.py", "content": "one\\ntwo\\n"}', lambda _: "one\nold\n")
+    screen = shown(state)
+    assert "path: a.py" in screen
+    for line in ("      one", "    - old", "    + two"):
+        assert line in screen.split("\n")
+    state.arguments = read_arguments('{"path": "a', lambda _: None)
+    assert "the record has only the beginning" in shown(state)
 
 
 @given(
@@ -141,6 +158,9 @@ def test_no_size_is_overrun(texts: list[str], columns: int, rows: int, sent: str
         *(item(str(n), title=text, context=text, options=(text,)) for n, text in enumerate(texts))
     )
     type_in(state, sent)
+    state.arguments = read_arguments(
+        json.dumps({"path": texts[0], "old": texts[0], "new": texts[-1]}), lambda _: None
+    )
     lines = draw(state, 3, NOW, columns, rows)
     assert len(lines) == rows
     assert max(cells("".join(text for text, _ in line)) for line in lines) <= columns

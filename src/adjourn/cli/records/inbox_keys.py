@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from adjourn.cli.shared.keyboard import Key
-from adjourn.handover import MAX_ANSWER, ItemReply, WaitingItem
+from adjourn.handover import MAX_ANSWER, ItemReply, ShownArguments, WaitingItem
 
 
 class Action(NamedTuple):
@@ -71,12 +71,13 @@ class DraftedReply(NamedTuple):
 
 
 class InboxKeys:
-    """The state: items, the selected one, its chosen option, the draft, the lines scrolled in the preview."""
+    """The state: items, the selected one, its chosen option and arguments, the draft, the lines scrolled in the preview."""
 
     def __init__(self) -> None:
         self.items: Sequence[WaitingItem] = ()
         self.at = 0
         self.option: int | None = None
+        self.arguments = ShownArguments()
         self.draft: DraftedReply | None = None
         self.scrolled = 0
         self.helps = False

@@ -15,7 +15,15 @@ from adjourn.cli.shared.context import CommandContext, check_person, user
 from adjourn.cli.shared.keyboard import keyboard
 from adjourn.cli.shared.terminal import drawn_line, height, live, width
 from adjourn.errors import AdjournError
-from adjourn.handover import Answerer, Inbox, ItemReply, record_answer
+from adjourn.handover import (
+    Answerer,
+    Inbox,
+    ItemReply,
+    ShownArguments,
+    WaitingItem,
+    arguments_of,
+    record_answer,
+)
 from adjourn.host import secret
 from adjourn.store import Head
 
@@ -34,6 +42,7 @@ class InboxSession:
         self._context = context
         self._find = find
         self._keys = InboxKeys()
+        self._read: WaitingItem | None = None
         self._heads: Mapping[str, Head] | None = None
         self._unreadable: Sequence[str] = ()
         self._looked = self._rested = float("-inf")
@@ -51,6 +60,7 @@ class InboxSession:
         with suppress(KeyboardInterrupt), keyboard() as keys, live() as redraw:
             while not (self._keys.is_over or keys.is_closed):
                 self._look()
+                self._read_arguments()
                 lines = draw(self._keys, len(self._unreadable), self._context.clock(), width(), height())
                 if lines != shown:
                     redraw([drawn_line(line) for line in lines])
@@ -78,6 +88,16 @@ class InboxSession:
         self._heads, self._unreadable, self._looked = heads, list(found.unreadable), now
         self._keys.show(found.items)
         self._rested = now + _SHARE * (time.monotonic() - now)
+
+    def _read_arguments(self) -> None:
+        """Read the arguments of the selected item, once after each look."""
+        item = self._keys.selected
+        if item is self._read:
+            return
+        self._read = item
+        self._keys.arguments = ShownArguments()
+        if item is not None:
+            self._keys.arguments = arguments_of(self._context.store, item, self._context.tree)
 
     def _record(self, reply: ItemReply) -> None:
         context = self._context

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from adjourn.cli.records.inbox_keys import DraftedReply, InboxKeys, actions_of
 from adjourn.cli.shared.output import cut, safe, safe_lines
 from adjourn.cli.shared.terminal import Spans, cells
-from adjourn.handover import WaitingItem
+from adjourn.handover import ShownArguments, WaitingItem
 from adjourn.text import ago, left
 
 KINDS = {"resume-point": "resume point", "in-doubt": "in doubt"}
 _KIND = 13
 _FACT = 10
+_MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "same": (" ", ""), "gap": (" ", "dim")}
 _NOTICE_LINES = 3
 _MAX_LINES = 2_000
 """Lines of an item in full."""
@@ -98,7 +97,7 @@ def _below(state: InboxKeys, now: int, columns: int, room: int) -> list[Spans]:
         empty = "Questions, approvals and calls in doubt of all tasks show here as they come up."
         lines = [[(f"  {text}", "dim")] for text in folded(empty, columns - 2)]
     else:
-        lines = item_lines(item, state.option, now, columns)
+        lines = item_lines(item, state.arguments, state.option, now, columns)
         state_from = min(state.scrolled, max(0, len(lines) - room))
         hidden = len(lines) - state_from - room
         lines = lines[state_from : state_from + room]
@@ -107,7 +106,9 @@ def _below(state: InboxKeys, now: int, columns: int, room: int) -> list[Spans]:
     return [*lines[:room], *[[("", "")]] * (room - len(lines))]
 
 
-def item_lines(item: WaitingItem, option: int | None, now: int, columns: int) -> list[Spans]:
+def item_lines(
+    item: WaitingItem, arguments: ShownArguments, option: int | None, now: int, columns: int
+) -> list[Spans]:
     """An item in full."""
     lines: list[Spans] = [[(f"  {text}", "bold")] for text in folded(safe_lines(item.title), columns - 2)]
     is_call = item.kind in ("approval", "in-doubt")
@@ -117,7 +118,7 @@ def item_lines(item: WaitingItem, option: int | None, now: int, columns: int) ->
             head = f"  {mark} {number + 1}. " if not part else " " * 7
             lines.append([(head, "cyan"), (shown, "bold" if number == option else "")])
     facts = (
-        ("arguments" if is_call else "context", _arguments(item.context) if is_call else item.context),
+        ("arguments" if is_call else "context", _arguments(arguments) if is_call else item.context),
         ("only", f"{item.who} can approve it" if item.who else ""),
         ("because", item.cause),
         ("note", "the call waits no more; it runs once the agent repeats it" if item.released else ""),
@@ -133,27 +134,32 @@ def item_lines(item: WaitingItem, option: int | None, now: int, columns: int) ->
             lines.append([(f"  {name if not part else '':<{_FACT}} ", "dim"), (shown, "")])
             if len(lines) >= _MAX_LINES:
                 return [*lines, [("  … more is not shown", "dim")]]
+        if name == "arguments":
+            lines += _diff(arguments, columns)
+    return lines[:_MAX_LINES]
+
+
+def _arguments(arguments: ShownArguments) -> str:
+    """Arguments as `name: value` lines."""
+    rows = [
+        f"{row.name}:\n{_indented(row.value)}" if "\n" in row.value else f"{row.name}: {row.value}"
+        for row in arguments.rows
+    ]
+    cut_off = ["(cut: the record has only the beginning; an answer covers all)"] * arguments.is_cut
+    return "\n".join([*rows, *filter(None, [arguments.raw]), *cut_off])
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
+
+
+def _diff(arguments: ShownArguments, columns: int) -> list[Spans]:
+    """The change of a file, line by line."""
+    lines: list[Spans] = []
+    for line in arguments.diff:
+        mark, style = _MARKS[line.kind]
+        lines += [[(f"    {mark} {part}", style)] for part in folded(safe_lines(line.text), columns - 6)]
     return lines
-
-
-def _arguments(text: str) -> str:
-    """Arguments as `name: value` lines; the text itself where it is no object, or is cut."""
-    try:
-        given = msgspec.json.decode(text or "{}")
-    except (msgspec.DecodeError, RecursionError):
-        return text
-    if not isinstance(given, dict):
-        return text
-    return "\n".join(_argument(name, value) for name, value in given.items())
-
-
-def _argument(name: str, value: object) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return (
-        f"{name}: {text}"
-        if "\n" not in text
-        else f"{name}:\n" + "\n".join(f"  {line}" for line in text.split("\n"))
-    )
 
 
 def _footer(state: InboxKeys, columns: int) -> Iterator[Spans]:
@@ -201,8 +207,7 @@ def folded(text: str, room: int) -> list[str]:
     for line in text.split("\n"):
         start = line[: len(line) - len(line.lstrip(" "))][: room // 2]
         rest = line[len(start) :]
-        while cells(rest) > room - len(start):
-            at = _fit(rest, room - len(start))
+        while (at := _fit(rest, room - len(start))) < len(rest):
             space = rest.rfind(" ", 0, at + 1)
             at = space if space > at // 2 else at
             lines.append(start + rest[:at])
@@ -213,6 +218,8 @@ def folded(text: str, room: int) -> list[str]:
 
 def _fit(text: str, room: int) -> int:
     """How many characters of a text fit."""
+    if text[: room + 1].isascii():
+        return min(len(text), room)
     used = 0
     for number, char in enumerate(text):
         used += cells(char)

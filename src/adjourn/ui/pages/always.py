@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from adjourn.aex import discover
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
+from adjourn.handover import diff_lines
 from adjourn.log import digest, tool_name
 from adjourn.setup import files, without_confirm
 from adjourn.tasks import Approval
-from adjourn.ui.arguments import diff_lines
 from adjourn.ui.page import Form, Notice, WebPage
 from adjourn.ui.site import Site
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from adjourn import host
-from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import CallReport, WaitingItem, find_waiting, recent_calls
+from adjourn.errors import AdjournError
+from adjourn.handover import CallReport, ShownArguments, WaitingItem, arguments_of, find_waiting, recent_calls
 from adjourn.log import timestamp
 from adjourn.store import Store
 from adjourn.ui.answers import answer_item
-from adjourn.ui.arguments import ShownArguments, read_arguments
 from adjourn.ui.page import Form, WebPage
 from adjourn.ui.site import Site
 
@@ -25,10 +22,6 @@ MAX_CARDS = 50
 """Items on the page at once; the others follow when these are answered."""
 MAX_CALLS = 3
 """Calls before an item that are shown with it."""
-
-
-MAX_FILE = 1 << 20
-"""Bytes of a file that a call writes, to be shown as a change of it."""
 
 
 class Card(NamedTuple):
@@ -52,30 +45,10 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     for item in found.items[:MAX_CARDS]:
         if item.task not in before:
             before[item.task] = _calls_of(site, store, item.task)
-        arguments = ShownArguments()
-        if item.kind in ("approval", "in-doubt"):
-            arguments = read_arguments(_arguments_of(store, item), partial(_file, site.tree))
+        arguments = arguments_of(store, item, site.tree)
         calls = [call for call in before[item.task] if call.call != item.id][-MAX_CALLS:]
         cards.append(Card(item, _key(item), arguments, calls))
     return {"has_store": True, "cards": cards, "count": len(found.items), "unreadable": found.unreadable}
-
-
-def _arguments_of(store: Store, item: WaitingItem) -> str:
-    """The longest text of the arguments that the store has."""
-    with suppress(AdjournError):  # a document that was changed in the store
-        if item.document and (found := store.get_blob(item.document)) is not None:
-            return found.decode(errors="replace")
-    return item.context
-
-
-def _file(tree: str, path: str) -> str | None:
-    """A text file of the work tree as it is now, "" for one that is not there; None for what is elsewhere, large, or no text."""
-    try:
-        return host.read_inside(tree, path, MAX_FILE).decode()
-    except NotFoundError:
-        return ""
-    except (AdjournError, UnicodeDecodeError):
-        return None
 
 
 def _key(item: WaitingItem) -> str:

@@ -22,7 +22,6 @@ from typing import Any
 
 import click
 
-from adjourn.cli.setup import tour
 from adjourn.cli.shared.context import example, user
 from adjourn.cli.shared.output import say_prose
 from adjourn.cli.shared.terminal import Spinner
@@ -80,11 +79,13 @@ def demo(*, keep: bool, shows_page: bool, no_open: bool) -> None:
 
 def _show_week(*, keep: bool, opens: bool) -> None:
     """Make a workspace with a week of work, and serve its page."""
+    from adjourn.cli.setup.tour import make_week  # noqa: PLC0415  # only --ui needs what a client loads
+
     folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
     os.environ["ADJOURN_CONFIG"] = str(folder / "config")  # keys of its own
     root = folder / "acme-api"
     try:
-        tour.make_week(root, now())
+        make_week(root, now())
         store = open_at(str(root))
         try:
             serve_page(Site(str(root), str(root), lambda: store, user(), now), port=0, opens=opens)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 import msgspec
 
-from adjourn.cli.records.inbox_session import InboxSession
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.shared.terminal import Spinner, interactive, width
@@ -37,6 +36,8 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     if missing and not (found.items or found.unreadable or record_of(context.store, name)):
         raise missing
     if interactive() and not (as_json or as_list):
+        from adjourn.cli.records.inbox_session import InboxSession  # noqa: PLC0415  # only for a terminal
+
         quiet: dict[str, QuietStream] = {}
         session = InboxSession(context, lambda: _find(context, name, quiet))
         session.run()

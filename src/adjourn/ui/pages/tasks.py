@@ -20,7 +20,7 @@ from adjourn.ui.site import Site
 
 MAX_ROWS = 50
 """Tasks on one page."""
-READ_SECONDS = 0.2
+READ_SECONDS = 0.1
 """How long one look may read tasks that it does not know yet."""
 SHOWN = {"all": "All", "waiting": "Waiting", "working": "Working", "open": "Open", "finished": "Finished"}
 

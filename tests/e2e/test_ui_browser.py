@@ -11,6 +11,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from adjourn.cli.setup.tour import make_week
+from adjourn.host import now
 from support import tools
 from support.page import ServedPage, serving
 from support.proxy import Client, ProxyWorkspace, refused, text_of, wait_for
@@ -180,6 +182,38 @@ def test_the_page_fits_and_can_be_heard(
     expect(window.page.get_by_role("button", name="Write the policy")).to_be_visible()
     check(window.page, width)
     assert window.errors == []
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_every_page_of_a_week_fits_and_can_be_heard(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: Scheme, width: int
+) -> None:
+    """Tasks, records and the policy of a workspace with a history, as `adjourn demo --ui` shows it; reading works without JavaScript."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    root = tmp_path / "acme-api"
+    make_week(root, now())
+    addresses = {
+        "/tasks": "Release acme-api 1.3.0",
+        "/task?id=release-1-3": "What happened",
+        "/task?id=invoices-schema": "its process had exited",
+        "/record": "invoices-schema",
+        "/record?id=invoices-schema&from=0&to=1": "contested",
+        "/policy?tool=files.edit_file": "After a person confirms",
+    }
+    with serving(root, dict(os.environ)) as served:
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        window = Window(context, served)
+        for address, text in addresses.items():
+            window.page.goto(served.origin + address)
+            expect(window.page.get_by_text(text).first).to_be_visible()
+            check(window.page, width)
+        assert window.errors == []
+        plain = browser.new_context(
+            java_script_enabled=False, storage_state=context.storage_state()
+        ).new_page()
+        for address, text in addresses.items():
+            plain.goto(served.origin + address)
+            expect(plain.get_by_text(text).first).to_be_visible()
 
 
 def check(page: Page, width: int) -> None:

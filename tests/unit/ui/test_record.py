@@ -64,7 +64,7 @@ def test_two_versions_are_compared(shared: SharedTask, records: CRStore) -> None
     records.update("r1", {"task": fields("Ship 1.4.1")["task"]}, OTHER)
     last = page(shared).get("/record?id=r1")
     assert "from version 1 to 2" in last
-    assert re.findall(r'<pre class="(\w+)">(.*?)</pre>', last) == [
+    assert re.findall(r'<pre class="(\w+)" tabindex="0">(.*?)</pre>', last) == [
         ("removed", "Ship 1.4.0"),
         ("added", "Ship 1.4.1"),
     ]

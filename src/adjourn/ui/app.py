@@ -94,6 +94,9 @@ class Application:
             if not self._access.is_form_token(form.get("csrf", "")):
                 raise HTTPException(403, "this form is not of this page")
             notice = await anyio.to_thread.run_sync(action, self._site, form)
+            if notice.shown is not None:
+                values = {**notice.shown, "title": page.title, "notice": notice if notice.text else None}
+                return await self._page(page.template, values, page)
             key = token_urlsafe(8)
             self._notices[key] = notice
             if len(self._notices) > MAX_NOTICES:

@@ -22,8 +22,8 @@ from adjourn.errors import UsageError
 from adjourn.ui.access import Access
 from adjourn.ui.page import read_form
 
-MAX_BODY = 64 * 1024
-"""Bytes of a form; the longest text in one is a reason of 2,000 characters."""
+MAX_BODY = 1024 * 1024
+"""Bytes of a form: `MAX_EDITED` bytes of text, each byte written as three, and what else it has."""
 ENTRY = "/enter"
 """The path of the link."""
 FORM = "application/x-www-form-urlencoded"

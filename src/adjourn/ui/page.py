@@ -16,21 +16,28 @@ from adjourn.ui.site import Site
 Form = Mapping[str, str]
 """The fields of a form, or of a page's address."""
 MAX_FIELDS = 50
+MAX_EDITED = 256 * 1024
+"""Bytes of a text that is edited in a form."""
 
 
 class Notice(NamedTuple):
-    """What an action came to, for the person who asked for it. `tone` is `good`, `bad` or `plain`; `fields` are of the page it is shown on."""
+    """What an action came to, for the person who asked for it. `tone` is `good`, `bad` or `plain`; `fields` are of the page it is shown on.
+
+    `shown` are values of the action's own template, drawn at once: a preview, or what was typed and could not be used. Such an answer has no
+    address, so its template has no `#live`. None: the browser goes to the page after the action.
+    """
 
     text: str
     tone: str = "good"
     remedy: str = ""
     fields: Form = MappingProxyType({})
+    shown: Mapping[str, Any] | None = None
 
 
 class WebPage(NamedTuple):
     """A page. `query` gets the fields of the address and returns what the template shows; `actions` are at PATH/NAME.
 
-    After an action the browser goes to the page at `after` ("": this one). `is_listed`: in the navigation.
+    After an action without `shown` the browser goes to the page at `after` ("": this one). `is_listed`: in the navigation.
     """
 
     path: str

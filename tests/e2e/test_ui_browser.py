@@ -196,6 +196,10 @@ def test_every_page_of_a_week_fits_and_can_be_heard(
         "/tasks": "Release acme-api 1.3.0",
         "/task?id=release-1-3": "What happened",
         "/task?id=invoices-schema": "its process had exited",
+        "/checkpoint": "tax-rates-before",
+        "/checkpoint?task=tax-rates": "What the page says",
+        "/checkpoint?task=tax-rates&edit=1": "The next session receives what you save",
+        "/checkpoint?task=tax-rates&back=1": "This page becomes the active one",
         "/record": "invoices-schema",
         "/record?id=invoices-schema&from=0&to=1": "contested",
         "/policy?tool=files.edit_file": "After a person confirms",
@@ -214,6 +218,37 @@ def test_every_page_of_a_week_fits_and_can_be_heard(
         for address, text in addresses.items():
             plain.goto(served.origin + address)
             expect(plain.get_by_text(text).first).to_be_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_checkpoint_is_corrected_verified_and_gone_back_to(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, scripts: bool
+) -> None:
+    """From the task to its checkpoint: edit, preview, save, verify, go back; with and without JavaScript."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    root = tmp_path / "acme-api"
+    make_week(root, now())
+    with serving(root, dict(os.environ)) as served:
+        window = Window(browser.new_context(java_script_enabled=scripts), served)
+        page = window.page
+        page.goto(f"{served.origin}/task?id=tax-rates")
+        page.get_by_role("link", name="tax-rates-before").first.click()
+        page.get_by_role("link", name="Edit").click()
+        field = page.get_by_role("textbox")
+        field.fill(field.input_value().replace("does not use them yet", "does use them"))
+        page.get_by_role("button", name="Preview").click()
+        expect(page.get_by_role("heading", name="What saving would change")).to_be_visible()
+        check(page, 1280) if scripts else None
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Saved. The next session receives this text.")).to_be_visible()
+        page.get_by_role("button", name="Verify").click()
+        expect(page.get_by_role("heading", name="Valid")).to_be_visible()
+        check(page, 1280) if scripts else None
+        page.get_by_role("link", name="Go back to it").click()
+        page.get_by_role("button", name="Go back").click()
+        expect(page.get_by_text("Back at tax-rates-before.")).to_be_visible()
+        assert "the sum does use them" in (root / "tmp" / "checkpoint-active.md").read_text(encoding="utf-8")
+        assert window.errors == []
 
 
 def check(page: Page, width: int) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.histories import Freed
     from adjourn.checkpoints.page import MAX_PAGE_BYTES
     from adjourn.checkpoints.page_files import FoundPage
+    from adjourn.checkpoints.page_writer import edit_page
     from adjourn.checkpoints.parser import parse
     from adjourn.checkpoints.plans import is_replanned, plan_summary
     from adjourn.checkpoints.report import (
@@ -67,6 +68,7 @@ __all__ = [
     "create",
     "document",
     "document_of",
+    "edit_page",
     "encode_document",
     "find",
     "finish",
@@ -108,6 +110,7 @@ if not TYPE_CHECKING:
             "histories": ("Freed",),
             "page": ("MAX_PAGE_BYTES",),
             "page_files": ("FoundPage",),
+            "page_writer": ("edit_page",),
             "parser": ("parse",),
             "plans": ("is_replanned", "plan_summary"),
             "report": (

@@ -199,7 +199,12 @@ def is_stale(found: FoundPage, now: int) -> bool:
 
 def read(root: str, path: str) -> FoundPage:
     """Read one page. Raises `NotFoundError`, `InvalidError` with the first error of the page."""
-    return _parsed(path, _read_text(os.path.join(os.path.realpath(root), path)))
+    return _parsed(path, text_of(root, path))
+
+
+def text_of(root: str, path: str) -> str:
+    """The text of a page, whether it can be read as one or not. Raises `NotFoundError`, `InvalidError`."""
+    return _read_text(os.path.join(os.path.realpath(root), path))
 
 
 def _parsed(path: str, text: str) -> FoundPage:

@@ -38,13 +38,15 @@ from adjourn.checkpoints.page_files import (
     search,
     slug,
     stem_of,
+    text_of,
     word,
 )
+from adjourn.checkpoints.parser import PageReading, parse
 from adjourn.checkpoints.report import NO_REPORT, PARTS, AgentReport, edits_of, members_of, stated_parts
-from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
-from adjourn.host import create_file, make_folder, sync_folder
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, StoreError
+from adjourn.host import create_file, make_folder, sync_folder, write_file
 from adjourn.knowledge.records import record_of
-from adjourn.log import Actor, milliseconds
+from adjourn.log import Actor, digest, milliseconds
 from adjourn.tasks import Ledger, Task
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
@@ -222,6 +224,24 @@ def put_active(root: str, found: FoundPage) -> str:
         if place.newest is None or place.newest.id != found.id:
             place.replace(found.text.encode())
     return f"{FOLDER}/{place.target}"
+
+
+def edit_page(root: str, path: str, data: bytes, *, was: str) -> PageReading:
+    """Write a person's text of a page, if it can be read as one; returns how it reads. `was` is the digest of the text that they began with.
+
+    Raises `ConflictError` if the page has another text by now: a checkpoint, or another editor, wrote it.
+    """
+    reading = parse(data, path)
+    if reading.page is None:
+        return reading
+    folder, name = os.path.split(os.path.join(os.path.realpath(root), path))
+    with changing(root):
+        if digest(text_of(root, path).encode()) != was:
+            raise ConflictError(
+                f"{path} changed while you edited it", "compare the two texts, and save again"
+            )
+        write_file(folder, name, data)
+    return reading
 
 
 def _keep_out_of_git(path: str) -> None:

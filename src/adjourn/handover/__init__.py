@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.handover.announced import find_pending_work, untrusted_work
     from adjourn.handover.answering import MAX_ANSWER, Answerer, ItemReply, ReplyOutcome, record_answer
-    from adjourn.handover.arguments import ShownArguments, diff_lines
+    from adjourn.handover.arguments import DiffLine, ShownArguments, diff_lines
     from adjourn.handover.calls import (
         CallReport,
         CallsFold,
@@ -60,6 +60,7 @@ __all__ = [
     "Answerer",
     "CallReport",
     "CallsFold",
+    "DiffLine",
     "ForeignWork",
     "Handover",
     "ImportedWork",
@@ -118,7 +119,7 @@ if not TYPE_CHECKING:
         {
             "announced": ("find_pending_work", "untrusted_work"),
             "answering": ("Answerer", "ItemReply", "MAX_ANSWER", "ReplyOutcome", "record_answer"),
-            "arguments": ("ShownArguments", "diff_lines"),
+            "arguments": ("DiffLine", "ShownArguments", "diff_lines"),
             "calls": (
                 "CallReport",
                 "CallsFold",

@@ -17,6 +17,7 @@ from adjourn.text import PLOT_STYLE
 _TYPES: Final = {
     "adjourn.css": "text/css",
     "adjourn.js": "text/javascript",
+    "checkpoint.css": "text/css",
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "policy.css": "text/css",

@@ -5,14 +5,17 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
+    from adjourn.verification.explaining import CheckedClaim, explained
     from adjourn.verification.report import CODES, Located, VerificationReport
     from adjourn.verification.verify import Around, verify_folder, verify_store, verify_task
 
 __all__ = [
     "CODES",
     "Around",
+    "CheckedClaim",
     "Located",
     "VerificationReport",
+    "explained",
     "verify_folder",
     "verify_store",
     "verify_task",
@@ -22,6 +25,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
+            "explaining": ("CheckedClaim", "explained"),
             "report": ("CODES", "Located", "VerificationReport"),
             "verify": ("Around", "verify_folder", "verify_store", "verify_task"),
         },

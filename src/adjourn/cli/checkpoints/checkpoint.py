@@ -16,6 +16,7 @@ from adjourn.checkpoints import (
     MAX_PAGE_BYTES,
     NO_REPORT,
     AgentReport,
+    edit_page,
     environment,
     page_files,
     parse,
@@ -35,9 +36,9 @@ from adjourn.cli.shared.output import (
     say_table,
 )
 from adjourn.cli.shared.usage import SuggestingGroup
-from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
-from adjourn.host import create_file, find, now, read_file, workspace_of, write_file
-from adjourn.log import timestamp
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, UsageError
+from adjourn.host import create_file, find, now, read_file, workspace_of
+from adjourn.log import digest, timestamp
 from adjourn.policy import COMMANDS, FILE, TOOLS, read_settings
 from adjourn.tasks import tasks_of
 from adjourn.text import span
@@ -270,17 +271,15 @@ def edit(page: str) -> int:
         os.unlink(path)
         say(f"{chosen.path}: unchanged")
         return 0
-    reading = parse(data, chosen.path)
+    kept = os.path.relpath(path, root)
+    try:
+        reading = edit_page(root, chosen.path, data, was=digest(chosen.text.encode()))
+    except ConflictError as error:
+        raise ConflictError(error.message, f"your text is in {kept}") from error
     if reading.page is None:
         _print_findings(chosen.path, data, list(reading.findings))
-        complain(f"{chosen.path} was not changed", f"fix {os.path.relpath(path, root)}, and copy it there")
+        complain(f"{chosen.path} was not changed", f"fix {kept}, and copy it there")
         return 1
-    with page_files.changing(root):
-        if page_files.read(root, chosen.path).text != chosen.text:
-            raise InvalidError(
-                f"{chosen.path} changed while you edited it", f"your text is in {os.path.relpath(path, root)}"
-            )
-        write_file(folder, name, data)
     os.unlink(path)
     say(f"{chosen.path}: changed; the next session receives the new text")
     return 0

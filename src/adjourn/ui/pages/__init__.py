@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from adjourn.ui.page import WebPage
-from adjourn.ui.pages import always, inbox, policy, record, task, tasks
+from adjourn.ui.pages import always, checkpoint, inbox, policy, record, task, tasks
 
 PAGES: tuple[WebPage, ...] = (
     inbox.PAGE,
     tasks.PAGE,
+    checkpoint.PAGE,
     record.PAGE,
     policy.PAGE,
     task.PAGE,

@@ -1,0 +1,375 @@
+"""A checkpoint: its page as a person reads it, corrected in a form, verified test by test, and gone back to.
+
+Owns: what is shown of pages, and the forms that edit one, verify and go back. Must never: write a page that cannot be read, or go back to
+what nobody has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from adjourn import host
+from adjourn.checkpoints import (
+    FoundPage,
+    TaskCheckpoint,
+    as_checkpoint,
+    edit_page,
+    environment,
+    folder,
+    page_files,
+    parse,
+    rollback,
+    trusted_signer,
+)
+from adjourn.errors import (
+    AdjournError,
+    ConflictError,
+    IntegrityError,
+    InvalidError,
+    NotFoundError,
+    UsageError,
+)
+from adjourn.findings import Finding
+from adjourn.handover import DiffLine, diff_lines
+from adjourn.log import canonical, digest, timestamp
+from adjourn.store import Store
+from adjourn.tasks import Task
+from adjourn.ui.page import MAX_EDITED, Form, Notice, WebPage
+from adjourn.ui.site import Site
+from adjourn.verification import Around, CheckedClaim, explained, verify_folder, verify_task
+
+MAX_LISTED = 100
+MAX_FINDINGS = 50
+MAX_FILES = 200
+_KINDS = {
+    "restore": "restored",
+    "bring back": "brought back",
+    "leave": "made since, stays",
+    "avoid": "not restored",
+}
+
+
+class ListedPage(NamedTuple):
+    """A page in the list. `done` of `steps` are done; `written` is its time."""
+
+    path: str
+    name: str
+    task: str
+    trigger: str
+    written: str
+    done: int
+    steps: int
+    is_active: bool
+    is_edited: bool
+
+
+class PageText(NamedTuple):
+    """A page as it is shown: `page` is None where it cannot be read. `notes` say what has changed around it."""
+
+    path: str
+    listed: ListedPage | None
+    page: Any
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
+
+
+class StoredFacts(NamedTuple):
+    """What the store says of a page's checkpoint. `signer` is "" where its key is not trusted here; `problem` says why nothing is known."""
+
+    hash: str = ""
+    description: str = ""
+    signer: str = ""
+    key: str = ""
+    seq: int = -1
+    folder: str = ""
+    problem: str = ""
+
+
+class PageDraft(NamedTuple):
+    """A text that is being edited, and the digest of the text that it is compared with."""
+
+    text: str
+    was: str
+    diff: Sequence[DiffLine] = ()
+
+
+class Undone(NamedTuple):
+    """What going back would do. `mark` names it, so that what is done is what was seen; `task` has a rollback to finish first."""
+
+    files: Sequence[tuple[str, str, str]] = ()
+    left: int = 0
+    effects: Sequence[rollback.Effect] = ()
+    has_files: bool = False
+    mark: str = ""
+    interrupted: str = ""
+    problem: AdjournError | None = None
+
+
+class Verified(NamedTuple):
+    """What was tested, and the answer in one line."""
+
+    claims: Sequence[CheckedClaim]
+    said: str
+    is_valid: bool
+
+
+def query(site: Site, fields: Form) -> Mapping[str, Any]:
+    """The list of pages; or one page, by `page` (its path), `id` (its checkpoint's hash), or `task` with or without `seq`."""
+    path = _path(site, fields)
+    if not path:
+        if any(fields.get(name) for name in ("id", "task")):
+            raise NotFoundError("this checkpoint has no page here", "list the pages that are left")
+        return {**_NOTHING, **_listed(site)}
+    shown = _shown(site, path)
+    if "edit" in fields:
+        text = page_files.text_of(site.tree, path)
+        if len(text.encode()) > MAX_EDITED:
+            raise InvalidError(
+                f"{path} is too long for a form", "edit it in an editor: adjourn checkpoint edit"
+            )
+        return {**shown, "draft": PageDraft(text, digest(text.encode()))}
+    if "back" in fields:
+        return {**shown, "undone": _undone(site, path)}
+    return shown
+
+
+_NOTHING: Mapping[str, Any] = {
+    "pages_found": (),
+    "broken": (),
+    "left": 0,
+    "text": None,
+    "facts": None,
+    "draft": None,
+    "undone": None,
+    "verified": None,
+}
+
+
+def _listed(site: Site) -> Mapping[str, Any]:
+    found = page_files.search(site.tree)
+    return {
+        "pages_found": [_row(one) for one in found.pages[:MAX_LISTED]],
+        "broken": found.broken[:MAX_LISTED],
+        "left": max(0, len(found.pages) - MAX_LISTED),
+    }
+
+
+def _row(found: FoundPage) -> ListedPage:
+    machine, page = found.machine, found.page
+    return ListedPage(
+        path=found.path,
+        name=page_files.word(machine, "name") or found.path,
+        task=found.task,
+        trigger=page_files.word(machine, "trigger"),
+        written=timestamp(found.at),
+        done=sum(step.status == "done" for step in page.progress),
+        steps=len(page.progress),
+        is_active=found.is_active,
+        is_edited=found.reading.edited,
+    )
+
+
+def _path(site: Site, fields: Form) -> str:
+    """The path of the page that the address names, within the folder of pages; "" for none."""
+    path = fields.get("page", "")
+    if path:
+        if path not in page_files.names_of_pages(site.tree):
+            raise NotFoundError(f"there is no page {path[:200]!r}", "choose one from the list of checkpoints")
+        return page_files.check_inside(site.tree, path)
+    task, seq, hash_ = fields.get("task", ""), fields.get("seq", "")[:12], fields.get("id", "")[:64]
+    if task and seq.isdecimal():
+        store = site.find_store()
+        found = _stored(store, task, int(seq)) if store is not None else None
+        hash_ = found.hash if found is not None else ""
+    elif task:
+        newest = page_files.find_active(site.tree, task)
+        return newest.path if newest is not None and newest.task == task else ""
+    named = page_files.by_id(site.tree, hash_) if hash_ else None
+    return named.path if named is not None else ""
+
+
+def _stored(store: Store, task: str, seq: int) -> TaskCheckpoint | None:
+    """The checkpoint that is an event of a task; None for another event, or one that was changed."""
+    entry = next(iter(store.read(task, seq, seq + 1)), None)
+    if entry is None or digest(entry.data) != entry.hash:
+        return None
+    with suppress(InvalidError):
+        return as_checkpoint(entry)
+    return None
+
+
+def _shown(site: Site, path: str) -> Mapping[str, Any]:
+    """A page, and what the store says of its checkpoint."""
+    try:
+        found = page_files.read(site.tree, path)
+    except InvalidError:
+        text = page_files.text_of(site.tree, path)
+        return {**_NOTHING, "text": PageText(path, None, None, parse(text, path).findings[:MAX_FINDINGS])}
+    notes = [
+        *environment.file_changes(site.tree, found.machine.get("artifacts")),
+        *environment.commit_change(site.tree, found.machine.get("commit")),
+    ]
+    if page_files.is_stale(found, site.clock()):
+        notes.insert(0, "the page is older than 24 hours: files and services may have changed since")
+    text_shown = PageText(path, _row(found), found.page, found.reading.findings[:MAX_FINDINGS], notes)
+    return {**_NOTHING, "text": text_shown, "facts": _facts(site, found)}
+
+
+def _facts(site: Site, found: FoundPage) -> StoredFacts:
+    store = site.find_store()
+    checkpoint = _stored(store, found.task, found.seq) if store and found.task and found.seq >= 0 else None
+    if store is None or checkpoint is None or checkpoint.hash != found.id:
+        return StoredFacts(problem="the store here does not have the checkpoint that this page names")
+    event, event_hash, data = checkpoint
+    try:
+        signer = trusted_signer(checkpoint)
+    except IntegrityError as error:
+        return StoredFacts(event_hash, data.description, "", data.key, event.seq, problem=error.message)
+    try:
+        is_as_written = folder.is_as_written(store, site.root, data.name)
+        state = {None: "none", True: "as written", False: "of another checkpoint, or changed"}[is_as_written]
+    except AdjournError as error:
+        state = error.message
+    return StoredFacts(event_hash, data.description, signer, data.key, event.seq, state)
+
+
+# --- editing
+
+
+def preview(site: Site, form: Form) -> Notice:
+    """How a text would read, and what it changes. Nothing is written."""
+    return _drafted(site, form, "Nothing is saved yet.", "plain")
+
+
+def save(site: Site, form: Form) -> Notice:
+    """Write the text, if it can be read as a page and the page is still as it was."""
+    path, text = _path(site, form), _typed(form)
+    try:
+        reading = edit_page(site.tree, path, text.encode(), was=form.get("was", ""))
+    except ConflictError as error:
+        return _drafted(
+            site, form, f"Not saved: {error.message}. See below what saving would change now.", "bad"
+        )
+    if reading.page is None:
+        return _drafted(site, form, "Not saved: the text cannot be read as a page.", "bad")
+    return Notice("Saved. The next session receives this text.", fields={"page": path})
+
+
+def _typed(form: Form) -> str:
+    text = form.get("text", "").replace("\r\n", "\n")  # forms send line ends so
+    if len(text.encode()) > MAX_EDITED:
+        raise UsageError(
+            "the text is too long for a form", "shorten it, or edit the file: adjourn checkpoint edit"
+        )
+    return text
+
+
+def _drafted(site: Site, form: Form, said: str, tone: str) -> Notice:
+    path, text = _path(site, form), _typed(form)
+    now = page_files.text_of(site.tree, path)
+    reading = parse(text, path)
+    findings = [one for one in reading.findings if one.code != "AEX308"]  # that it was edited is no news here
+    shown = PageText(path, None, reading.page, findings[:MAX_FINDINGS])
+    draft = PageDraft(text, digest(now.encode()), diff_lines([(now, text)]))
+    return Notice(said, tone, shown={**_NOTHING, "text": shown, "draft": draft})
+
+
+# --- verifying
+
+
+def verify(site: Site, form: Form) -> Notice:
+    """Verify the task of a page's checkpoint, its records, and its folder."""
+    path = _path(site, form)
+    found = page_files.read(site.tree, path)
+    store = site.find_store()
+    if store is None or _facts(site, found).problem:
+        raise NotFoundError(
+            "the store here does not have the checkpoint that this page names", "import its folder"
+        )
+    report = verify_task(store, found.task, around=Around(host.reading_secret(), site.root))
+    name = page_files.word(found.machine, "name")
+    if name in folder.names(site.root):
+        of_folder = verify_folder(folder.path_of(site.root, name))
+        report.loose += [one for one in of_folder.findings if one.finding.code == "folder-broken"]
+    said = f"{report.events} events, {report.checkpoints} checkpoints, {report.versions} versions of records"
+    verified = Verified(explained(report), said, report.valid)
+    return Notice("", shown={**_shown(site, path), "verified": verified})
+
+
+# --- going back
+
+
+def _undone(site: Site, path: str) -> Undone:
+    """What going back to a page would do, or what is in its way."""
+    try:
+        waiting = rollback.interrupted(site.tree)
+        if waiting:
+            return Undone(interrupted=waiting)
+        found = page_files.read(site.tree, path)
+        planned = rollback.plan(_task(site, found), site.root, found, tree=site.tree)
+    except AdjournError as error:
+        return Undone(problem=error)
+    files = [(_KINDS[one.kind], one.path, one.why) for one in planned.files]
+    return Undone(
+        files=files[:MAX_FILES],
+        left=max(0, len(files) - MAX_FILES),
+        effects=planned.effects,
+        has_files=bool(planned.commit),
+        mark=_mark(planned),
+    )
+
+
+def _mark(planned: rollback.RollbackPlan) -> str:
+    """Names what would be done. Effects are not part of it: they stay, and a working agent makes new ones all the time."""
+    return digest(canonical([planned.target.id, planned.commit, [list(one) for one in planned.files]]))
+
+
+def _task(site: Site, found: FoundPage, *, writable: bool = False) -> Task:
+    store = site.find_store()
+    if store is None or not found.task:
+        raise NotFoundError(
+            "the store here does not have the task of this page", "import the checkpoint's folder"
+        )
+    return site.task(store, found.task, writable=writable)
+
+
+def go_back(site: Site, form: Form) -> Notice:
+    """Make the page the active one again, and restore the files, as was shown."""
+    if rollback.interrupted(site.tree):
+        return _finished(site)
+    found = page_files.read(site.tree, _path(site, form))
+    task = _task(site, found, writable=True)
+    planned = rollback.plan(task, site.root, found, tree=site.tree)
+    if _mark(planned) != form.get("seen", ""):
+        raise ConflictError("files were changed since you saw what would be restored", "look at it again")
+    done = rollback.carry_out(task, site.root, planned, state=True, by=site.person, tree=site.tree)
+    return _told(done, f"Back at {page_files.word(found.machine, 'name') or found.path}")
+
+
+def _finished(site: Site) -> Notice:
+    """Do what an earlier rollback, which was killed, did not do."""
+    store = site.find_store()
+    if store is None:
+        raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
+    task = site.task(store, rollback.interrupted(site.tree), writable=True)
+    return _told(
+        rollback.finish(task, site.root, by=site.person, tree=site.tree), "Finished the earlier rollback"
+    )
+
+
+def _told(done: rollback.RollbackResult, said: str) -> Notice:
+    restored = sum(one.changes_file for one in done.files)
+    files = f"; {restored} {'file' if restored == 1 else 'files'} restored" if done.files else ""
+    undo = f" The files as they were before are in commit {done.undo[:12]}." if done.undo else ""
+    return Notice(f"{said}{files}.{undo}", fields={"page": done.page} if done.page else {})
+
+
+PAGE = WebPage(
+    "/checkpoint",
+    "Checkpoints",
+    "checkpoint.html",
+    query,
+    {"preview": preview, "save": save, "verify": verify, "back": go_back},
+)

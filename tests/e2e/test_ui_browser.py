@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,8 @@ from support.proxy import Client, ProxyWorkspace, refused, text_of, wait_for
 
 POLICY = ("allow *", "confirm before file.write", "confirm before deploy", "budget calls=9")
 AXE = tools.TOOLS / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+PICTURES = Path(__file__).parents[2] / "build" / "pages"
+"""Where each page is left as a picture, to be looked at."""
 Scheme = Literal["light", "dark"]
 
 
@@ -184,15 +187,16 @@ def test_the_page_fits_and_can_be_heard(
     assert window.errors == []
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
 def test_every_page_of_a_week_fits_and_can_be_heard(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: Scheme, width: int
 ) -> None:
-    """Tasks, records and the policy of a workspace with a history, as `adjourn demo --ui` shows it; reading works without JavaScript."""
+    """All pages of a workspace with a history, as `adjourn demo --ui` shows it; reading works without JavaScript. Leaves pictures."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     root = tmp_path / "acme-api"
     make_week(root, now())
     addresses = {
+        "/": "6 things wait for you",
         "/tasks": "Release acme-api 1.3.0",
         "/task?id=release-1-3": "What happened",
         "/task?id=invoices-schema": "its process had exited",
@@ -211,6 +215,8 @@ def test_every_page_of_a_week_fits_and_can_be_heard(
             window.page.goto(served.origin + address)
             expect(window.page.get_by_text(text).first).to_be_visible()
             check(window.page, width)
+            name = re.sub(r"\W+", "-", address).strip("-") or "inbox"
+            window.page.screenshot(path=PICTURES / f"{name}-{scheme}-{width}.png", full_page=True)
         assert window.errors == []
         plain = browser.new_context(
             java_script_enabled=False, storage_state=context.storage_state()

@@ -257,6 +257,27 @@ def test_a_checkpoint_is_corrected_verified_and_gone_back_to(
         assert window.errors == []
 
 
+def test_another_policy_is_tried_on_the_history(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text of the policy is changed in the page, and tried on the calls of the week."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    root = tmp_path / "acme-api"
+    make_week(root, now())
+    with serving(root, dict(os.environ)) as served:
+        window = Window(browser.new_context(), served)
+        page = window.page
+        page.goto(f"{served.origin}/policy")
+        page.get_by_text("What would another policy have stopped?").click()
+        field = page.get_by_label("Change the text.")
+        field.fill(field.input_value().replace("deny git.reset", "deny shell.run"))
+        page.get_by_role("button", name="Try it on the history").click()
+        expect(page.get_by_role("cell", name="deny shell.run")).to_be_visible()
+        check(page, 1280)
+        page.screenshot(path=PICTURES / "policy-replay-light-1280.png", full_page=True)
+        assert window.errors == []
+
+
 def check(page: Page, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.evaluate(AXE.read_text(encoding="utf-8"))

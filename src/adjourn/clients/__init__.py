@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from adjourn.clients.hook_session import ClientCapabilities
     from adjourn.clients.listed_tools import keep_tools, known_tools
     from adjourn.clients.person import client_of
+    from adjourn.clients.replaying import replay_calls
 
 __all__ = [
     "CallSetting",
@@ -26,6 +27,7 @@ __all__ = [
     "explain_call",
     "keep_tools",
     "known_tools",
+    "replay_calls",
 ]
 
 if not TYPE_CHECKING:
@@ -38,5 +40,6 @@ if not TYPE_CHECKING:
             "hook_session": ("ClientCapabilities",),
             "listed_tools": ("keep_tools", "known_tools"),
             "person": ("client_of",),
+            "replaying": ("replay_calls",),
         },
     )

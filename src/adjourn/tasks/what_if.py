@@ -59,6 +59,10 @@ class WhatIf:
     def stopped(self) -> list[Stopped]:
         return list(self._stopped.values())
 
+    def count(self, decision: str) -> int:
+        """How many calls the policy would have met with a decision (`block`, `ask`), beside what was recorded of one that observed."""
+        return sum(row.calls for row in self.stopped if row.decision == decision and not row.recorded)
+
     def take(self, task: str, events: Iterable[Event]) -> None:
         """Decide again on the calls of one task, in their order."""
         ledger = Ledger(task=task)

@@ -27,6 +27,16 @@ class CheckedClaim(NamedTuple):
     findings: list[Located]
 
 
+OF_FOLDER = Claim(
+    "The checkpoint's folder says the same",
+    "its history, its fields and its files are those that were signed",
+    ("folder-broken",),
+)
+OF_RECORDS = Claim(
+    "Records are what their authors wrote",
+    "each version has the hash of its content, and names the version before it",
+    ("record-broken",),
+)
 TESTS = (
     Claim(
         "No event was changed, removed or put in",
@@ -61,31 +71,22 @@ TESTS = (
         "each document states what the events say, each name points at its checkpoint, and the contract's text is there",
         ("document-changed", "document-missing", "document-mismatch", "contract-missing", "ref-mismatch"),
     ),
-    Claim(
-        "The checkpoint's folder says the same",
-        "its history, its fields and its files are those that were signed",
-        ("folder-broken",),
-    ),
-    Claim(
-        "Records are what their authors wrote",
-        "each version has the hash of its content, and names the version before it",
-        ("record-broken",),
-    ),
+    OF_FOLDER,
+    OF_RECORDS,
     Claim(
         "Nothing was taken on a person's word", "the history began here, not with an import", ("imported",)
     ),
 )
 
 
-def explained(report: VerificationReport) -> list[CheckedClaim]:
-    """The tests of a report, each with its findings. Of tests after a broken event nothing is known beyond it."""
-    told = []
+def explained(report: VerificationReport, *, has_folder: bool) -> list[CheckedClaim]:
+    """The claims that were tested, each with its findings. Beyond a broken event nothing is known. `has_folder`: a folder was tested, too."""
+    checked = []
     for test in TESTS:
+        if (test is OF_FOLDER and not has_folder) or (test is OF_RECORDS and not report.records):
+            continue
         findings = [one for one in report.findings if one.finding.code in test.codes]
         errors = any(one.finding.severity == "error" for one in findings)
-        told.append(
-            CheckedClaim(
-                test.claim, test.how, "error" if errors else "warning" if findings else "ok", findings
-            )
-        )
-    return told
+        state: Literal["ok", "warning", "error"] = "error" if errors else "warning" if findings else "ok"
+        checked.append(CheckedClaim(test.claim, test.how, state, findings))
+    return checked

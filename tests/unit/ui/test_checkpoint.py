@@ -175,7 +175,7 @@ def test_a_checkpoint_is_verified_test_by_test(workspace: Workspace) -> None:
     sent = fields_of(site.get(f"/checkpoint?page={ACTIVE}"), "verify")
     shown = send(site, "verify", sent)
     assert "✓ Valid" in shown
-    assert shown.count("holds: ") == 8
+    assert shown.count("holds: ") == 7
     assert 'id="live"' not in shown
     entries = workspace.store._streams[made.checkpoint.event.task]  # type: ignore[attr-defined]
     entries[1] = entries[1]._replace(data=entries[1].data.replace(b'"task"', b'"Task"'))

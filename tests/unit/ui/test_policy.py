@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -9,6 +11,7 @@ import pytest
 
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
+from support.waiting import called, opened
 
 POLICY = """policy shop v1
 allow files.*
@@ -90,3 +93,35 @@ def test_without_a_policy_the_page_says_what_to_do(tmp_path: Path, root: Path) -
     """It names the command that writes one."""
     (root / ".aex/policy.aex").unlink()
     assert "adjourn init" in page(root).get("/policy")
+
+
+def replayed(root: Path, shared: SharedTask, text: str) -> str:
+    site = PageInMemory(shared.store, shared.clock, root=str(root)).enter()
+    csrf = {"csrf": site.access.form_token}
+    return unescape(site.request("POST", "/policy/replay", data={**csrf, "text": text}).text)
+
+
+def test_another_policy_is_tried_on_the_history(root: Path) -> None:
+    """The form has the policy's text; a changed one is decided on for every recorded call, beside the present one; nothing is written."""
+    shared = SharedTask()
+    task = opened(shared)
+    for number, tool in enumerate(("files.read", "files.read", "files.list", "files.stat")):
+        called(task, f"c{number}", tool)
+    assert POLICY in unescape(page(root).get("/policy"))
+    text = POLICY.replace("deny files.delete", "deny files.read").replace(
+        "budget calls=5", "confirm before files.list"
+    )
+    shown = replayed(root, shared, text)
+    assert "Of 4 recorded calls it would refuse 2, and ask about 1." in shown
+    assert "The policy as it is: 0 and 0." in shown
+    assert re.findall(r'<td class="mono">(files.\w+)(?: \(2\))?</td>', shown) == ["files.read", "files.list"]
+    assert (root / ".aex/policy.aex").read_text() == POLICY
+
+
+def test_a_text_that_is_no_policy_is_explained(root: Path) -> None:
+    """The findings of `adjourn check` are shown with their lines, the text stays in the form, nothing is decided on."""
+    shown = replayed(root, SharedTask(), "policy shop v1\nallwo files.*</textarea><script>")
+    assert "not a policy that a proxy would start with" in shown
+    assert ".aex/policy.aex:2" in shown
+    assert "allwo files.*" in shown
+    assert "recorded calls" not in shown

@@ -8,24 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from adjourn.cli.shared.context import CommandContext
 from adjourn.cli.shared.output import say, say_json, say_table
 from adjourn.cli.shared.terminal import Spinner
-from adjourn.clients import known_tools
-from adjourn.log import decode
-from adjourn.policy import call_paths
-from adjourn.tasks import WhatIf, following, tasks_of
+from adjourn.clients import replay_calls
 from adjourn.text import ago
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from adjourn.aex import Policy
-    from adjourn.log import Event
-    from adjourn.store import Store
-    from adjourn.tasks import Stopped, ToolRequest
+    from adjourn.tasks import Stopped
 
 _WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
 MAX_TOOLS = 4
@@ -34,15 +25,16 @@ MAX_TOOLS = 4
 def show_replay(policy: Policy, *, as_json: bool) -> int:
     """Show which recorded calls of all tasks in the workspace's store the policy would have stopped. Returns the exit code."""
     context = CommandContext()
-    result = _replayed(policy, context)
+    with Spinner("judging the recorded calls"):
+        result = replay_calls(context.store, policy, context.tree).outcome
     rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
     if as_json:
         say_json(judged=result.judged, untold=result.untold, rules=[_to_json(row) for row in rows])
         return 0
     would = [row for row in rows if not row.recorded]
-    refused = sum(row.calls for row in would if row.decision == "block")
-    asked = sum(row.calls for row in would if row.decision == "ask")
-    say(f"of {result.judged} recorded calls this policy would refuse {refused}, and ask about {asked}")
+    say(
+        f"of {result.judged} recorded calls this policy would refuse {result.count('block')}, and ask about {result.count('ask')}"
+    )
     _section("", would, context.now)
     _section("\nRecorded by a policy in mode observe:", [row for row in rows if row.recorded], context.now)
     if result.untold:
@@ -51,24 +43,6 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
         )
         say("  " + _tools(result.untold.most_common()))
     return 0
-
-
-def _replayed(policy: Policy, context: CommandContext) -> WhatIf:
-    root = context.tree
-
-    def placed(at_server: Policy, call: ToolRequest) -> ToolRequest:
-        paths, matcher = call_paths(at_server, call.tool, call.given, root)
-        return msgspec.structs.replace(call, paths=paths, matcher=matcher)
-
-    result = WhatIf(policy, placed, known_tools(context.store))
-    with Spinner("judging the recorded calls"):
-        for task in sorted(tasks_of(context.store)):
-            result.take(task, _events(context.store, task))
-    return result
-
-
-def _events(store: Store, task: str) -> Iterator[Event]:
-    return (decode(entry.data) for entry in following(store, task, 0, store.head(task)))
 
 
 def _section(title: str, rows: Sequence[Stopped], now: int) -> None:

@@ -290,11 +290,12 @@ def verify(site: Site, form: Form) -> Notice:
         )
     report = verify_task(store, found.task, around=Around(host.reading_secret(), site.root))
     name = page_files.word(found.machine, "name")
-    if name in folder.names(site.root):
+    has_folder = name in folder.names(site.root)
+    if has_folder:
         of_folder = verify_folder(folder.path_of(site.root, name))
         report.loose += [one for one in of_folder.findings if one.finding.code == "folder-broken"]
     said = f"{report.events} events, {report.checkpoints} checkpoints, {report.versions} versions of records"
-    verified = Verified(explained(report), said, report.valid)
+    verified = Verified(explained(report, has_folder=has_folder), said, report.valid)
     return Notice("", shown={**_shown(site, path), "verified": verified})
 
 

@@ -14,17 +14,23 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn import clients
-from adjourn.aex import NOTHING_KNOWN, Policy, Rule, discover, effective, render
-from adjourn.errors import AdjournError, UsageError
+from adjourn.aex import NOTHING_KNOWN, Policy, Rule, discover, effective, read_layer, render
+from adjourn.clients import replay_calls
+from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.policy import Contract
+from adjourn.setup import files
 from adjourn.store import Store
-from adjourn.tasks import Ledger, workspace_spent
-from adjourn.ui.page import Form, WebPage
+from adjourn.tasks import Ledger, Stopped, workspace_spent
+from adjourn.ui.page import MAX_EDITED, Form, Notice, WebPage
 from adjourn.ui.site import Site
 
 MAX_RULES = 500
 """Rules of one kind that are shown."""
 MAX_ARGUMENTS = 20_000
+MAX_EVENTS = 200_000
+"""Events that are decided on again for one answer: some ten seconds."""
+MAX_STOPPED = 100
+MAX_TOOLS = 4
 
 
 class RuleGroup(NamedTuple):
@@ -34,6 +40,30 @@ class RuleGroup(NamedTuple):
     kind: str
     rules: Sequence[Rule]
     left: int
+
+
+class StoppedCalls(NamedTuple):
+    """Calls that one rule would have stopped. `tools` are the first of them, with how often."""
+
+    decision: str
+    calls: int
+    last: str
+    tools: Sequence[tuple[str, int]]
+    left: int
+    rule: str
+
+
+class Replayed(NamedTuple):
+    """What a text would have done with the recorded calls, and what the present policy would have: refused, asked about."""
+
+    judged: int
+    refused: int
+    asked: int
+    now_refused: int
+    now_asked: int
+    untold: int
+    left: int
+    rows: Sequence[StoppedCalls]
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
@@ -59,7 +89,61 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "answers": answers,
         "unlooked": bool(tool) and not arguments and permissions.looks_at_arguments(tool),
         "problem": problem,
+        "text": _text(site, path or ""),
+        "replayed": None,
+        "text_findings": (),
     }
+
+
+def _text(site: Site, path: str) -> str:
+    """The policy as it is written; "" where it is no text of the language, or too long for a form."""
+    if not path.endswith(".aex"):
+        return ""
+    try:
+        text = files.read_plain(path, site.root)
+    except AdjournError:
+        return ""
+    return text if len(text.encode()) <= MAX_EDITED else ""
+
+
+def replay(site: Site, form: Form) -> Notice:
+    """What a text, as a policy, would have done with the recorded calls. Nothing is written."""
+    text = form.get("text", "").replace("\r\n", "\n")
+    path = discover(site.root)
+    store = site.find_store()
+    if path is None or store is None:
+        raise NotFoundError("there is no policy, or no store yet", "start a session behind `adjourn proxy`")
+    policy, findings = read_layer(text, os.path.relpath(path, site.root), "policy")
+    found = [render(one, text) for one in findings[:50]]
+    shown = {**query(site, {}), "text": text, "text_findings": found}
+    if any(one.severity == "error" for one in findings):
+        return Notice("This text is not a policy that a proxy would start with.", "bad", shown=shown)
+    return Notice("", shown={**shown, "replayed": _replayed(site, store, policy, path)})
+
+
+def _replayed(site: Site, store: Store, policy: Policy, path: str) -> Replayed:
+    outcome, left = replay_calls(store, policy, site.tree, max_events=MAX_EVENTS)
+    now, _ = replay_calls(store, effective(path, None)[0], site.tree, max_events=MAX_EVENTS)
+    rows = sorted(
+        (row for row in outcome.stopped if not row.recorded), key=lambda row: (-row.calls, row.rule)
+    )
+    return Replayed(
+        outcome.judged,
+        outcome.count("block"),
+        outcome.count("ask"),
+        now.count("block"),
+        now.count("ask"),
+        outcome.untold.total(),
+        left,
+        [_stopped(row) for row in rows[:MAX_STOPPED]],
+    )
+
+
+def _stopped(row: Stopped) -> StoppedCalls:
+    tools = row.tools.most_common()
+    return StoppedCalls(
+        row.decision, row.calls, row.last, tools[:MAX_TOOLS], max(0, len(tools) - MAX_TOOLS), row.rule
+    )
 
 
 def _place(root: str, rule: Rule) -> str:
@@ -115,4 +199,4 @@ def _ledger(site: Site, store: Store | None) -> Ledger:
     return site.task(store, newest.id).ledger
 
 
-PAGE = WebPage("/policy", "Policy", "policy.html", query)
+PAGE = WebPage("/policy", "Policy", "policy.html", query, {"replay": replay})

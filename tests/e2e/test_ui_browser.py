@@ -204,6 +204,7 @@ def test_every_page_of_a_week_fits_and_can_be_heard(
         "/checkpoint?task=tax-rates": "What the page says",
         "/checkpoint?task=tax-rates&edit=1": "The next session receives what you save",
         "/checkpoint?task=tax-rates&back=1": "This page becomes the active one",
+        "/cognition?id=invoices-schema": "What supports what",
         "/record": "invoices-schema",
         "/record?id=invoices-schema&from=0&to=1": "contested",
         "/policy?tool=files.edit_file": "After a person confirms",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.page_files import FoundPage
     from adjourn.checkpoints.page_writer import edit_page
     from adjourn.checkpoints.parser import parse
-    from adjourn.checkpoints.plans import is_replanned, plan_summary
+    from adjourn.checkpoints.plans import is_replanned, plan_summary, read_report
     from adjourn.checkpoints.report import (
         NO_REPORT,
         AgentReport,
@@ -77,6 +77,7 @@ __all__ = [
     "known_to",
     "parse",
     "plan_summary",
+    "read_report",
     "reopen",
     "report_of",
     "save_checkpoint",
@@ -112,7 +113,7 @@ if not TYPE_CHECKING:
             "page_files": ("FoundPage",),
             "page_writer": ("edit_page",),
             "parser": ("parse",),
-            "plans": ("is_replanned", "plan_summary"),
+            "plans": ("is_replanned", "plan_summary", "read_report"),
             "report": (
                 "AgentReport",
                 "NO_REPORT",

@@ -18,6 +18,7 @@ _TYPES: Final = {
     "adjourn.css": "text/css",
     "adjourn.js": "text/javascript",
     "checkpoint.css": "text/css",
+    "graph.css": "text/css",
     "htmx.min.js": "text/javascript",
     "icon.svg": "image/svg+xml",
     "policy.css": "text/css",

@@ -16,6 +16,7 @@ from typing import Any
 from adjourn.checkpoints import NO_REPORT, AgentReport, finish, save_checkpoint
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.host import open_at, process, secret
+from adjourn.knowledge.cognition import CognitiveStore, SessionOptions
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor, kinds
@@ -212,6 +213,10 @@ def _migration(root: Path, clock: TourClock) -> None:
     records.merge(name, other, "manual", author=person)
     records.update(other, {"task": {**shared["task"], "status": "completed"}}, person)
     records.update(name, thoughts, CLAUDE)
+    mind = CognitiveStore(
+        store, name, goal=shared["task"]["goal"], triggers=(), options=SessionOptions(clock=clock)
+    )
+    mind.change(_mind)
     first.die()
     first.call("shell.run", {"command": "alembic upgrade +1"}, settles=False)
     clock.pass_(minutes=30)
@@ -233,6 +238,72 @@ def _tax(root: Path, clock: TourClock, now: int) -> None:
     client.call(
         "release.publish", {"version": "1.4.0", "channel": "beta", "notes": "Adds tax rates."}, after=1
     )
+
+
+def _mind(state: dict[str, Any], at: int) -> dict[str, Any]:
+    """What the agent has in mind: goals, steps, and what its conclusion rests on."""
+
+    def step(name: str, label: str, status: str, **more: Any) -> dict[str, Any]:
+        return {
+            "id": name, "type": "reasoning", "phase": "execution", "status": status, "label": label, "assumptions": [],
+            "openQuestions": [], "confidence": 0.8, "childIds": [], "createdAt": at, "branchId": "main",
+        } | more  # fmt: skip
+
+    (root,) = state["intentGraph"]["goals"]
+    parts = [
+        ("copy", "Every row is in the new table", "active"),
+        ("switch", "Requests use the new table", "deferred"),
+    ]
+    goals = [{**root, "subGoalIds": [name for name, _, _ in parts]}]
+    goals += [
+        {
+            "id": name,
+            "description": text,
+            "status": status,
+            "subGoalIds": [],
+            "parentGoalId": root["id"],
+            "priority": 1,
+        }
+        for name, text, status in parts
+    ]
+    nodes = [
+        step(
+            "plan",
+            "Choose how rows are copied",
+            "completed",
+            type="decision",
+            childIds=["backfill", "compare"],
+        ),
+        step("backfill", "Run the backfill", "pending", type="tool-call", parentId="plan"),
+        step("compare", "Compare the counts", "pending", parentId="plan", blockedBy=["backfill"]),
+    ]
+    facts = [
+        {
+            "id": "rows",
+            "content": "invoices has 2.1 million rows",
+            "source": "postgres.query",
+            "confidence": 1,
+        },
+        {
+            "id": "lock",
+            "content": "ALTER TABLE locks it for about 40 s",
+            "source": "a trial on a copy",
+            "confidence": 0.9,
+        },
+    ]
+    belief = "A backfill in batches keeps requests below a second"
+    return {
+        "nodes": nodes,
+        "intentGraph": {**state["intentGraph"], "goals": goals},
+        "epistemicState": {
+            **state["epistemicState"],
+            "facts": facts,
+            "beliefs": [{"id": "b1", "statement": belief, "confidence": 0.7, "evidence": ["rows", "lock"]}],
+            "openQuestions": [{
+                "id": "window", "question": "Is there a quiet hour tonight?", "priority": "high", "blocksNodes": ["backfill"],
+            }],
+        },
+    }  # fmt: skip
 
 
 def _thoughts(task: str, at: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adjourn.ui.page import WebPage
-from adjourn.ui.pages import always, checkpoint, inbox, policy, record, task, tasks
+from adjourn.ui.pages import always, checkpoint, cognition, inbox, policy, record, task, tasks
 
 PAGES: tuple[WebPage, ...] = (
     inbox.PAGE,
@@ -12,5 +12,6 @@ PAGES: tuple[WebPage, ...] = (
     record.PAGE,
     policy.PAGE,
     task.PAGE,
+    cognition.PAGE,
     always.PAGE,
 )

@@ -15,7 +15,7 @@ from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.knowledge.model import COLLECTIONS, CRDiff, Tree, parts_of
 from adjourn.knowledge.records import CRStore
 from adjourn.log import timestamp
-from adjourn.store import Store
+from adjourn.store import EMPTY, Store
 from adjourn.ui.page import Form, Notice, WebPage
 from adjourn.ui.site import Site
 
@@ -82,7 +82,12 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     store = site.find_store()
     name = fields.get("id", "")
     if not name:
-        return {"record": None, "records": [] if store is None else _records(site, store)}
+        records_found = [] if store is None else _records(site, store)
+        return {
+            "record": None,
+            "records": records_found,
+            "sessions": [] if store is None else _sessions(store),
+        }
     if store is None:
         raise NotFoundError("there is no store yet", "choose a record from the list")
     records = site.records(store)
@@ -94,6 +99,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     return {
         "record": record,
         "records": [],
+        "has_mind": store.head(f"cognition/{record['task']['id']}") != EMPTY,
         "written": timestamp(record["lastModifiedAt"]),
         "parts": [part for part in map(_part(record), COLLECTIONS) if part.items],
         "versions": [_version(one) for one in reversed(history[-MAX_ITEMS:])],
@@ -129,6 +135,13 @@ def _records(site: Site, store: Store) -> list[tuple[str, str, str, str]]:
         (one["id"], one["task"]["goal"], one["task"]["status"], timestamp(one["lastModifiedAt"]))
         for one in found[:MAX_RECORDS]
     ]
+
+
+def _sessions(store: Store) -> list[str]:
+    """The sessions that programs keep; those of tasks are on the tasks' pages."""
+    streams = set(store.streams())
+    names = [name.removeprefix("cognition/") for name in streams if name.startswith("cognition/")]
+    return sorted(set(names) - streams)[:MAX_RECORDS]
 
 
 def _part(record: Tree) -> Any:

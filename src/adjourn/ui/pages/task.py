@@ -7,21 +7,35 @@ history for a page.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+from msgspec import UnsetType
+
 from adjourn import host
+from adjourn.checkpoints import read_report
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client, resume, to_lines
-from adjourn.log import Event, decode, timestamp
-from adjourn.store import Head, Store
+from adjourn.log import Event, decode, digest, kinds, timestamp
+from adjourn.store import EMPTY, Head, Store
 from adjourn.tasks import Ledger, Task, following
 from adjourn.ui.budget_plot import plot_of
+from adjourn.ui.lane_picture import lane_picture
 from adjourn.ui.page import Form, WebPage
 from adjourn.ui.site import Site
 
 WINDOW = 400
 """Events that are read for one page."""
+MAX_SCANNED = 5_000
+"""Events, the last ones, among which checkpoints are searched."""
+MAX_CHECKPOINTS = 50
+MAX_ARTIFACTS = 100
+_ROLLBACK = "rollback to "
+_MARKS = tuple(
+    f'"event":"{kind.KIND}"'.encode() for kind in (kinds.CheckpointCreated, kinds.CheckpointResumed)
+)
 ODD = frozenset(("error", "refused", "not made", "in doubt", "no answer", "waits", "not done"))
 
 
@@ -30,6 +44,30 @@ class Moment(NamedTuple):
 
     entry: TimelineEntry
     tone: str
+
+
+class CheckpointRow(NamedTuple):
+    """A checkpoint in the list beside the picture of the branches."""
+
+    name: str
+    trigger: str
+    timestamp: str
+    seq: int
+
+
+class Checkpoints(NamedTuple):
+    """The last checkpoints, the newest first, and the picture of what follows what."""
+
+    rows: Sequence[CheckpointRow] = ()
+    lanes: Markup = Markup()
+
+
+class TaskArtifact(NamedTuple):
+    """What the agent says it made. `is_there`: the workspace has it."""
+
+    path: str
+    note: str
+    is_there: bool
 
 
 class Told(NamedTuple):
@@ -61,6 +99,9 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "is_last": is_last,
         "handover": _handover(site, task) if is_last else Told(),
         "checkpoint": ledger.checkpoint,
+        "checkpoints": _checkpoints(store, ledger) if is_last else Checkpoints(),
+        "artifacts": _artifacts(site, store, ledger) if is_last else [],
+        "has_mind": store.head(f"cognition/{ledger.task}") != EMPTY,
         "doubts": list(ledger.doubts.values()),
     }
 
@@ -89,6 +130,47 @@ def _moments(events: Sequence[Event], ledger: Ledger, stamp: str, *, is_last: bo
 
 def _tone(label: str) -> str:
     return "bad" if label in ODD else "good" if label in ("ok", "done", "approved", "replayed") else "plain"
+
+
+def _checkpoints(store: Store, ledger: Ledger) -> Checkpoints:
+    """The checkpoints among the last events, and which of them follows which: a session that resumes one, and a rollback, branch off."""
+    rows: list[CheckpointRow] = []
+    parents: list[int] = []
+    last, by_hash = -1, dict[str, int]()
+    for entry in store.read(ledger.task, max(0, ledger.seq + 1 - MAX_SCANNED), ledger.seq + 1):
+        if not any(mark in entry.data for mark in _MARKS) or digest(entry.data) != entry.hash:
+            continue
+        event = decode(entry.data)
+        data = kinds.data_of(event)
+        if isinstance(data, kinds.CheckpointResumed):
+            last = by_hash.get(data.checkpoint, last)
+        elif isinstance(data, kinds.CheckpointCreated):
+            if data.trigger.startswith(_ROLLBACK):
+                target = data.trigger.removeprefix(_ROLLBACK)
+                last = next((at for at in range(len(rows) - 1, -1, -1) if rows[at].name == target), last)
+            parents.append(last)
+            last = by_hash[entry.hash] = len(rows)
+            rows.append(CheckpointRow(data.name, data.trigger, event.timestamp, event.seq))
+    left = max(0, len(rows) - MAX_CHECKPOINTS)
+    kept = [max(-1, parent - left) for parent in parents[left:]]
+    return Checkpoints(rows[: left - 1 if left else None : -1], lane_picture(kept))
+
+
+def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:
+    """What was stated until the last checkpoint."""
+    stated = read_report(store, ledger.report).artifacts
+    if isinstance(stated, UnsetType):
+        return []
+    return [
+        TaskArtifact(one.path, one.note, _is_there(site.tree, one.path)) for one in stated[:MAX_ARTIFACTS]
+    ]
+
+
+def _is_there(tree: str, path: str) -> bool:
+    try:
+        return os.path.lexists(host.resolve_inside(tree, path))
+    except AdjournError:  # not in the workspace: whether it is there is not ours to say
+        return True
 
 
 def _handover(site: Site, task: Task) -> Told:

@@ -35,6 +35,7 @@ import relays
 import resuming
 import starts
 import stores
+import ui_load
 from sizes import FULL, QUICK, TINY, Sizes
 from tables import Table
 
@@ -53,6 +54,7 @@ SECTIONS: dict[str, Section] = {
     "code": code_index.run,
     "questions": code_questions.run,
     "exact": code_exact.run,
+    "ui": ui_load.run,
 }
 
 

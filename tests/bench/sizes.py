@@ -39,6 +39,16 @@ class Sizes:
     code_names: int = 200
     code_symbols: int = 500
     code_questions: int = 200
+    page_tasks: int = 10_000
+    page_events: int = 1_000_000
+    page_starts: int = 5
+    page_rounds: int = 20
+    page_live: int = 100
+    page_rate: int = 1_000
+    page_seconds: float = 60
+    page_open: int = 20
+    page_turns: int = 12
+    page_turn: float = 2
 
 
 FULL = Sizes()
@@ -62,6 +72,11 @@ QUICK = Sizes(
     code_names=50,
     code_symbols=100,
     code_questions=50,
+    page_events=100_000,
+    page_starts=2,
+    page_rounds=8,
+    page_seconds=20,
+    page_turns=4,
 )
 TINY = Sizes(
     profiled=10,
@@ -86,4 +101,14 @@ TINY = Sizes(
     code_names=10,
     code_symbols=3,
     code_questions=1,
+    page_tasks=60,
+    page_events=3_000,
+    page_starts=1,
+    page_rounds=2,
+    page_live=8,
+    page_rate=200,
+    page_seconds=2,
+    page_open=6,
+    page_turns=1,
+    page_turn=0.1,
 )

@@ -107,6 +107,17 @@ def test_starts_are_compared_with_python_s(tables: dict[str, Table]) -> None:
     assert version < hook < code
 
 
+def test_open_pages_lose_no_update_and_the_server_stays_small(tables: dict[str, Table]) -> None:
+    """While tasks are written, every open page comes to show the last state of all that it is about."""
+    found: dict[Any, Any] = {
+        row[0]: row[1] for row in tables["The web page: open pages while tasks are written"].rows
+    }
+    assert found["tasks that are written"] == 8
+    assert found["open pages"] == 6
+    assert found["pages that lost the last state"] == 0
+    assert 0 < found["memory of the server (PSS), most, MiB"] <= 150
+
+
 def test_a_run_fills_the_page_and_draws_the_plots(folder: Path, tables: dict[str, Table]) -> None:
     """The page has a place for every table of a run; other lines stay; the plots are XML, and those that it shows."""
     before = PAGE.read_text("utf-8")

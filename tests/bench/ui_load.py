@@ -55,8 +55,8 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
         "sheets; in Chromium: `first-contentful-paint` of the browser, its median."
     )
     for name, path in (("inbox", "/"), ("tasks", "/tasks")):
-        times = [_after_start(root, environment, path) for _ in range(sizes.page_starts)]
-        _add_paint(paints, f"{name}, just started", times, None)
+        first = [_after_start(root, environment, path) for _ in range(sizes.page_starts)]
+        _add_paint(paints, f"{name}, just started", first, None)
     with _served(root, environment) as server:
         paths = _paths(sizes)
         server.wait_until_read()
@@ -275,7 +275,9 @@ def _watched(names: Sequence[str], count: int) -> list[str]:
     """A fifth of the pages are inboxes, three tenths lists, the others tasks."""
     lists = itertools.cycle(["/tasks", "/tasks?q=live", "/tasks?show=waiting"])
     inboxes, listed = max(1, count // 5), max(1, count * 3 // 10)
-    tasks = [f"/task?id={name}" for name in itertools.islice(itertools.cycle(names), count - inboxes - listed)]
+    tasks = [
+        f"/task?id={name}" for name in itertools.islice(itertools.cycle(names), count - inboxes - listed)
+    ]
     return ["/"] * inboxes + list(itertools.islice(lists, listed)) + tasks
 
 

@@ -52,9 +52,7 @@ class Writer:
 
     def ask(self) -> None:
         """A call that a person is asked about: the last that this session does."""
-        request = ToolRequest(
-            tool="ops.deploy", digest=digest(b"deploy"), arguments='{"to":"production"}'
-        )
+        request = ToolRequest(tool="ops.deploy", digest=digest(b"deploy"), arguments='{"to":"production"}')
         (admitted,) = self._session.admit([request])
         assert admitted.approval is not None
 

@@ -33,12 +33,13 @@ if TYPE_CHECKING:
     from adjourn.handover.importing import import_folder, locate, vouched_for
     from adjourn.handover.inbox import (
         Inbox,
-        QuietStream,
+        KnownStream,
         WaitingItem,
         WaitingKind,
         calls_in_doubt,
         find_waiting,
         waiting_in_record,
+        waiting_in_task,
     )
     from adjourn.handover.listing import list_tasks, read_contract_file
     from adjourn.handover.pending import PendingWork, older_work
@@ -66,10 +67,10 @@ __all__ = [
     "ImportedWork",
     "Inbox",
     "ItemReply",
+    "KnownStream",
     "NewSession",
     "PendingWork",
     "Preview",
-    "QuietStream",
     "RecentCalls",
     "Refusal",
     "ReplyOutcome",
@@ -111,6 +112,7 @@ __all__ = [
     "untrusted_work",
     "vouched_for",
     "waiting_in_record",
+    "waiting_in_task",
 ]
 
 if not TYPE_CHECKING:
@@ -142,12 +144,13 @@ if not TYPE_CHECKING:
             "importing": ("import_folder", "locate", "vouched_for"),
             "inbox": (
                 "Inbox",
-                "QuietStream",
+                "KnownStream",
                 "WaitingItem",
                 "WaitingKind",
                 "calls_in_doubt",
                 "find_waiting",
                 "waiting_in_record",
+                "waiting_in_task",
             ),
             "listing": ("list_tasks", "read_contract_file"),
             "pending": ("PendingWork", "older_work"),

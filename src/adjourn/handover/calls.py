@@ -79,12 +79,12 @@ class RecentCalls(msgspec.Struct):
     calls: int = 0
 
 
-def recent_calls(store: Store, ledger: Ledger, stamp: str) -> RecentCalls:
-    """The outcome of a task's calls until the time `stamp`: of those in its last `TAIL` events, and of notable ones before.
+def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> RecentCalls:
+    """The outcome of a task's calls until the time `stamp`: of those in its last `tail` events, and of notable ones before.
 
     Raises `IntegrityError`.
     """
-    start = max(0, ledger.seq + 1 - TAIL)
+    start = max(0, ledger.seq + 1 - tail)
     entries = list(following(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
     found = fold((decode(entry.data) for entry in entries), stamp)
     made, refused = older_calls(ledger, start)

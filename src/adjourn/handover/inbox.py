@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -72,11 +72,21 @@ class Inbox(NamedTuple):
     unreadable: dict[str, AdjournError]
 
 
-class QuietStream(NamedTuple):
-    """A task or record in which nothing waited, nor will before its next event: where it ended, and whether its task was finished."""
+class KnownStream(NamedTuple):
+    """What waits in a task or record, and its calls in doubt, as of its head.
+
+    `until` is when that may change without another event: "" is never.
+    """
 
     head: Head
-    finished: bool = False
+    items: tuple[WaitingItem, ...] = ()
+    doubts: tuple[str, ...] = ()
+    is_finished: bool = False
+    until: str = ""
+
+    def holds(self, head: Head, stamp: str) -> bool:
+        """Whether it is still so, at the time `stamp` and where the stream ends now."""
+        return self.head == head and (not self.until or self.until > stamp)
 
 
 def find_waiting(
@@ -85,50 +95,57 @@ def find_waiting(
     clock: Callable[[], int],
     secret: bytes,
     task: str = "",
-    quiet: MutableMapping[str, QuietStream] | None = None,
+    known: MutableMapping[str, KnownStream] | None = None,
+    heads: Mapping[str, Head] | None = None,
 ) -> Inbox:
     """All that waits for a person in a store, or in one task of it.
 
-    Who looks again and again gives the same `quiet`: what is in it, by stream, is not read before it has another event.
+    Who looks again and again gives the same `known`: what is in it, by stream, is not read before it may have changed. `heads` are
+    where the streams end, for who knows it already.
     """
     now = clock()
-    quiet = {} if quiet is None else quiet
+    stamp = timestamp(now)
+    heads = store.streams() if heads is None else heads
+    known = {} if known is None else known
     items, unreadable, doubts, finished = (
         list[WaitingItem](),
         dict[str, AdjournError](),
         set[str](),
         set[str](),
     )
-    streams = store.streams()
-    for name in [task] if task else [name for name in streams if "/" not in name]:
-        if task and task not in streams:
-            break
-        if (known := quiet.get(name)) and known.head == streams[name]:
-            finished.update([name] * known.finished)
+    for name in [task] if task else heads:
+        if "/" in name or name not in heads:
             continue
-        try:
-            opened = Task(store, name, clock=clock, secret=secret)
-        except AdjournError as error:
-            unreadable[name] = error
-            continue
-        opened.fold_for_readers()
-        ledger = opened.ledger
-        unsure = calls_in_doubt(ledger, _over(store, ledger, now))
-        doubts.update(one.call for one in unsure)
-        if _is_finished(ledger):
+        found = known.get(name)
+        if found is None or not found.holds(heads[name], stamp):
+            try:
+                opened = Task(store, name, clock=clock, secret=secret)
+            except AdjournError as error:
+                unreadable[name] = error
+                continue
+            opened.fold_for_readers()
+            found = known[name] = waiting_in_task(opened, now)
+        items += found.items
+        doubts.update(found.doubts)
+        if found.is_finished:
             finished.add(name)
-        found = list(_of_ledger(ledger, unsure, now))
-        items += found
-        if not found and not any(call.effectful for call in ledger.open_calls.values()):
-            quiet[name] = QuietStream(Head(ledger.seq, ledger.hash), _is_finished(ledger))
-    if any(
-        name.startswith(RECORDS) and quiet.get(name) != QuietStream(head) for name, head in streams.items()
-    ):
-        found, broken = _of_records(store, task, doubts, now, quiet)
-        found = [one for one in found if one.task not in finished]
-        items += found
+    names = [name for name in heads if name.startswith(RECORDS)]
+    if names:
+        of_records, broken = _Records(store, heads, doubts, now).read(names, task, known)
+        items += (one for one in of_records if one.task not in finished)
         unreadable |= broken
     return Inbox(sorted(items, key=_age), unreadable)
+
+
+def waiting_in_task(task: Task, now: int) -> KnownStream:
+    """What waits in a task, beside its record."""
+    ledger = task.ledger
+    unsure = calls_in_doubt(ledger, _over(task.store, ledger, now))
+    items = tuple(_of_ledger(ledger, unsure, now))
+    may_die = any(call.effectful for call in ledger.open_calls.values())
+    until = timestamp(now) if may_die else min((one.until for one in items if one.until), default="")
+    doubts = tuple(call.call for call in unsure)
+    return KnownStream(Head(ledger.seq, ledger.hash), items, doubts, _is_finished(ledger), until)
 
 
 def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingItem]:
@@ -195,29 +212,50 @@ def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator
         )
 
 
-def _of_records(
-    store: Store, task: str, doubts: set[str], now: int, quiet: MutableMapping[str, QuietStream]
-) -> tuple[list[WaitingItem], dict[str, AdjournError]]:
-    from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few stores have a record
+class _Records(NamedTuple):
+    """The records of a store at one look. `doubts` are the calls in doubt of all tasks."""
 
-    records = CRStore(store)
-    items, broken = list[WaitingItem](), dict[str, AdjournError]()
-    for name in records.ids():
-        head = store.head(RECORDS + name)
-        if quiet.get(RECORDS + name) == QuietStream(head):
-            continue
-        try:
-            record = records.get(name)
-            if record is not None and (not task or record["task"]["id"] == task):
-                found = of_record(store, record, doubts, now)
-                items += found
-                # a question about an effect is moot for as long as the call is not in doubt
-                if not found and all(one["status"] != "open" for one in record["questionsForUser"]):
-                    quiet[RECORDS + name] = QuietStream(head)
-        except AdjournError as error:
-            broken[RECORDS + name] = error
-    places = Counter((one.kind, one.id) for one in items)
-    return [_naming_record(one) if places[one.kind, one.id] > 1 else one for one in items], broken
+    store: Store
+    heads: Mapping[str, Head]
+    doubts: set[str]
+    now: int
+
+    def read(
+        self, names: Iterable[str], task: str, known: MutableMapping[str, KnownStream]
+    ) -> tuple[list[WaitingItem], dict[str, AdjournError]]:
+        """What waits in these streams, for one task or all; and those that cannot be read."""
+        items, broken, stamp = list[WaitingItem](), dict[str, AdjournError](), timestamp(self.now)
+        for name in names:
+            found = known.get(name)
+            if found is None or not found.holds(self.heads[name], stamp):
+                try:
+                    found = known[name] = self._look_at(name)
+                except AdjournError as error:
+                    broken[name] = error
+                    continue
+            items += (one for one in found.items if not task or one.task == task)
+        places = Counter((one.kind, one.id) for one in items)
+        return [_naming_record(one) if places[one.kind, one.id] > 1 else one for one in items], broken
+
+    def _look_at(self, name: str) -> KnownStream:
+        from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few stores have a record
+
+        record = CRStore(self.store).get(name.removeprefix(RECORDS))
+        if record is None:
+            return KnownStream(self.heads[name])
+        items = tuple(of_record(self.store, record, self.doubts, self.now))
+        return KnownStream(self.heads[name], items, until=_until(record, self.now))
+
+
+def _until(record: Tree, now: int) -> str:
+    """When what waits in a record may change without a new version of it: "" is never."""
+    questions = [one for one in record["questionsForUser"] if one["status"] == "open"]
+    # a question about an effect is moot for as long as the call is not in doubt
+    if any(one["id"].startswith("effect-") for one in questions) or any(
+        "timeoutMs" in one for one in record["resumePoints"]
+    ):
+        return timestamp(now)
+    return min(filter(None, (_time(one["expiresAt"]) for one in questions if "expiresAt" in one)), default="")
 
 
 def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> list[WaitingItem]:

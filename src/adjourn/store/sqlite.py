@@ -84,6 +84,8 @@ class SqliteStore:
         self._pages = 0
         self._seen: dict[str, Head] = {}
         self._bases: dict[str, int] = {}
+        self._heads: tuple[int, dict[str, Head]] = (-1, {})
+        """All streams as they were last asked for, and the version of the data then."""
         self._log = f"{self.path}-wal"
         self._copier = LogCopier(self.path, self._lock)
         self._cursor: sqlite3.Cursor | None = None
@@ -192,7 +194,12 @@ class SqliteStore:
         return self._read(stream, max(start, 0), end)
 
     def streams(self) -> dict[str, Head]:
-        return {stream: Head(seq, digest) for stream, seq, digest in self._all(_STREAMS)}
+        # Who follows a store asks several times a second, and nothing was written since, most of the time.
+        (version,) = self._one("PRAGMA data_version", ())
+        if version != self._heads[0]:
+            heads = {name: _new_tuple(Head, (seq, digest)) for name, seq, digest in self._all(_STREAMS)}
+            self._heads = version, heads
+        return dict(self._heads[1])
 
     def ref(self, name: str) -> str | None:
         checks.check_name(name)

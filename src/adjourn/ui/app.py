@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import urlencode
 
 import anyio
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,7 +25,7 @@ from adjourn import __version__
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.ui.access import Access
 from adjourn.ui.guard import RequestGuard
-from adjourn.ui.live import Live
+from adjourn.ui.live import LOOK_SECONDS, Live
 from adjourn.ui.page import Notice, WebPage, read_form
 from adjourn.ui.pages import PAGES
 from adjourn.ui.rendering import renderer
@@ -40,6 +41,8 @@ class Application:
 
     def __init__(self, site: Site, access: Access) -> None:
         self._site = site
+        self._followed = msgspec.structs.replace(site, within=2 * LOOK_SECONDS)
+        """For a page that asks because it was told to: it is told again."""
         self._access = access
         self._live = Live(site)
         self._render = renderer()
@@ -68,19 +71,14 @@ class Application:
         del app
         async with anyio.create_task_group() as group:
             group.start_soon(self._live.watch)
-            group.start_soon(self._read_ahead)
             yield
             group.cancel_scope.cancel()
-
-    async def _read_ahead(self) -> None:
-        """Read the first page while the browser starts: a store of many tasks takes a second, once."""
-        with suppress(AdjournError):
-            await anyio.to_thread.run_sync(PAGES[0].query, self._site, {}, abandon_on_cancel=True)
 
     def _shows(self, page: WebPage) -> _Handler:
         async def show(request: Request) -> Response:
             fields = read_form(request.url.query)
-            values = await anyio.to_thread.run_sync(page.query, self._site, fields)
+            site = self._followed if request.headers.get("HX-Request") else self._site
+            values = await anyio.to_thread.run_sync(page.query, site, fields)
             notice = self._notices.get(fields.get("notice", ""))
             return await self._page(page.template, {**values, "title": page.title, "notice": notice}, page)
 

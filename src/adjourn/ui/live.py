@@ -1,14 +1,15 @@
 """What keeps an open page up to date: server-sent events that say that the store has changed. The page then asks for itself again.
 
-One look at the heads of all streams serves every open page.
+One look at the store serves every open page.
 
 Owns: that look, the events. Must never: send content; a page that missed an event has missed nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -18,11 +19,22 @@ from adjourn.errors import AdjournError
 from adjourn.store import Head
 from adjourn.ui.site import Site
 
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.2
 """How often the store is looked at while a page is open."""
+REST = 4
+"""How many times as long as a look took there is none."""
+READ_PAUSE = 0.01
+"""Seconds between two looks while tasks are left to be read: requests go first."""
 REFRESH_SECONDS = 15.0
 """How often a page is told to refresh without a change: questions expire, sessions die."""
 MAX_PAGES = 64
+
+
+class _Seen(NamedTuple):
+    """What the open pages were told of: where the streams end, and how many tasks were left to be read."""
+
+    heads: Mapping[str, Head]
+    left: int
 
 
 class Live:
@@ -31,22 +43,26 @@ class Live:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._version = 0
-        self._heads: dict[str, Head] = {}
+        self._seen: _Seen = _Seen({}, 1)
         self._changed = anyio.Event()
         self._open = 0
 
     async def watch(self) -> None:
-        """Look at the store until this is cancelled; at rest while no page is open."""
+        """Look at the store until this is cancelled; at rest while no page is open, once all tasks are read."""
         refreshed = anyio.current_time()
+        pause = 0.0
         while True:
-            await anyio.sleep(LOOK_SECONDS)
-            if not self._open:
+            await anyio.sleep(pause)
+            if not self._open and not self._seen.left:
+                pause = LOOK_SECONDS
                 continue
-            heads = await anyio.to_thread.run_sync(self._look)
-            is_due = anyio.current_time() - refreshed >= REFRESH_SECONDS
-            if heads != self._heads or is_due:
-                refreshed = anyio.current_time()
-                self._heads = heads
+            began = anyio.current_time()
+            seen = await anyio.to_thread.run_sync(self._look, abandon_on_cancel=True)
+            ended = anyio.current_time()
+            pause = READ_PAUSE if seen.left else max(LOOK_SECONDS, REST * (ended - began))
+            if seen != self._seen or ended - refreshed >= REFRESH_SECONDS:
+                refreshed = ended
+                self._seen = seen
                 self.announce()
 
     def announce(self) -> None:
@@ -55,12 +71,13 @@ class Live:
         self._changed.set()
         self._changed = anyio.Event()
 
-    def _look(self) -> dict[str, Head]:
+    def _look(self) -> _Seen:
         with suppress(AdjournError):  # the page says what is wrong with the store
             store = self._site.find_store()
             if store is not None:
-                return store.streams()
-        return {}
+                left = self._site.overview.look(store).left
+                return _Seen(self._site.overview.heads, left)
+        return _Seen({}, 0)
 
     async def follow(self, request: Request) -> EventSourceResponse:
         """The events of one open page."""

@@ -6,24 +6,23 @@ Owns: `Site`. Must never: make a store.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from adjourn import host, tasks
 from adjourn.errors import NotFoundError
-from adjourn.handover import QuietStream
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor
 from adjourn.store import Store
 from adjourn.tasks import Task
+from adjourn.ui.overview import Overview
 
 
 class Site(msgspec.Struct, frozen=True):
     """A workspace as it is served: `root` has its policy, `tree` its files. `find_store` gives the store once there is one.
 
-    `quiet` is what the inbox need not read again, `rows` what the list of tasks knows of each.
+    A look at the store may be `within` so many seconds old: a page that follows it is told to look again.
     """
 
     root: str
@@ -31,8 +30,18 @@ class Site(msgspec.Struct, frozen=True):
     find_store: Callable[[], Store | None]
     person: Actor
     clock: Callable[[], int]
-    quiet: dict[str, QuietStream] = {}
-    rows: dict[str, Any] = {}
+    within: float = 0
+    seen_by: Overview | None = None
+
+    def __post_init__(self) -> None:
+        if self.seen_by is None:
+            msgspec.structs.force_setattr(self, "seen_by", Overview(self.clock))
+
+    @property
+    def overview(self) -> Overview:
+        """What is known of all tasks, by all requests."""
+        assert self.seen_by is not None  # made above
+        return self.seen_by
 
     @property
     def author(self) -> CRAuthor:

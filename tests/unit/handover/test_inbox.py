@@ -9,11 +9,11 @@ import pytest
 
 from adjourn.errors import IntegrityError, RefusedError
 from adjourn.handover import find_waiting
-from adjourn.handover.inbox import QuietStream, WaitingItem
+from adjourn.handover.inbox import KnownStream, WaitingItem
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore, EffectCall
 from adjourn.log import Actor, kinds, timestamp
-from adjourn.store import Entry
+from adjourn.store import Entry, Store
 from adjourn.tasks import FOLD_FORM, NewEvent, Task, answer, settle_doubt, waiting_approvals
 from support.record_folder import AGENT, FIELDS
 from support.task_sessions import DEPLOY, REMOTE_PROCESS, SECRET, WRITE, SharedTask, admit_one
@@ -285,34 +285,45 @@ def test_thousands_of_things_are_listed_quickly() -> None:
     assert time.process_time() - began < 5
 
 
-def test_a_second_look_reads_only_what_may_have_changed() -> None:
-    """What had nothing that waits is read again once it has an event; all that waits is found at each look."""
+def test_a_second_look_reads_only_what_may_have_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task or record is read again once it has another event, and once something in it is over."""
     shared = SharedTask()
     asked(shared, "k1", task="t2")
     settled = in_doubt(shared)
     settle_doubt(settled, "c1", happened=True, by=ANN)
     records = CRStore(shared.store, clock=shared.clock)
     records.create({"task": {"id": "t1", "goal": "pay"}}, author=AGENT, cr_id="r1")
-    quiet: dict[str, QuietStream] = {}
+    known: dict[str, KnownStream] = {}
+    read: list[str] = []
 
-    def look() -> list[tuple[str, str]]:
-        found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, quiet=quiet)
+    class Seen(Task):
+        def __init__(self, store: Store, task: str, **options: Any) -> None:
+            read.append(task)
+            super().__init__(store, task, **options)
+
+    def look() -> tuple[list[tuple[str, str]], list[str]]:
+        with monkeypatch.context() as patch:
+            patch.setattr("adjourn.handover.inbox.Task", Seen)
+            read.clear()
+            found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
         assert found.items == inbox(shared)
-        return [(one.kind, one.id) for one in found.items]
+        return [(one.kind, one.id) for one in found.items], list(read)
 
-    assert look() == [("approval", "k1")]
-    assert quiet.keys() == {"t1", "record/r1"}
-    assert look() == [("approval", "k1")]
+    assert look() == ([("approval", "k1")], ["t1", "t2"])
+    assert look() == ([("approval", "k1")], [])
     asked(shared, "k2")
     records.create(fields(), author=AGENT, cr_id="r2")
-    assert {name for _, name in look()} >= {"k1", "k2", "q1"}
+    found, again = look()
+    assert {name for _, name in found} >= {"k1", "k2", "q1"}
+    assert again == ["t1"]
     shared.clock.move(seconds=2000)
-    assert not {"k1", "k2"} & {name for _, name in look()}
-    assert quiet.keys() == {"t1", "t2", "record/r1"}
+    found, again = look()
+    assert not {"k1", "k2"} & {name for _, name in found}
+    assert again == ["t1", "t2"]
     task = shared.task()
     task.commit(lambda _: [NewEvent(kinds.TaskFinished(), ANN)])
-    assert look() == []
-    assert look() == []
+    assert look() == ([], ["t1"])
+    assert look() == ([], [])
 
 
 def test_a_call_under_way_is_never_quiet() -> None:
@@ -320,9 +331,9 @@ def test_a_call_under_way_is_never_quiet() -> None:
     shared = SharedTask()
     session = shared.opened(at=REMOTE_PROCESS)
     admitted = admit_one(session, WRITE)
-    quiet: dict[str, QuietStream] = {}
-    found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, quiet=quiet)
-    assert (found.items, quiet) == ([], {})
+    known: dict[str, KnownStream] = {}
+    found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
+    assert found.items == []
     shared.clock.move(seconds=3600)
-    found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, quiet=quiet)
+    found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
     assert [one.id for one in found.items] == [admitted.call]

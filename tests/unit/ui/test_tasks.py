@@ -11,8 +11,8 @@ from adjourn.host import now, open_at
 from adjourn.log import Actor, kinds
 from adjourn.store import Store
 from adjourn.tasks import NewEvent, Task
+from adjourn.ui import overview
 from adjourn.ui.pages import task as task_page
-from adjourn.ui.pages import tasks as tasks_page
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 from support.waiting import opened
@@ -134,9 +134,9 @@ def test_a_look_at_the_list_takes_a_moment_only(shared: SharedTask, monkeypatch:
         facts = [NewEvent(kinds.TaskOpened(goal="g"), AGENT)]
         Task(shared.store, f"t{number}", clock=shared.clock, secret=SECRET).commit(lambda _: facts)  # noqa: B023
     page = PageInMemory(shared.store, shared.clock).enter()
-    monkeypatch.setattr(tasks_page, "READ_SECONDS", -1.0)
+    monkeypatch.setattr(overview, "READ_SECONDS", -1.0)
     first = page.get("/tasks")
     assert "5 tasks" in first
     assert "still being read" in first
-    monkeypatch.setattr(tasks_page, "READ_SECONDS", 60.0)
+    monkeypatch.setattr(overview, "READ_SECONDS", 60.0)
     assert len(names(page.get("/tasks"))) == 5

@@ -9,7 +9,7 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.shared.terminal import Spinner, interactive, width
 from adjourn.errors import NotFoundError
-from adjourn.handover import Inbox, QuietStream, WaitingItem, find_waiting
+from adjourn.handover import Inbox, KnownStream, WaitingItem, find_waiting
 from adjourn.host import reading_secret
 from adjourn.knowledge.records import record_of
 from adjourn.text import ago, left
@@ -38,8 +38,8 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     if interactive() and not (as_json or as_list):
         from adjourn.cli.records.inbox_session import InboxSession  # noqa: PLC0415  # only for a terminal
 
-        quiet: dict[str, QuietStream] = {}
-        session = InboxSession(context, lambda: _find(context, name, quiet))
+        known: dict[str, KnownStream] = {}
+        session = InboxSession(context, lambda: _find(context, name, known))
         session.run()
         for said in session.answered:
             say(safe(said))
@@ -56,8 +56,8 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     return 1 if found.unreadable else 0
 
 
-def _find(context: CommandContext, task: str, quiet: dict[str, QuietStream] | None = None) -> Inbox:
-    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task, quiet=quiet)
+def _find(context: CommandContext, task: str, known: dict[str, KnownStream] | None = None) -> Inbox:
+    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task, known=known)
 
 
 def counted(count: int) -> str:

@@ -11,7 +11,7 @@ import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example
 from adjourn.cli.shared.output import complain, counted, safe, say
-from adjourn.handover import Inbox, QuietStream, find_waiting
+from adjourn.handover import Inbox, KnownStream, find_waiting
 from adjourn.host import reading_secret
 from adjourn.notify import Notifier, Outbox, key_of, name_of, read_settings, sender_of
 from adjourn.store import Store
@@ -29,10 +29,10 @@ def notify(context: CommandContext, *, once: bool, test: bool) -> int:
     """
     settings = read_settings(context.root)
     targets = {key_of(one): one for one in settings.targets()}
-    quiet: dict[str, QuietStream] = {}
+    known: dict[str, KnownStream] = {}
 
     def find(store: Store) -> Inbox:
-        found = find_waiting(store, clock=context.clock, secret=reading_secret(), quiet=quiet)
+        found = find_waiting(store, clock=context.clock, secret=reading_secret(), known=known)
         return found._replace(
             items=[one for one in found.items if not settings.kinds or one.kind in settings.kinds]
         )

@@ -9,11 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from adjourn import host
-from adjourn.errors import AdjournError
-from adjourn.handover import CallReport, ShownArguments, WaitingItem, arguments_of, find_waiting, recent_calls
-from adjourn.log import timestamp
-from adjourn.store import Store
+from adjourn.handover import CallReport, ShownArguments, WaitingItem, arguments_of
 from adjourn.ui.answers import answer_item
 from adjourn.ui.page import Form, WebPage
 from adjourn.ui.site import Site
@@ -34,37 +30,30 @@ class Card(NamedTuple):
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
-    """The items, and which tasks and records could not be read."""
+    """The items, which tasks and records could not be read, and how many tasks are left to be read."""
     del fields
     store = site.find_store()
     if store is None:
-        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}}
-    found = find_waiting(store, clock=site.clock, secret=host.reading_secret(), quiet=site.quiet)
-    before: dict[str, Sequence[CallReport]] = {}
+        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}, "left": 0}
+    found, left = site.overview.waiting(store, site.within)
     cards = []
     for item in found.items[:MAX_CARDS]:
-        if item.task not in before:
-            before[item.task] = _calls_of(site, store, item.task)
         arguments = arguments_of(store, item, site.tree)
-        calls = [call for call in before[item.task] if call.call != item.id][-MAX_CALLS:]
-        cards.append(Card(item, _key(item), arguments, calls))
-    return {"has_store": True, "cards": cards, "count": len(found.items), "unreadable": found.unreadable}
+        before = [call for call in site.overview.last_calls(item.task) if call.call != item.id]
+        cards.append(Card(item, _key(item), arguments, before[-MAX_CALLS:]))
+    return {
+        "has_store": True,
+        "cards": cards,
+        "count": len(found.items),
+        "unreadable": found.unreadable,
+        "left": left,
+    }
 
 
 def _key(item: WaitingItem) -> str:
     """A name that stays with the item while others come and go, of letters and digits only."""
     named = f"{item.kind}\n{item.task}\n{item.record}\n{item.id}"
     return f"item-{hashlib.sha256(named.encode(errors='replace')).hexdigest()[:16]}"
-
-
-def _calls_of(site: Site, store: Store, task: str) -> Sequence[CallReport]:
-    """The calls of a task, the newest last; none where its history is not here or cannot be read."""
-    try:
-        ledger = site.task(store, task).ledger
-        made = recent_calls(store, ledger, timestamp(site.clock())).made
-    except AdjournError:
-        return ()
-    return list(made.values())
 
 
 PAGE = WebPage("/", "Inbox", "inbox.html", query, {"answer": answer_item})

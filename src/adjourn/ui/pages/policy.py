@@ -193,7 +193,7 @@ def _explained(
 
 
 def _ledger(site: Site, store: Store | None) -> Ledger:
-    newest = max(site.rows.values(), key=lambda row: row.touched, default=None)
+    newest = next(iter(site.overview.look(store).rows), None) if store is not None else None
     if store is None or newest is None or newest.problem:
         return Ledger(task="")
     return site.task(store, newest.id).ledger

@@ -42,7 +42,7 @@ class Application:
     def __init__(self, site: Site, access: Access) -> None:
         self._site = site
         self._followed = msgspec.structs.replace(site, within=2 * LOOK_SECONDS)
-        """For a page that asks because it was told to: it is told again."""
+        """For a page that asks because an event said so: it gets another one for what this look did not see."""
         self._access = access
         self._live = Live(site)
         self._render = renderer()

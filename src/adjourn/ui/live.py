@@ -31,7 +31,7 @@ MAX_PAGES = 64
 
 
 class _Seen(NamedTuple):
-    """What the open pages were told of: where the streams end, and how many tasks were left to be read."""
+    """What the last event was about: where the streams end, and how many tasks were left to be read."""
 
     heads: Mapping[str, Head]
     left: int

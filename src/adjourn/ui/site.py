@@ -22,7 +22,7 @@ from adjourn.ui.overview import Overview
 class Site(msgspec.Struct, frozen=True):
     """A workspace as it is served: `root` has its policy, `tree` its files. `find_store` gives the store once there is one.
 
-    A look at the store may be `within` so many seconds old: a page that follows it is told to look again.
+    A look at the store may be `within` so many seconds old: a page that follows it gets an event for what is newer.
     """
 
     root: str

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
+from support import tools
+from support.browser import AXE
 from support.code_server import Repo
 from support.command_line import CommandLine
 from support.proxy import ProxyWorkspace, wait_for
@@ -53,3 +58,19 @@ def task(left: CommandLine) -> str:
 def repo(tmp_path: Path) -> Repo:
     """A new git repository."""
     return Repo(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Skips where Chromium is not installed, except in CI, which must have it."""
+    program = tools.chromium()
+    if program is None or not AXE.exists():
+        missing = "Chromium or axe-core is not installed: run `python tests/support/tools.py`"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with sync_playwright() as playwright:
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        launched = playwright.chromium.launch(executable_path=str(program), args=options)
+        yield launched
+        launched.close()

@@ -1,0 +1,158 @@
+"""All pages of a week of work, in a real browser: what `adjourn demo --ui` shows is read, answered, corrected and gone back to."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from adjourn.cli.setup.tour import make_week
+from adjourn.host import now, open_at
+from adjourn.knowledge.model import CRAuthor
+from adjourn.knowledge.records import CRStore
+from support.browser import PICTURES, Window, check
+from support.page import ServedPage, serving
+
+Scheme = Literal["light", "dark"]
+
+
+class Week(NamedTuple):
+    root: Path
+    served: ServedPage
+
+
+@pytest.fixture
+def week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Week]:
+    """A served workspace with a week of work."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    root = tmp_path / "acme-api"
+    make_week(root, now())
+    with serving(root, dict(os.environ)) as served:
+        yield Week(root, served)
+
+
+ADDRESSES = {
+    "/": "6 things wait for you",
+    "/tasks": "Release acme-api 1.3.0",
+    "/task?id=release-1-3": "What happened",
+    "/task?id=invoices-schema": "its process had exited",
+    "/checkpoint": "tax-rates-before",
+    "/checkpoint?task=tax-rates": "What the page says",
+    "/checkpoint?task=tax-rates&edit=1": "The next session receives what you save",
+    "/checkpoint?task=tax-rates&back=1": "This page becomes the active one",
+    "/cognition?id=invoices-schema": "What supports what",
+    "/record": "invoices-schema",
+    "/record?id=invoices-schema&from=0&to=1": "contested",
+    "/policy?tool=files.edit_file": "After a person confirms",
+}
+"""The pages, each with something that it says."""
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+def test_every_page_fits_and_can_be_heard(browser: Browser, week: Week, scheme: Scheme, width: int) -> None:
+    """Nothing sticks out, axe finds nothing, the console says nothing; reading works without JavaScript. Leaves pictures."""
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    window = Window(context, week.served)
+    for address, text in ADDRESSES.items():
+        window.page.goto(week.served.origin + address)
+        expect(window.page.get_by_text(text).first).to_be_visible()
+        check(window.page, width)
+        name = re.sub(r"\W+", "-", address).strip("-") or "inbox"
+        window.page.screenshot(path=PICTURES / f"{name}-{scheme}-{width}.png", full_page=True)
+    assert window.errors == []
+    plain = browser.new_context(java_script_enabled=False, storage_state=context.storage_state()).new_page()
+    for address, text in ADDRESSES.items():
+        plain.goto(week.served.origin + address)
+        expect(plain.get_by_text(text).first).to_be_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_everything_that_waits_is_answered(browser: Browser, week: Week, *, scripts: bool) -> None:
+    """A decision, a call in doubt, a question, a resume point and two calls: one answer after the other, until nothing waits."""
+    window = Window(browser.new_context(java_script_enabled=scripts), week.served)
+    page = window.page
+
+    def answer(kind: str, button: str, said: str, option: str = "", text: str = "") -> None:
+        card = page.get_by_role("article").filter(has=page.get_by_text(kind, exact=True)).first
+        if option:
+            card.get_by_label(option).check()
+        if text:
+            card.get_by_role("textbox").fill(text)
+        card.get_by_role("button", name=button).click()
+        expect(page.locator("#notices").get_by_text(said)).to_be_visible()
+
+    answer("Decision", "Accept", "Accepted", option="Backfill in batches of 5,000 rows")
+    answer("In doubt", "It did not", "did not", text="the table has the old columns")
+    answer("Question", "Answer", "nswered", option="No, run it in batches")
+    answer("Resume point", "Approve", "pproved")
+    answer("Approval", "Approve once", "It runs once")
+    answer("Approval", "Deny", "Denied", text="not on a Friday")
+    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    assert window.errors == []
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_checkpoint_is_corrected_verified_and_gone_back_to(
+    browser: Browser, week: Week, *, scripts: bool
+) -> None:
+    """From the task to its checkpoint: edit, preview, save, verify, go back; with and without JavaScript."""
+    window = Window(browser.new_context(java_script_enabled=scripts), week.served)
+    page = window.page
+    page.goto(f"{week.served.origin}/task?id=tax-rates")
+    page.get_by_role("link", name="tax-rates-before").first.click()
+    page.get_by_role("link", name="Edit").click()
+    field = page.get_by_role("textbox")
+    field.fill(field.input_value().replace("does not use them yet", "does use them"))
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("heading", name="What saving would change")).to_be_visible()
+    check(page, 1280) if scripts else None
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved. The next session receives this text.")).to_be_visible()
+    page.get_by_role("button", name="Verify").click()
+    expect(page.get_by_role("heading", name="Valid")).to_be_visible()
+    check(page, 1280) if scripts else None
+    page.get_by_role("link", name="Go back to it").click()
+    page.get_by_role("button", name="Go back").click()
+    expect(page.get_by_text("Back at tax-rates-before.")).to_be_visible()
+    assert "the sum does use them" in (week.root / "tmp" / "checkpoint-active.md").read_text(encoding="utf-8")
+    assert window.errors == []
+
+
+def test_another_policy_is_tried_on_the_history(browser: Browser, week: Week) -> None:
+    """The text of the policy is changed in the page, and tried on the calls of the week."""
+    window = Window(browser.new_context(), week.served)
+    page = window.page
+    page.goto(f"{week.served.origin}/policy")
+    page.get_by_text("What would another policy have stopped?").click()
+    field = page.get_by_label("Change the text.")
+    field.fill(field.input_value().replace("deny git.reset", "deny shell.run"))
+    page.get_by_role("button", name="Try it on the history").click()
+    expect(page.get_by_role("cell", name="deny shell.run")).to_be_visible()
+    check(page, 1280)
+    page.screenshot(path=PICTURES / "policy-replay-light-1280.png", full_page=True)
+    assert window.errors == []
+
+
+def test_a_conflict_is_resolved_by_choosing(browser: Browser, week: Week) -> None:
+    """Both sides of what a merge could not decide are shown; the button takes one."""
+    store = open_at(str(week.root))
+    records = CRStore(store)
+    ann, bob = CRAuthor(id="ann", type="human"), CRAuthor(id="bob", type="human")
+    task = {"id": "colour", "goal": "Choose a colour", "status": "in-progress", "successCriteria": []}
+    begun = records.create({"task": task}, author=ann, cr_id="colour")
+    records.fork(begun["contentHash"], {"task": {**task, "goal": "Choose red"}}, bob, cr_id="red")
+    records.update("colour", {"task": {**task, "goal": "Choose blue"}}, ann)
+    records.merge("colour", "red", "manual", author=ann)
+    store.close()
+    window = Window(browser.new_context(), week.served)
+    page = window.page
+    page.goto(f"{week.served.origin}/record?id=colour")
+    page.get_by_role("button", name="Take the other").click()
+    expect(page.get_by_text("Resolved.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Choose red")).to_be_visible()
+    assert window.errors == []

@@ -15,10 +15,10 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from adjourn.cli.setup.tour import make_week  # noqa: E402
-from adjourn.host import now  # noqa: E402
-from support import tools  # noqa: E402
-from support.page import serving  # noqa: E402
+from adjourn.cli.setup.tour import make_week
+from adjourn.host import now
+from support import tools
+from support.page import serving
 
 SCREENS = Path(__file__).parent / "assets" / "screens"
 PAGES = {"inbox": "/", "task": "/task?id=tax-rates"}

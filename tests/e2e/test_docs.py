@@ -43,8 +43,8 @@ import pytest
 from adjourn.aex import examine
 from adjourn.checkpoints import shapes
 from adjourn.log.kinds import REGISTRY
-from adjourn.proxy.meta_definitions import DEFINITIONS
 from adjourn.proxy.options import OPTIONS
+from adjourn.relay.meta_definitions import DEFINITIONS
 from adjourn.verification.report import CODES
 
 ROOT = Path(__file__).resolve().parents[2]

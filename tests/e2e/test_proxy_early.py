@@ -13,7 +13,7 @@ POLICY = ("allow *",)
 _WAITS = """
 import sys, time
 from pathlib import Path
-from adjourn.proxy.admission import Admission
+from adjourn.relay.admission import Admission
 
 forward = Admission._forward
 waits = []

@@ -28,7 +28,7 @@ TASK = "points"
 
 _POINTS = """
 import os, random, signal, sys, time
-from adjourn.proxy.admission import Admission
+from adjourn.relay.admission import Admission
 from adjourn.proxy.main import Proxy
 from adjourn.proxy.upstream import Upstream
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.proxy.connection import MAX_WAITING
+from adjourn.relay import MAX_WAITING
 from support.proxy import ProxyWorkspace
 
 MIB = 1 << 20

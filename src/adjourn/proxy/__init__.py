@@ -1,4 +1,4 @@
-"""The edge between an MCP client and an MCP server over stdio: gate, relay, meta-tools."""
+"""The edge between an MCP client and an MCP server over stdio: two pipes, one loop, the life of the server."""
 
 from adjourn.front_door import lazily
 

@@ -15,32 +15,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from select import POLLIN, POLLOUT, poll
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from adjourn.relay import NEVER, Outcome, Unread
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
 
-NEVER = float("inf")
-
 _T = TypeVar("_T")
-
-
-class Outcome(Generic[_T]):
-    """What a piece of work came to. `get` returns its result, or raises what it raised."""
-
-    __slots__ = ("_error", "_value")
-
-    def __init__(self, work: Callable[[], _T]) -> None:
-        self._error: Exception | None = None
-        try:
-            self._value = work()
-        except Exception as error:  # whoever asked for it handles it
-            self._error = error
-
-    def get(self) -> _T:
-        if self._error is not None:
-            raise self._error
-        return self._value
 
 
 class Loop:
@@ -164,13 +146,6 @@ class Loop:
 
 def _nothing() -> None:
     """To be called by who only has to be woken."""
-
-
-class Unread(NamedTuple):
-    """What its reader has not taken whole: `about` is what the caller gave with it, `begun` that a part of it was taken."""
-
-    about: Any
-    begun: bool
 
 
 class PipeWriter:

@@ -24,20 +24,13 @@ from adjourn.host import Workspace
 from adjourn.log import digest, kinds
 from adjourn.mcp import LineReader, frames
 from adjourn.policy import BrokenContractError, Contract
-from adjourn.proxy.answers import Answers
-from adjourn.proxy.approvals import Confirmations
-from adjourn.proxy.budget_notices import BudgetNotices
-from adjourn.proxy.connection import CLIENT_OUT, MAX_WAITING, UNREAD, Connection
-from adjourn.proxy.gate import Gate
-from adjourn.proxy.loop import NEVER, Loop
-from adjourn.proxy.meta import MetaTools
+from adjourn.proxy.loop import Loop, PipeWriter
 from adjourn.proxy.options import ProxyOptions
-from adjourn.proxy.server_requests import ServerRequests
 from adjourn.proxy.server_stderr import ServerStderr
-from adjourn.proxy.stderr_log import StderrLog
 from adjourn.proxy.upstream import Upstream, UpstreamStartError
+from adjourn.relay import NEVER, UNREAD, Relay, RelayOptions, StderrLog, Unread
 
-CLIENT_IN = 0
+CLIENT_IN, CLIENT_OUT = 0, 1
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
 SETTLE_SECONDS = 0.25
 """How long a deferred settlement may wait for a call to take it along."""
@@ -87,22 +80,22 @@ class Proxy:
         self.server_stderr = ServerStderr(upstream.stderr)
         self.loop = Loop(self._failed)
         self.context = ClientContext(client_options, on_event=self._client_event)
-        self.connection = connection = Connection(
-            self.loop, upstream.stdin, self.context, self.report, errors=options["--errors"]
-        )
-        meta = MetaTools(
+        relay = self.relay = Relay(
+            self.loop,
             self.context,
             self.report,
-            errors=options["--errors"],
-            style=options["--tool-names"],
-            listing=options["--meta-tools"],
+            RelayOptions(
+                errors=options["--errors"],
+                tool_names=options["--tool-names"],
+                meta_tools=options["--meta-tools"],
+                confirm_seconds=int(options["--confirm-timeout"]),
+                has_notices=not options["--no-budget-notice"],
+            ),
         )
-        server_requests = ServerRequests(connection)
-        confirmations = Confirmations(connection, seconds=int(options["--confirm-timeout"]))
-        self.gate = Gate(connection, meta, confirmations, server_requests)
-        notices = None if options["--no-budget-notice"] else BudgetNotices(meta)
-        self.answers = Answers(connection, meta, server_requests, notices)
-        connection.why_unread = self._why_unread
+        self.connection, self.gate, self.answers = relay.connection, relay.gate, relay.answers
+        self.connection.client = PipeWriter(self.loop, CLIENT_OUT, _nobody_reads)
+        self.connection.server = PipeWriter(self.loop, upstream.stdin, self.connection.not_read)
+        self.connection.why_unread = self._why_unread
         self._client = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
         self._server = LineReader(upstream.stdout, MAX_UPSTREAM_MESSAGE)
         self._ended = ""
@@ -179,13 +172,8 @@ class Proxy:
 
     def _read_client(self, events: int) -> None:
         del events
-        connection = self.connection
-        if (
-            self.gate.admission.busy
-            or connection.server.size > MAX_WAITING
-            or connection.client.size > MAX_WAITING
-        ):
-            self.loop.pause(CLIENT_IN, POLLIN, self._may_read_client)
+        if not self.relay.may_read_client():
+            self.loop.pause(CLIENT_IN, POLLIN, self.relay.may_read_client)
             self.loop.after(LOOK_SECONDS, self._look_for_client)
             return
         lines = self._client.take()
@@ -197,16 +185,9 @@ class Proxy:
             if not self._is_tidy_due:
                 self._tidy_later()
 
-    def _may_read_client(self) -> bool:
-        connection = self.connection
-        return (
-            not self.gate.admission.busy
-            and max(connection.server.size, connection.client.size) <= MAX_WAITING
-        )
-
     def _look_for_client(self) -> None:
         """Whether a client that is not read has gone: its last lines may take a while, and no longer."""
-        if not self._may_read_client():
+        if not self.relay.may_read_client():
             found = poll()
             found.register(CLIENT_IN, 0)
             if found.poll(0):
@@ -219,8 +200,8 @@ class Proxy:
 
     def _read_upstream(self, events: int) -> None:
         del events
-        if self.answers.busy or self.connection.client.size > MAX_WAITING:
-            self.loop.pause(self.upstream.stdout, POLLIN, self._may_read_upstream)
+        if not self.relay.may_read_server():
+            self.loop.pause(self.upstream.stdout, POLLIN, self.relay.may_read_server)
             return
         lines = self._server.take()
         if lines is None:
@@ -267,9 +248,6 @@ class Proxy:
         code, signum = _exit_of(self.upstream.wait(seconds))
         self.report.event("upstream.crashed", code=code, signal=signum)
         self._note(kinds.UpstreamCrashed(code=code, signal=signum))
-
-    def _may_read_upstream(self) -> bool:
-        return not self.answers.busy and self.connection.client.size <= MAX_WAITING
 
     # --- the time
 
@@ -388,6 +366,11 @@ class Proxy:
                 session.note(data)
             except AdjournError as error:
                 self.report.event("store.error", str(error))
+
+
+def _nobody_reads(unread: list[Unread]) -> None:
+    """The client has exited, which the reading side notices. What it received is in the history."""
+    del unread
 
 
 def _unblock(descriptor: int) -> bool:

@@ -26,12 +26,10 @@ from adjourn.policy.calls import arguments_digest, encode_sorted
 from adjourn.policy.contract import read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import places_of
-from adjourn.proxy.approvals import Confirmations
-from adjourn.proxy.connection import Connection
-from adjourn.proxy.gate import Gate
 from adjourn.proxy.loop import Loop, PipeWriter
-from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.server_requests import ServerRequests
+from adjourn.relay import Relay, RelayOptions
+from adjourn.relay.connection import Connection
+from adjourn.relay.gate import Gate
 from adjourn.tasks.decision import Forward, ToolRequest, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
@@ -149,11 +147,9 @@ def gate_of(folder: Path) -> tuple[Gate, Connection]:
     report: Any = SimpleNamespace(event=lambda *_a, **_k: None, routine=lambda *_a, **_k: None)
     root = os.path.realpath(folder)
     context = Decided(ClientOptions(root=root, contract=read_contract(root)))
-    connection = Connection(Loop(print), -1, context, report, errors="tool")
-    connection.server, connection.client = Kept(), Kept()
-    meta = MetaTools(context, report, errors="tool", style="dotted")
-    confirmations = Confirmations(connection, seconds=0)
-    return Gate(connection, meta, confirmations, ServerRequests(connection)), connection
+    relay = Relay(Loop(print), context, report, RelayOptions(tool_names="dotted", confirm_seconds=0))
+    relay.connection.server, relay.connection.client = Kept(), Kept()
+    return relay.gate, relay.connection
 
 
 def check_forwarded(line: bytes) -> str:

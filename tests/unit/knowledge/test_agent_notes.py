@@ -30,7 +30,7 @@ from adjourn.knowledge.records.agent_notes import (
     AgentNote,
     AgentQuestion,
 )
-from adjourn.proxy import meta_definitions
+from adjourn.relay import meta_definitions
 from adjourn.verification.verify import verify_task
 from support.workspace import Workspace
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.proxy.loop import NEVER, Loop, Outcome, PipeWriter, Unread
+from adjourn.proxy.loop import Loop, PipeWriter
+from adjourn.relay import NEVER, Outcome, Unread
 
 MIB = 1 << 20
 

@@ -19,13 +19,13 @@ from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.policy import judge
-from adjourn.proxy.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
-from adjourn.proxy.calls import GIVEN_BACK, TASK_META, ToolPlan, call_of, is_ours
-from adjourn.proxy.connection import Connection
-from adjourn.proxy.loop import Outcome
-from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.meta_definitions import DEFINITIONS
-from adjourn.proxy.request import Request
+from adjourn.relay.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
+from adjourn.relay.calls import GIVEN_BACK, TASK_META, ToolPlan, call_of, is_ours
+from adjourn.relay.connection import Connection
+from adjourn.relay.meta import MetaTools
+from adjourn.relay.meta_definitions import DEFINITIONS
+from adjourn.relay.ports import Outcome
+from adjourn.relay.request import Request
 from adjourn.tasks import (
     SYSTEM,
     Admitted,

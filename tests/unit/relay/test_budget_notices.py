@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from adjourn.proxy.budget_notices import META_BUDGET, with_notice
+from adjourn.relay.budget_notices import META_BUDGET, with_notice
 from adjourn.tasks import SpentShare
 
 SHARE = SpentShare("calls", 75, 15, 20)

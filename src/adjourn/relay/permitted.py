@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from adjourn.aex import Policy
 from adjourn.clients import ClientContext
-from adjourn.proxy.meta_definitions import DEFINITIONS
+from adjourn.relay.meta_definitions import DEFINITIONS
 
 
 class PermittedTools:

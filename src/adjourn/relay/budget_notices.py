@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from adjourn.checkpoints import GuardedSession
-from adjourn.proxy.meta import MetaTools
+from adjourn.relay.meta import MetaTools
 from adjourn.tasks import SpentShare, notice_text
 
 META_BUDGET = "dev.adjourn/budget"

@@ -16,8 +16,8 @@ from adjourn.errors import AdjournError
 from adjourn.host import Process
 from adjourn.mcp import Message, frames
 from adjourn.policy import spellings
-from adjourn.proxy.meta_definitions import DEFINITIONS
-from adjourn.proxy.stderr_log import StderrLog
+from adjourn.relay.meta_definitions import DEFINITIONS
+from adjourn.relay.stderr_log import StderrLog
 from adjourn.text import redact_json, visible_json, visible_line, without_secrets
 
 UNDOTTED_CLIENTS = ("claude-ai", "claude desktop", "copilot")
@@ -89,7 +89,7 @@ class MetaTools:
 
     def handle(self, message: Message, name: str) -> bytes:
         """The response to a call of the meta-tool `name` (dotted)."""
-        from adjourn.proxy.meta_calls import HANDLERS, without_nulls  # noqa: PLC0415  # not before one is called: 0.1 s
+        from adjourn.relay.meta_calls import HANDLERS, without_nulls  # noqa: PLC0415  # not before one is called: 0.1 s
 
         arguments = message.params.get("arguments") or {}
         try:

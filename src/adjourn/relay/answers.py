@@ -21,13 +21,13 @@ from adjourn.host import process
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
 from adjourn.policy import imitates_meta_tool
-from adjourn.proxy.budget_notices import BudgetNotices
-from adjourn.proxy.connection import MAX_SAMPLED, Connection, is_noted
-from adjourn.proxy.lists import edit_tools, greeting, own_list
-from adjourn.proxy.loop import NEVER, Outcome
-from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.request import Request
-from adjourn.proxy.server_requests import ServerRequests
+from adjourn.relay.budget_notices import BudgetNotices
+from adjourn.relay.connection import MAX_SAMPLED, Connection, is_noted
+from adjourn.relay.lists import edit_tools, greeting, own_list
+from adjourn.relay.meta import MetaTools
+from adjourn.relay.ports import NEVER, Outcome
+from adjourn.relay.request import Request
+from adjourn.relay.server_requests import ServerRequests
 from adjourn.tasks import MAX_ANSWER, SYSTEM, NewEvent
 from adjourn.text import beginning, first_line
 

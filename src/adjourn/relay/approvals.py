@@ -24,9 +24,9 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.log import Actor, encode_bytes, milliseconds, timestamp, tool_name
 from adjourn.mcp import Message, frames
-from adjourn.proxy.calls import STATE_PREFIX, is_ours
-from adjourn.proxy.connection import Connection
-from adjourn.proxy.request import Request
+from adjourn.relay.calls import STATE_PREFIX, is_ours
+from adjourn.relay.connection import Connection
+from adjourn.relay.request import Request
 from adjourn.tasks import SYSTEM, Approval, Block, ToolRequest, about, answer
 from adjourn.text import ELLIPSIS, visible_line, without_secrets
 

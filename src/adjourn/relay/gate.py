@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from adjourn.log import kinds
 from adjourn.mcp import FrameError, frames
 from adjourn.policy.protected import private_path, protected_path
-from adjourn.proxy.admission import Admission
-from adjourn.proxy.approvals import Confirmations
-from adjourn.proxy.calls import ToolPlan, plan_of
-from adjourn.proxy.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_noted
-from adjourn.proxy.meta import MetaTools
-from adjourn.proxy.request import BatchAnswers, Request
-from adjourn.proxy.server_requests import ServerRequests
+from adjourn.relay.admission import Admission
+from adjourn.relay.approvals import Confirmations
+from adjourn.relay.calls import ToolPlan, plan_of
+from adjourn.relay.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_noted
+from adjourn.relay.meta import MetaTools
+from adjourn.relay.request import BatchAnswers, Request
+from adjourn.relay.server_requests import ServerRequests
 from adjourn.tasks import MAX_SHOWN_TOOL, OF_CLIENT, judge, method_refusal, rule_name
 from adjourn.text import beginning
 
 if TYPE_CHECKING:
-    from adjourn.proxy.sampling import ClientSampling
+    from adjourn.relay.sampling import ClientSampling
 
 SAMPLE, MAX_NAME, MAX_REASON = 120, 80, 500
 """Characters that are kept of a refused message, of its tool name, and of the reason."""
@@ -223,7 +223,7 @@ class Gate:
 
     def _offers_sampling(self, capabilities: object) -> None:
         if isinstance(capabilities, dict) and isinstance(capabilities.get("sampling"), dict):
-            from adjourn.proxy.sampling import ClientSampling  # noqa: PLC0415  # 5 ms; few clients offer it
+            from adjourn.relay.sampling import ClientSampling  # noqa: PLC0415  # 5 ms; few clients offer it
 
             self.sampling = ClientSampling(self._connection)
 

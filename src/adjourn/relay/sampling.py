@@ -16,7 +16,7 @@ import msgspec
 from adjourn.errors import AdjournError
 from adjourn.mcp import Message, frames
 from adjourn.models import SamplingAnswer, SamplingRequest, client_model
-from adjourn.proxy.connection import Connection
+from adjourn.relay.connection import Connection
 
 MAX_OPEN = 8
 POLL_SECONDS = 0.5

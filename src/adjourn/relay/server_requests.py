@@ -14,7 +14,7 @@ import msgspec
 
 from adjourn.log import kinds
 from adjourn.mcp import frames
-from adjourn.proxy.connection import Connection, is_noted
+from adjourn.relay.connection import Connection, is_noted
 from adjourn.tasks import MAX_SHOWN_TOOL, OF_SERVER, Block, method_refusal, rule_name
 
 MAX_OPEN = 1000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from adjourn.aex import unmatched_rules
 from adjourn.clients import ClientContext
 from adjourn.policy import OWN_TOOLS
-from adjourn.proxy.stderr_log import StderrLog
+from adjourn.relay.stderr_log import StderrLog
 
 MAX_LINES = 20
 """Rules that are named; more are in `adjourn doctor`."""

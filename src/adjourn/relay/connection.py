@@ -1,6 +1,6 @@
 """One client connected to one MCP server: what all parts of a proxy share.
 
-Owns: the two pipes' writing ends, the table of open requests (no answer without its request), the form of refusals, notes in the
+Owns: the two outlets, the table of open requests (no answer without its request), the form of refusals, notes in the
 history that a failing store may lose. Must never: decide.
 """
 
@@ -13,22 +13,19 @@ from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
-from adjourn.proxy.lists import ListEdit
-from adjourn.proxy.loop import Loop, PipeWriter, Unread
-from adjourn.proxy.permitted import PermittedTools
-from adjourn.proxy.request import Request
-from adjourn.proxy.rule_check import RuleCheck
-from adjourn.proxy.stderr_log import StderrLog
+from adjourn.relay.lists import ListEdit
+from adjourn.relay.permitted import PermittedTools
+from adjourn.relay.ports import MAX_WAITING, EventLoop, Outlet, Unread
+from adjourn.relay.request import Request
+from adjourn.relay.rule_check import RuleCheck
+from adjourn.relay.stderr_log import StderrLog
 from adjourn.tasks import Block
 from adjourn.text import first_line, visible_lines
 
 if TYPE_CHECKING:
-    from adjourn.proxy.calls import ToolPlan
+    from adjourn.relay.calls import ToolPlan
 
-CLIENT_OUT = 1
 MAX_GIVEN_UP = 1000
-MAX_WAITING = 1024 * 1024
-"""Bytes that may wait for one side to read before no more is read from the other."""
 MAX_NOTED = 100
 """Odd messages of one side that are noted in the history one by one."""
 MAX_SAMPLED = 1024
@@ -65,16 +62,16 @@ class UpstreamFacts:
 
 
 class Connection:
-    """The pipes, the open requests, the client's store and sessions, and the server's facts. `errors` is the value of --errors."""
+    """The outlets, the open requests, the client's store and sessions, and the server's facts. `errors` is the value of --errors."""
 
-    def __init__(
-        self, loop: Loop, upstream_in: int, context: ClientContext, report: StderrLog, *, errors: str
-    ) -> None:
+    client: Outlet
+    server: Outlet
+    """The edge sets both before the first line."""
+
+    def __init__(self, loop: EventLoop, context: ClientContext, report: StderrLog, *, errors: str) -> None:
         self.loop = loop
         self.context = context
         self.report = report
-        self.client = PipeWriter(loop, CLIENT_OUT, _nobody_reads)
-        self.server = PipeWriter(loop, upstream_in, self._not_read)
         self.upstream = UpstreamFacts()
         self.permitted = PermittedTools(context)
         self.rules = RuleCheck(context, report)
@@ -147,7 +144,7 @@ class Connection:
         if self.server.size <= MAX_WAITING:
             self.server.send(line)
 
-    def _not_read(self, unread: list[Unread]) -> None:
+    def not_read(self, unread: list[Unread]) -> None:
         """The server no longer reads: answer the requests of which it has read a part at most."""
         why = self.why_unread()
         self.report.event("upstream.gone", why)
@@ -181,8 +178,3 @@ class Connection:
             self.context.session().note(data)
         except AdjournError as error:
             self.report.event("store.error", str(error))
-
-
-def _nobody_reads(unread: list[Unread]) -> None:
-    """The client has exited, which the reading side notices. What it received is in the history."""
-    del unread

@@ -17,8 +17,8 @@ from adjourn.log import digest
 from adjourn.mcp import frames
 from adjourn.policy import READING_VERBS, arguments_digest, encode_sorted, meta_tool
 from adjourn.policy.protected import only_reads
-from adjourn.proxy.connection import Connection
-from adjourn.proxy.request import Request
+from adjourn.relay.connection import Connection
+from adjourn.relay.request import Request
 from adjourn.tasks import ToolRequest
 from adjourn.text import preview
 

@@ -1,0 +1,74 @@
+"""What a relay needs of the edge that it works for: an event loop, and two outlets.
+
+Owns: these types. Must never: do I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+NEVER = float("inf")
+MAX_WAITING = 1024 * 1024
+"""Bytes that may wait for one side to read before no more is read from the other."""
+
+_T = TypeVar("_T")
+
+
+class Outcome(Generic[_T]):
+    """What a piece of work came to. `get` returns its result, or raises what it raised."""
+
+    __slots__ = ("_error", "_value")
+
+    def __init__(self, work: Callable[[], _T]) -> None:
+        self._error: Exception | None = None
+        try:
+            self._value = work()
+        except Exception as error:  # whoever asked for it handles it
+            self._error = error
+
+    def get(self) -> _T:
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+
+class EventLoop(Protocol):
+    """Calls what is given to it, one at a time, in one thread: that in which a relay is used."""
+
+    def after(self, seconds: float, action: Callable[[], None], /) -> None:
+        """Call `action` once, in so many seconds. Replaces an earlier time of the same action."""
+
+    def soon(self, action: Callable[[], None], /) -> None:
+        """Call `action`. For any thread."""
+
+    def work(self, job: Callable[[], _T], then: Callable[[Outcome[_T]], None], /) -> None:
+        """Run `job` in another thread, after those of the same relay that were given before; then call `then` in the loop's."""
+
+
+class Unread(NamedTuple):
+    """What its reader has not taken whole: `about` is what the caller gave with it, `begun` that a part of it was taken."""
+
+    about: Any
+    begun: bool
+
+
+class Outlet(Protocol):
+    """Takes lines for one side, and never waits."""
+
+    size: int
+    """Bytes that wait."""
+    since: float
+    """When the reader last took something (`time.monotonic`), while bytes wait; else `NEVER`."""
+
+    def send(self, data: bytes, about: Any = None, /) -> None:
+        """Write whole lines, or keep them. `about` is for whoever learns that nobody reads."""
+
+    def lose(self) -> None:
+        """Stop writing: the reader has exited, or does not read."""
+
+    def drain(self, seconds: float, /) -> None:
+        """Wait until all is written, or nobody reads, or the time is over."""
+
+    def close(self) -> None:
+        """Write nothing any more. What waits is lost."""

@@ -46,9 +46,9 @@ class Tab:
         self._connection = HTTPConnection(urlsplit(origin).netloc, timeout=60)
         self._cookie = cookie
 
-    def ask(self, path: str) -> HTTPResponse:
+    def ask(self, path: str, **headers: str) -> HTTPResponse:
         self._connection.request(
-            "GET", path, headers={"Cookie": self._cookie, "Sec-Fetch-Site": "same-origin"}
+            "GET", path, headers={"Cookie": self._cookie, "Sec-Fetch-Site": "same-origin", **headers}
         )
         answer = self._connection.getresponse()
         assert answer.status == 200, (path, answer.status, answer.read())
@@ -57,7 +57,7 @@ class Tab:
     def visit(self, path: str) -> Visit:
         """The page alone, as its script asks for it."""
         began = time.perf_counter()
-        text = self.ask(path).read().decode()
+        text = self.ask(path, **{"HX-Request": "true"}).read().decode()
         return Visit(time.time(), time.perf_counter() - began, text)
 
     def paint(self, path: str) -> Visit:

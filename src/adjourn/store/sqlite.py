@@ -22,6 +22,7 @@ from typing import Any
 from adjourn.errors import IntegrityError
 from adjourn.store import checks, sqlite_file
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
+from adjourn.store.sqlite_heads import ALL_HEADS, KnownHeads
 from adjourn.store.sqlite_wal import PAGES, LogCopier
 
 # An event's position is the number of its stream and, in the lower bits, its seq. One statement is one transaction: the
@@ -42,11 +43,6 @@ _NEW_STREAM = "INSERT INTO stream (name) VALUES (?)"
 _HEAD = "SELECT position, hash FROM event WHERE position BETWEEN ? AND ? ORDER BY position DESC LIMIT 1"
 _READ = "SELECT hash, data FROM event WHERE position >= ? AND position < ? ORDER BY position"
 _COUNT = "SELECT count(*) FROM event WHERE position >= ? AND position < ?"
-_STREAMS = """
-SELECT name, position & 1099511627775, hash FROM stream JOIN event ON position =
-    (SELECT max(position) FROM event AS other WHERE position BETWEEN id << 40 AND id << 40 | 1099511627775)
-ORDER BY name
-"""
 _REF = "SELECT value FROM ref WHERE name = ?"
 _REFS = "SELECT name, value FROM ref WHERE name >= ? ORDER BY name"
 _SET_REF = "INSERT INTO ref VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -84,8 +80,7 @@ class SqliteStore:
         self._pages = 0
         self._seen: dict[str, Head] = {}
         self._bases: dict[str, int] = {}
-        self._heads: tuple[int, dict[str, Head]] = (-1, {})
-        """All streams as they were last asked for, and the version of the data then."""
+        self._heads = KnownHeads()
         self._log = f"{self.path}-wal"
         self._copier = LogCopier(self.path, self._lock)
         self._cursor: sqlite3.Cursor | None = None
@@ -196,10 +191,10 @@ class SqliteStore:
     def streams(self) -> dict[str, Head]:
         # Who follows a store asks several times a second, and nothing was written since, most of the time.
         (version,) = self._one("PRAGMA data_version", ())
-        if version != self._heads[0]:
-            heads = {name: _new_tuple(Head, (seq, digest)) for name, seq, digest in self._all(_STREAMS)}
-            self._heads = version, heads
-        return dict(self._heads[1])
+        if version != self._heads.version:
+            (text,) = self._one(ALL_HEADS, ())
+            self._heads = self._heads.updated(version, text or "", self.path)
+        return dict(self._heads.heads)
 
     def ref(self, name: str) -> str | None:
         checks.check_name(name)

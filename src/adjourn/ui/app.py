@@ -33,6 +33,8 @@ from adjourn.ui.site import Site
 from adjourn.ui.static_files import static_file
 
 MAX_NOTICES = 100
+FOLLOWING = 2
+"""Requests of pages that follow the store, answered at a time: who opens a page does not wait for all of these."""
 _Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -43,6 +45,7 @@ class Application:
         self._site = site
         self._followed = msgspec.structs.replace(site, within=2 * LOOK_SECONDS)
         """For a page that asks because an event said so: it gets another one for what this look did not see."""
+        self._following = anyio.CapacityLimiter(FOLLOWING)
         self._access = access
         self._live = Live(site)
         self._render = renderer()
@@ -77,8 +80,9 @@ class Application:
     def _shows(self, page: WebPage) -> _Handler:
         async def show(request: Request) -> Response:
             fields = read_form(request.url.query)
-            site = self._followed if request.headers.get("HX-Request") else self._site
-            values = await anyio.to_thread.run_sync(page.query, site, fields)
+            follows = "HX-Request" in request.headers
+            site, limiter = (self._followed, self._following) if follows else (self._site, None)
+            values = await anyio.to_thread.run_sync(page.query, site, fields, limiter=limiter)
             notice = self._notices.get(fields.get("notice", ""))
             return await self._page(page.template, {**values, "title": page.title, "notice": notice}, page)
 

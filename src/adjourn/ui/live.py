@@ -7,6 +7,7 @@ Owns: that look, the events. Must never: send content; a page that missed an eve
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from adjourn.ui.site import Site
 LOOK_SECONDS = 0.2
 """How often the store is looked at while a page is open."""
 REST = 4
-"""How many times as long as a look took there is none."""
+"""How many times as long as a look computed there is none."""
 READ_PAUSE = 0.01
 """Seconds between two looks while tasks are left to be read: requests go first."""
 REFRESH_SECONDS = 15.0
@@ -56,10 +57,9 @@ class Live:
             if not self._open and not self._seen.left:
                 pause = LOOK_SECONDS
                 continue
-            began = anyio.current_time()
-            seen = await anyio.to_thread.run_sync(self._look, abandon_on_cancel=True)
+            seen, took = await anyio.to_thread.run_sync(self._timed_look, abandon_on_cancel=True)
+            pause = READ_PAUSE if seen.left else max(LOOK_SECONDS, REST * took)
             ended = anyio.current_time()
-            pause = READ_PAUSE if seen.left else max(LOOK_SECONDS, REST * (ended - began))
             if seen != self._seen or ended - refreshed >= REFRESH_SECONDS:
                 refreshed = ended
                 self._seen = seen
@@ -70,6 +70,11 @@ class Live:
         self._version += 1
         self._changed.set()
         self._changed = anyio.Event()
+
+    def _timed_look(self) -> tuple[_Seen, float]:
+        """A look, and the seconds that it computed."""
+        began = time.thread_time()
+        return self._look(), time.thread_time() - began
 
     def _look(self) -> _Seen:
         with suppress(AdjournError):  # the page says what is wrong with the store

@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from threading import RLock
 from typing import NamedTuple, TypeVar
 
@@ -30,6 +31,7 @@ MAX_OPEN = 128
 """Tasks that are kept open."""
 CALLS_TAIL = 100
 """Events in which the last calls of a task are looked for."""
+_BY_USE = attrgetter("order")
 
 
 class Seen(NamedTuple):
@@ -56,8 +58,9 @@ class Overview:
         self._store = store
         self._heads: Mapping[str, Head] = {}
         self._looked = float("-inf")
-        self._read: Mapping[str, Head] | None = None
-        """The heads up to which all is read."""
+        self._read: dict[str, Head] = {}
+        """Where each stream ended when it was read, or seen not to be a task."""
+        self._read_up_to: Mapping[str, Head] | None = None
         self._rows: dict[str, TaskRow] = {}
         self._sorted: Sequence[TaskRow] | None = ()
         self._known: dict[str, KnownStream] = {}
@@ -72,9 +75,7 @@ class Overview:
             self._look(store, within)
             left = self._read_changed()
             if self._sorted is None:
-                self._sorted = sorted(
-                    self._rows.values(), key=lambda row: (row.touched, row.id), reverse=True
-                )
+                self._sorted = sorted(self._rows.values(), key=_BY_USE, reverse=True)
             return Seen(self._sorted, left)
 
     @property
@@ -106,7 +107,7 @@ class Overview:
             found = self._calls.get(name)
             if found is None or found.head != row.head:
                 with suppress(AdjournError):
-                    task = self._opened(name, row.head)
+                    task = self._opened(name)
                     made = recent_calls(task.store, task.ledger, timestamp(self._clock()), CALLS_TAIL).made
                     found = _LastCalls(row.head, list(made.values()))
                     _keep(self._calls, name, found)
@@ -125,23 +126,25 @@ class Overview:
 
     def _read_changed(self) -> int:
         """Read tasks that changed, the newest first, for a moment. Returns how many are left."""
-        heads, rows = self._heads, self._rows
-        if self._read is heads:
+        heads, read = self._heads, self._read
+        if self._read_up_to is heads:
             return 0
-        names = [name for name in heads if "/" not in name]
-        if len(rows) > len(names):
-            for gone in rows.keys() - set(names):
+        if len(read) > len(heads):
+            for gone in read.keys() - heads.keys():
                 self._forget(gone)
-        due = [name for name in names if name not in rows or rows[name].head != heads[name]]
+        due = [name for name, head in heads.items() if read.get(name) != head]
         ends_at = time.monotonic() + READ_SECONDS
         for number, name in enumerate(reversed(due)):
             if time.monotonic() > ends_at:
-                return len(due) - number
-            self._read_task(name)
-        self._read = heads
+                return sum("/" not in one for one in due[: len(due) - number])
+            if "/" not in name:
+                self._read_task(name, heads[name])
+            read[name] = heads[name]
+        self._read_up_to = heads
         return 0
 
     def _forget(self, name: str) -> None:
+        self._read.pop(name, None)
         self._rows.pop(name, None)
         self._known.pop(name, None)
         self._open.pop(name, None)
@@ -149,28 +152,29 @@ class Overview:
         self._passing.discard(name)
         self._sorted = None
 
-    def _read_task(self, name: str) -> None:
+    def _read_task(self, name: str, head: Head | None = None) -> None:
+        """Make a task known. It has to reach this head."""
         try:
-            task = self._opened(name, self._heads[name])
+            task = self._opened(name, head)
         except AdjournError as error:
             self._forget(name)
-            self._rows[name] = TaskRow(self._heads[name], name, name, problem=error.message)
+            self._rows[name] = TaskRow(head or self._heads[name], name, name, problem=error.message)
             return
         self._rows[name] = row_of(task)
         self._known[name] = waiting_in_task(task, self._clock())
         (self._passing.add if self._known[name].until else self._passing.discard)(name)
         self._sorted = None
 
-    def _opened(self, name: str, head: Head) -> Task:
-        """A task that reaches this head. Raises `AdjournError`."""
+    def _opened(self, name: str, head: Head | None = None) -> Task:
+        """A task as it is now. Raises `AdjournError`."""
         task = self._open.pop(name, None)
         if task is not None:
             before = task.head
             task.refresh()
-            if before == task.head != head:  # it does not reach what the store says: have it examined
+            if head is not None and before == task.head != head:  # the store says otherwise: have it examined
                 task = None
         if task is None:
-            assert self._store is not None
+            assert self._store is not None  # it was looked at
             task = Task(self._store, name, clock=self._clock, secret=host.reading_secret())
         if task.ledger.sessions:
             _keep(self._open, name, task)

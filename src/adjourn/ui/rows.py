@@ -13,11 +13,14 @@ from adjourn.tasks import OpenSession, Task
 
 
 class TaskRow(NamedTuple):
-    """A task in the list, as of its `head`. `words` are what it is found by, `asked` the times until which its questions wait."""
+    """A task in the list, as of its `head`. `words` are what it is found by, `order` is what lists are sorted by, `asked` the times until which its
+    questions wait.
+    """
 
     head: Head
     id: str
     words: str
+    order: str = ""
     goal: str = ""
     client: str = ""
     used: int = 0
@@ -43,6 +46,7 @@ def row_of(task: Task) -> TaskRow:
         Head(ledger.seq, ledger.hash),
         task.id,
         f"{task.id} {ledger.goal} {client}".casefold(),
+        f"{ledger.touched} {task.id}",
         ledger.goal,
         client,
         ledger.calls_used,

@@ -30,6 +30,8 @@ from adjourn.ui.guard import ENTRY
 from adjourn.ui.site import Site
 
 MAX_CONNECTIONS = 200
+SWITCH_SECONDS = 0.001
+"""How long one request computes while others wait: five times less than Python lets it by itself."""
 _OPENING = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={url}"><title>adjourn</title>'
 
 
@@ -56,6 +58,7 @@ def serve(site: Site, *, port: int, opens: bool, ready: Callable[[str], None]) -
             limit_concurrency=MAX_CONNECTIONS,
             timeout_graceful_shutdown=1,
         )
+        sys.setswitchinterval(SWITCH_SECONDS)
         ready(link)
         if opens and _has_desktop():
             _open_browser(link, closing)

@@ -11,9 +11,12 @@ Owns: what the page's script does, without a browser. Must never: ask for more o
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Mapping
 from html import unescape
@@ -125,8 +128,15 @@ def _calls(row: str) -> int:
     return int(re.findall(r"(\d+)(?: of \d+)? calls", row)[0])
 
 
+def _fail(failed: threading.ExceptHookArgs) -> None:
+    """A page that fails ends the program: it would be waited for."""
+    traceback.print_exception(failed.exc_value)
+    os._exit(1)
+
+
 def main() -> None:
     origin, cookie, *paths = sys.argv[1:]
+    threading.excepthook = _fail
     pages = [OpenPage(origin, cookie, path) for path in paths]
     for page in pages:
         page.drawn.wait()

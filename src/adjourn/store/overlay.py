@@ -84,8 +84,9 @@ class OverlayStore:
 
     def streams(self) -> dict[str, Head]:
         with self._changed:
-            heads = self._below_open().streams() | {name: self._head(name) for name in self._appended}
-        return dict(sorted(heads.items()))
+            below = self._below_open().streams()
+            heads = below | {name: self._head(name) for name in self._appended}
+        return heads if len(heads) == len(below) else dict(sorted(heads.items()))
 
     def ref(self, name: str) -> str | None:
         checks.check_name(name)

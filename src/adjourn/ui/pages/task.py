@@ -17,7 +17,7 @@ from msgspec import UnsetType
 from adjourn import host
 from adjourn.checkpoints import read_report
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client, resume, to_lines
+from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client, resume, to_json, to_lines
 from adjourn.log import Event, decode, digest, kinds, timestamp
 from adjourn.store import EMPTY, Head, Store
 from adjourn.tasks import Ledger, Task, following
@@ -179,9 +179,9 @@ def _handover(site: Site, task: Task) -> Told:
         return Told()
     reader = Preview(lambda: task.store, site.root, site.clock, host.reading_secret(), site.tree)
     try:
-        resumed = resume(reader, task.ledger.checkpoint)
-        lines = list(to_lines(resumed.handover(), ROOM, lambda text: f"- {text}"))
-        return Told(lines, json.dumps(resumed.to_json("", ROOM), ensure_ascii=False, separators=(",", ":")))
+        handover = resume(reader, task.ledger.checkpoint).handover()
+        lines = list(to_lines(handover, ROOM, lambda text: f"- {text}"))
+        return Told(lines, json.dumps(to_json(handover, ROOM), ensure_ascii=False, separators=(",", ":")))
     except AdjournError as error:
         return Told([f"{error.message} ({error.remedy})"])
 

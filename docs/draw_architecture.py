@@ -40,6 +40,7 @@ PURPOSES = {
     "policy": "rules that guard a call",
     "proxy": "between a client and a server, over pipes",
     "relay": "what passes between them",
+    "gateway": "the same over HTTP",
     "retention": "prune and gc",
     "runs": "running a contract's steps",
     "setup": "settings of clients",

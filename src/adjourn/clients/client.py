@@ -92,7 +92,9 @@ class ClientContext:
         options: ClientOptions,
         clock: Callable[[], int] = now,
         on_event: Callable[[str, str], None] = lambda _event, _text: None,
+        store: Store | None = None,
     ) -> None:
+        """`store` is one that others use, too: it stays open."""
         self.options = options
         self.clock = clock
         self._on_event = on_event
@@ -101,7 +103,8 @@ class ClientContext:
         self.process = process.current()
         self.group = group_of(process.parent(), options.root)
         self._lock = RLock()
-        self._store: Store | None = None
+        self._store = store
+        self._owns_store = store is None
         self._secret = b""
         self._sessions: dict[str, GuardedSession] = {}
         self._task = options.task and check_task_id(options.task)
@@ -596,7 +599,7 @@ class ClientContext:
             if self._is_registered:
                 with suppress(AdjournError):
                     proxies.withdraw(self.store, self.group, self.process)
-            if self._store is not None:
+            if self._store is not None and self._owns_store:
                 self._store.close()
                 self._store = None
 

@@ -138,7 +138,7 @@ class Confirmations:
             held.question = f"{self._nonce}{self._count}"
             self._questions[held.question] = held
             form = _form(approval, session.task.id)
-            self._connection.client.send(frames.request(held.question, "elicitation/create", form))
+            self._connection.client.send(frames.request(held.question, "elicitation/create", form), request)
 
     def _answer(self, request: Request, line: bytes) -> None:
         if out := self._connection.answer(request, line):

@@ -161,7 +161,7 @@ class Gate:
         if message.method == "notifications/cancelled":
             if not self._is_first(message):  # what it is about may be among the lines that have just come
                 return
-            if self._cancelled(message.params.get("requestId")):
+            if self.gave_up(message.params.get("requestId")):
                 return
         if message.method == "notifications/initialized" and self.sampling is not None:
             self.sampling.begin()
@@ -175,7 +175,7 @@ class Gate:
             self._connection.note(observed)
         self.admission.pass_on(message.raw)
 
-    def _cancelled(self, request_id: object) -> bool:
+    def gave_up(self, request_id: object) -> bool:
         """The client gave up a request. Returns whether the server need not know, since it was only held here."""
         if not frames.is_id(request_id):
             return False

@@ -56,13 +56,20 @@ class Unread(NamedTuple):
 class Outlet(Protocol):
     """Takes lines for one side, and never waits."""
 
-    size: int
-    """Bytes that wait."""
-    since: float
-    """When the reader last took something (`time.monotonic`), while bytes wait; else `NEVER`."""
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+
+    @property
+    def since(self) -> float:
+        """When the reader last took something (`time.monotonic`), while bytes wait; else `NEVER`."""
 
     def send(self, data: bytes, about: Any = None, /) -> None:
-        """Write whole lines, or keep them. `about` is for whoever learns that nobody reads."""
+        """Write whole lines, or keep them.
+
+        `about`, of the client's: the request that a question belongs to. Of the server's: the requests among the lines, for whoever learns
+        that nobody reads.
+        """
 
     def lose(self) -> None:
         """Stop writing: the reader has exited, or does not read."""

@@ -51,6 +51,10 @@ REVIEWED = {
         "subprocess.Popen",
     ): "what the user's own settings name, found outside of the workspace, in the root folder",
     (
+        "gateway/pipe_link.py",
+        "asyncio.create_subprocess_exec",
+    ): "the server that the user's file names, never by a relative entry of PATH",
+    (
         "proxy/launch.py",
         "os.execve",
     ): "the server that the user names, outside any workspace, never by a relative entry of PATH",

@@ -56,6 +56,7 @@ _TABLE = {
     },
     "Questions to a person": {
         "inbox": ("records.inbox:inbox", "Show everything that waits for a person, and how to answer it."),
+        "serve": ("working.serve:serve", "Serve MCP servers over HTTP, behind the policy and the journal."),
         "ui": ("working.ui:ui_", "Serve a web page to answer what waits, on this machine."),
         "notify": ("working.notify:notify", "Notify you when something begins to wait: by command or webhook."),
         "approve": ("records.answer:approve", "Approve a call that waits for a person; list waiting calls."),

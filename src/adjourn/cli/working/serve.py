@@ -1,0 +1,54 @@
+"""`adjourn serve`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from adjourn import gateway
+from adjourn.cli.shared.context import example, in_folder
+from adjourn.cli.shared.output import say
+from adjourn.errors import NotFoundError
+from adjourn.host import for_others, open_at, workspace_of
+from adjourn.policy import read_contract
+from adjourn.relay import StderrLog
+
+FILE = "adjourn.toml"
+
+
+@click.command("serve", epilog=example("adjourn serve", "adjourn serve --config gateway.toml"))
+@click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    help=f"The servers and the address (default: {FILE} in the workspace).",
+)
+@click.option(
+    "--store", default="", metavar="URL", help="Keep history in this store.", envvar="ADJOURN_STORE"
+)
+@click.option("--log-json", is_flag=True, help="Log to stderr as JSON, one object per line.")
+@in_folder
+def serve(*, config: str, store: str, log_json: bool) -> None:
+    """Serve MCP servers over HTTP: each call is decided on by the policy, and recorded, as behind `adjourn proxy`.
+
+    Clients reach a server at /NAME/mcp, a certain task of it at /NAME/t/TASK/mcp. Ctrl-C ends it. Needs the extra `gateway`.
+    """
+    workspace = workspace_of()
+    settings = gateway.read_settings(config or os.path.join(workspace.root, FILE))
+    contract = read_contract(workspace.root, searched=workspace.searched())
+    try:
+        listen, app = gateway.listen, gateway.GatewayApp
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "adjourn":
+            raise
+        raise NotFoundError(
+            f"the package {error.name} is not installed", "pip install 'adjourn[gateway]'"
+        ) from error
+    listening = listen(settings)
+    kept = open_at(workspace.root, store)
+    try:
+        ground = gateway.Ground(workspace, contract, kept, for_others(os.environ, store))
+        gateway.serve(app(settings, ground, StderrLog(as_json=log_json)), listening, say)
+    finally:
+        kept.close()

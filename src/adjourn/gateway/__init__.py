@@ -1,0 +1,25 @@
+"""MCP servers behind one HTTP address: each call decided on and recorded by the same relay as behind `adjourn proxy`.
+
+Owns: HTTP on both sides, which client session is whose, and the life of the process. Must never: decide on a call itself.
+"""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.gateway.app import GatewayApp, Ground
+    from adjourn.gateway.server import listen, serve
+    from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
+
+__all__ = ["GatewayApp", "GatewaySettings", "Ground", "ServerSettings", "listen", "read_settings", "serve"]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "app": ("GatewayApp", "Ground"),
+            "server": ("listen", "serve"),
+            "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
+        },
+    )

@@ -1,0 +1,263 @@
+"""The gateway's ASGI application: what is asked for, and whether by whom it may be.
+
+    /NAME/mcp           the server NAME
+    /NAME/t/TASK/mcp    the same, working on the task TASK
+    /mcp, /t/TASK/mcp   the only server
+    /healthz, /readyz   whether the process lives, and whether it can work
+
+Owns: these addresses, the check of Host and Origin (a web page in a browser here must not speak to it), the life of contexts. Must never:
+look into a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from adjourn import checkpoints
+from adjourn.clients import ClientContext, ClientOptions
+from adjourn.errors import AdjournError
+from adjourn.gateway.asgi import Receive, Scope, Send
+from adjourn.gateway.endpoint import Endpoint
+from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
+from adjourn.gateway.http_link import HttpLink
+from adjourn.gateway.http_pool import HttpPool
+from adjourn.gateway.pipe_link import PipeLink
+from adjourn.gateway.settings import GatewaySettings
+from adjourn.host import Workspace
+from adjourn.policy import Contract
+from adjourn.relay import RelayOptions, StderrLog
+from adjourn.store import Store
+from adjourn.tasks import check_task_id
+
+WORKERS = 16
+TIDY_SECONDS, HEARTBEAT_SECONDS, IDLE_SECONDS = 0.25, 20.0, 1800.0
+CLOSE_SECONDS = 10.0
+LINGER_SECONDS = 2.0
+_PATH = re.compile(r"(?:/([A-Za-z0-9][A-Za-z0-9_-]{0,63}))?(?:/t/([A-Za-z0-9_.-]{1,100}))?/mcp/?")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+@dataclass
+class _Shared:
+    """A context that several exchanges use."""
+
+    context: ClientContext
+    users: set[Exchange] = field(default_factory=set)
+    left: float = 0.0
+    """When the last one left it (`time.monotonic`)."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is open."""
+        return not any(exchange.waiting or exchange.connection.requests for exchange in self.users)
+
+
+class Ground(NamedTuple):
+    """What all calls are decided on with, and recorded in. `environment` is that of servers that are commands.
+
+    The store is shared by all contexts, and closed by whoever opened it.
+    """
+
+    workspace: Workspace
+    contract: Contract
+    store: Store
+    environment: Mapping[str, str]
+
+
+class GatewayApp:
+    """Serves the settings' servers."""
+
+    def __init__(self, settings: GatewaySettings, ground: Ground, report: StderrLog) -> None:
+        self._settings = settings
+        self._ground = ground
+        self._report = report
+        self._parts = ExchangeParts(
+            ThreadPoolExecutor(WORKERS, "relay"), report, RelayOptions(meta_tools="always")
+        )
+        self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
+        self._endpoints = {name: Endpoint(partial(self._new, name)) for name in settings.servers}
+        self._contexts: dict[tuple[str, str, str], _Shared] = {}
+        self._hosts = {*_LOOPBACK, *settings.hosts, settings.address[0]}
+        self.is_draining = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+
+    # --- requests
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        if path in ("/healthz", "/readyz"):
+            is_ready = path == "/healthz" or not self.is_draining
+            await _plain(send, 200 if is_ready else 503, "ok" if is_ready else "ending")
+            return
+        headers = dict(scope["headers"])
+        if not self._is_host(headers.get(b"host", b"").decode("latin-1")):
+            await _plain(send, 421, "this Host is not the gateway's: name it in `hosts` of adjourn.toml")
+            return
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and not self._is_host(urlsplit(origin).netloc):
+            await _plain(send, 403, "this Origin may not use the gateway")
+            return
+        found = _PATH.fullmatch(path)
+        name = found[1] or self._only() if found is not None else ""
+        endpoint = self._endpoints.get(name)
+        if found is None or endpoint is None:
+            known = ", ".join(f"/{one}/mcp" for one in self._endpoints)
+            await _plain(send, 404, f"no server is here; there is {known}")
+            return
+        if self.is_draining:
+            await _plain(send, 503, "the gateway ends: try again, it or another one will answer")
+            return
+        await endpoint.handle(scope, receive, send, found[2] or "")
+
+    def _only(self) -> str:
+        return next(iter(self._endpoints)) if len(self._endpoints) == 1 else ""
+
+    def _is_host(self, host: str) -> bool:
+        return host.rpartition(":")[0] in self._hosts or host in self._hosts
+
+    # --- exchanges
+
+    def _new(self, server: str, client: str, task: str) -> Exchange:
+        shared = self._shared(server, client, task)
+        exchange = Exchange(self._parts, shared.context, partial(self._link, server))
+        shared.users.add(exchange)
+        exchange.on_close = partial(self._left, shared, exchange)
+        return exchange
+
+    def _link(self, server: str, exchange: Exchange) -> ServerLink:
+        settings = self._settings.servers[server]
+        if settings.url:
+            return HttpLink(exchange, self._pools[server], settings.seconds)
+        return PipeLink(exchange, settings.command, self._ground.environment)
+
+    def _left(self, shared: _Shared, exchange: Exchange) -> None:
+        """A client has ended a session; it may begin another one at once."""
+        shared.users.discard(exchange)
+        shared.left = time.monotonic()
+
+    def _give_back(self) -> None:
+        """End the work of clients that have ended their last session a moment ago."""
+        since = time.monotonic() - LINGER_SECONDS
+        for key, shared in list(self._contexts.items()):
+            if not shared.users and shared.left < since:
+                del self._contexts[key]  # from now on another context is made
+                self._parts.workers.submit(self._end, shared.context, "client-end")
+
+    def _hand_over(self, task: str, to: ClientContext) -> None:
+        """Have other clients that are not at work on a task give it back: `to` is about to work on it."""
+        for shared in self._contexts.values():
+            context = shared.context
+            if (
+                context.options.task == task
+                and context.group != to.group
+                and context.sessions
+                and shared.is_idle
+            ):
+                self._end(context, "handed-over")
+
+    def _shared(self, server: str, client: str, task: str) -> _Shared:
+        """The context of a client at a server."""
+        key = (server, client, task)
+        found = self._contexts.get(key)
+        if found is None:
+            workspace, settings = self._ground.workspace, self._settings.servers[server]
+            options = ClientOptions(
+                root=workspace.root,
+                tree=workspace.tree,
+                contract=self._ground.contract,
+                task=check_task_id(task) if task else "",
+                server=server,
+                command=settings.url or " ".join(settings.command),
+            )
+            context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
+            context.join(f"gateway/{_UNSAFE.sub('-', client)[:40] or 'client'}")
+            with suppress(AdjournError):
+                context.meet_servers()
+            found = self._contexts[key] = _Shared(context)
+        if task:
+            self._hand_over(task, found.context)
+        return found
+
+    # --- the life
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        tidying = asyncio.get_running_loop().create_task(self._tidy())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.is_draining = True
+        tidying.cancel()
+        await self._close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _tidy(self) -> None:
+        """Write what waits to be written, keep leases, end what nobody uses."""
+        loop, beaten = asyncio.get_running_loop(), time.monotonic()
+        while True:
+            await asyncio.sleep(TIDY_SECONDS)
+            self._give_back()
+            beats = time.monotonic() - beaten > HEARTBEAT_SECONDS
+            if beats:
+                beaten = time.monotonic()
+                for endpoint in self._endpoints.values():
+                    endpoint.expire(IDLE_SECONDS)
+            await loop.run_in_executor(self._parts.workers, self._keep, beats)
+            self._report.flush()
+
+    def _keep(self, beats: bool) -> None:  # one caller
+        for shared in list(self._contexts.values()):
+            for session in shared.context.sessions:
+                try:
+                    session.task.flush()
+                    if beats:
+                        session.heartbeat()
+                except AdjournError as error:
+                    self._report.event("store.error", str(error))
+
+    async def _close(self) -> None:
+        """End every exchange and session; what was answered is in the store already."""
+        for endpoint in self._endpoints.values():
+            endpoint.close("the gateway ended")
+        loop = asyncio.get_running_loop()
+        ended = [
+            loop.run_in_executor(self._parts.workers, self._end, shared.context, "gateway-end")
+            for shared in self._contexts.values()
+        ]
+        if ended:
+            await asyncio.wait(ended, timeout=CLOSE_SECONDS)
+        self._parts.workers.shutdown(wait=False)
+        for pool in self._pools.values():
+            pool.close()
+        self._report.flush()
+
+    def _end(self, context: ClientContext, reason: str) -> None:
+        """Close the sessions of a context, with a last checkpoint. It may open others later."""
+        options = context.options
+        for session in context.sessions:
+            try:
+                checkpoints.close_session(session, reason, options.root, tree=options.tree)
+            except AdjournError as error:
+                self._report.event("checkpoint.failed", str(error))
+        context.close(reason)
+
+
+async def _plain(send: Send, status: int, text: str) -> None:
+    body = text.encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,284 @@
+"""The HTTP endpoint of one server: which session a request belongs to, and the form of the answer.
+
+A client of the handshake revisions gets a session id with its first answer. A client of the stateless revision has none: its requests are
+those of one client by its name, and several with one id at the same time have an exchange each.
+
+Owns: sessions, and HTTP's side of the protocol. Must never: pass on what the relay did not see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from secrets import token_urlsafe
+from typing import Any
+
+import msgspec
+
+from adjourn.gateway.asgi import Receive, Scope, Send
+from adjourn.gateway.event_stream import StreamEvent, written
+from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.replies import ReplyStream
+from adjourn.mcp import frames
+
+MAX_BODY = frames.MAX_MESSAGE_BYTES
+MAX_EXCHANGES = 20_000
+PING_SECONDS = 15.0
+_FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id")
+_PARAMETER = b"mcp-param-"
+_MODERN = frames.META_VERSION.encode()
+_JSON = (b"content-type", b"application/json")
+_EVENTS = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
+
+NewExchange = Callable[[str, str], Exchange]
+"""Makes an exchange for a client's name and a task ("": the client's own)."""
+
+
+class _Info(msgspec.Struct):
+    name: Any = ""
+
+
+class _Meta(msgspec.Struct):
+    client: Any = msgspec.field(name=frames.META_CLIENT, default=None)
+    token: Any = msgspec.field(name="progressToken", default=None)
+
+
+class _Params(msgspec.Struct):
+    client: Any = msgspec.field(name="clientInfo", default=None)
+    meta: _Meta = msgspec.field(name="_meta", default_factory=_Meta)
+
+
+class _Opening(msgspec.Struct):
+    id: Any = None
+    method: Any = None
+    params: _Params = msgspec.field(default_factory=_Params)
+
+
+_opening_of = msgspec.json.Decoder(_Opening).decode
+
+
+class Endpoint:
+    """One server's. `new` makes an exchange."""
+
+    def __init__(self, new: NewExchange) -> None:
+        self._new = new
+        self.sessions: dict[str, Exchange] = {}
+        self.lanes: dict[tuple[str, str], list[Exchange]] = {}
+        """Exchanges of clients of the stateless revision, by client and task."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, task: str) -> None:
+        """Answer a request."""
+        method = scope["method"]
+        headers = dict(scope["headers"])
+        if method == "POST":
+            await self._post(headers, receive, send, task)
+        elif method == "GET":
+            await self._get(headers, receive, send)
+        elif method == "DELETE":
+            await self._delete(headers, send)
+        else:
+            await _answer(send, 405, _problem("use POST, GET or DELETE"), ((b"allow", b"POST, GET, DELETE"),))
+
+    # --- messages
+
+    async def _post(self, headers: dict[bytes, bytes], receive: Receive, send: Send, task: str) -> None:
+        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind != b"application/json":
+            await _answer(send, 415, _problem("send application/json"))
+            return
+        accepted = headers.get(b"accept", b"*/*")
+        if not (b"*/*" in accepted or (b"application/json" in accepted and b"text/event-stream" in accepted)):
+            await _answer(send, 406, _problem("accept application/json and text/event-stream"))
+            return
+        body = await _body(receive)
+        if body is None:
+            await _answer(send, 413, _problem("the message is too large"))
+            return
+        try:
+            opening = _opening_of(body)
+            line = (msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body) + b"\n"
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            opening, line = await self._odd(body, send)
+            if not line:
+                return
+        exchange, session = self._exchange(opening, headers, body, task)
+        if exchange is None:
+            why = "there is no such session" if session else "the session id is missing"
+            await _answer(send, 404 if session else 400, _problem(why))
+            return
+        kept = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
+        token = opening.params.meta.token
+        stream = ReplyStream(kept, () if token is None else (token,))
+        if opening.method is None or not frames.is_id(opening.id):
+            exchange.receive(line, stream, None)
+            event = await stream.next() if stream.size else None
+            await _answer(send, 202 if event is None else 400, b"" if event is None else event.data)
+            return
+        shown = ((b"mcp-session-id", session.encode()),) if opening.method == "initialize" else ()
+        exchange.receive(line, stream, opening.id)
+        try:
+            await _stream(stream, send, shown, receive)
+        finally:
+            exchange.leave(opening.id, stream)
+        if opening.method == "initialize" and not exchange.connection.upstream.revision:
+            self._forget(session, "the server did not accept the session")
+
+    async def _odd(self, body: bytes, send: Send) -> tuple[_Opening, bytes]:
+        """A body that is no message of the usual form: a batch, or nothing that can be read."""
+        try:
+            line = msgspec.json.format(body, indent=-1) + b"\n"
+            msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            await _answer(send, 400, _problem("the body is not JSON", frames.PARSE_ERROR))
+            return _Opening(), b""
+        return _Opening(), line
+
+    def _exchange(
+        self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, task: str
+    ) -> tuple[Exchange | None, str]:
+        """The exchange that a message belongs to, and its session id, if it has one."""
+        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
+        if session:
+            return self.sessions.get(session), session
+        if _MODERN in body or opening.method == "server/discover":
+            return self._lane(opening, task), ""
+        if opening.method != "initialize" or len(self.sessions) >= MAX_EXCHANGES:
+            return None, ""
+        session = token_urlsafe(18)
+        exchange = self.sessions[session] = self._new(_name(opening.params.client), task)
+        return exchange, session
+
+    def _lane(self, opening: _Opening, task: str) -> Exchange:
+        name = _name(opening.params.meta.client)
+        lanes = self.lanes.setdefault((name, task), [])
+        for exchange in lanes:
+            if not exchange.in_use(opening.id):
+                return exchange
+        lanes.append(exchange := self._new(name, task))
+        return exchange
+
+    # --- streams and the end
+
+    async def _get(self, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+        if b"text/event-stream" not in headers.get(b"accept", b""):
+            await _answer(send, 406, _problem("accept text/event-stream"))
+            return
+        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
+        exchange = self.sessions.get(session)
+        if exchange is None:
+            await _answer(send, 404 if session else 405, _problem("there is no such session"))
+            return
+        version = [pair for pair in headers.items() if pair[0] == b"mcp-protocol-version"]
+        stream = ReplyStream(version)
+        exchange.listen(stream, headers.get(b"last-event-id", b""))
+        try:
+            await _events(stream, send, (), receive)
+        finally:
+            exchange.leave(None, stream)
+
+    async def _delete(self, headers: dict[bytes, bytes], send: Send) -> None:
+        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
+        if session not in self.sessions:
+            await _answer(send, 404, _problem("there is no such session"))
+            return
+        self._forget(session, "the client ended the session")
+        await _answer(send, 200, b"")
+
+    def _forget(self, session: str, why: str) -> None:
+        if (exchange := self.sessions.pop(session, None)) is not None:
+            exchange.close(why)
+
+    def expire(self, seconds: float) -> None:
+        """End what nobody has used for so long, and has nothing open."""
+        since = time.monotonic() - seconds
+        for session, exchange in list(self.sessions.items()):
+            if exchange.used < since and not exchange.waiting and not exchange.has_listener:
+                self._forget(session, "the session was not used")
+        for key, lanes in list(self.lanes.items()):
+            for exchange in [one for one in lanes if one.used < since and not one.waiting]:
+                lanes.remove(exchange)
+                exchange.close("the session was not used")
+            if not lanes:
+                del self.lanes[key]
+
+    def close(self, why: str) -> None:
+        """End all."""
+        for session in list(self.sessions):
+            self._forget(session, why)
+        for lanes in self.lanes.values():
+            for exchange in lanes:
+                exchange.close(why)
+        self.lanes.clear()
+
+
+def _name(info: object) -> str:
+    name = info.get("name") if isinstance(info, dict) else None
+    return name[:100] if isinstance(name, str) else ""
+
+
+async def _body(receive: Receive) -> bytes | None:
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > MAX_BODY:
+            return None
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _problem(why: str, code: int = frames.INVALID_REQUEST) -> bytes:
+    return frames.error(None, code, why).rstrip()
+
+
+async def _answer(
+    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    sent = [*headers, (b"content-length", str(len(body)).encode())]
+    if body:
+        sent.append(_JSON)
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _stream(
+    stream: ReplyStream, send: Send, headers: tuple[tuple[bytes, bytes], ...], receive: Receive
+) -> None:
+    """One message as JSON; more than one, or one with an id, as a stream of events."""
+    first = await stream.next()
+    if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
+        await _answer(send, stream.status, first.data, headers)
+        return
+    await _events(stream, send, headers, receive, first)
+
+
+async def _events(
+    stream: ReplyStream,
+    send: Send,
+    headers: tuple[tuple[bytes, bytes], ...],
+    receive: Receive,
+    first: StreamEvent | None = None,
+) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
+    leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
+    try:
+        event = first
+        if event is None:
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            event = await stream.next()
+        while event is not None:
+            await send({"type": "http.response.body", "body": written(event), "more_body": True})
+            event = await stream.next()
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        leaving.cancel()
+
+
+async def _end_with_client(stream: ReplyStream, receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    stream.end()

@@ -1,0 +1,280 @@
+"""One client's session with one server: a relay between HTTP requests of the client, and a link to the server.
+
+Each request waits in a stream of its own for its answer, and for what the server says on the way. What belongs to no request waits for
+the stream that the client opened by GET.
+
+Owns: which line goes to which stream. Must never: decide, or send to the server what the relay did not let through.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from adjourn.clients import ClientContext
+from adjourn.gateway.asyncio_loop import AsyncioLoop
+from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.http_pool import Headers
+from adjourn.gateway.replies import ReplyStream
+from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, StderrLog
+
+MAX_BACKLOG = 100
+"""Lines that are kept for a client that has no stream open."""
+
+
+class LineHead(msgspec.Struct):
+    """What is read of a line to see where it belongs."""
+
+    id: Any = None
+    method: Any = None
+
+
+class _Token(msgspec.Struct, rename="camel"):
+    progress_token: Any = None
+
+
+class _Progress(msgspec.Struct):
+    params: _Token = msgspec.field(default_factory=_Token)
+
+
+head_of = msgspec.json.Decoder(LineHead).decode
+_progress_of = msgspec.json.Decoder(_Progress).decode
+
+
+class Heard(NamedTuple):
+    """A line of the server: `about` is the id of the request on whose stream it came, `event` how it came.
+
+    `stream` is the client's stream that was opened for what comes so, if one was.
+    """
+
+    line: bytes
+    about: Any = None
+    event: StreamEvent | None = None
+    stream: ReplyStream | None = None
+
+
+class ServerLink(Outlet, Protocol):
+    """The way to a server."""
+
+    def abandon(self, request_id: Any, /) -> None:
+        """The client no longer waits for the answer to a request."""
+
+    def listen(self, stream: ReplyStream, last_event: bytes, /) -> None:
+        """Take what the server says that belongs to no request, or that a broken stream still owes (`last_event`)."""
+
+    def leave(self, stream: ReplyStream, /) -> None:
+        """The client no longer reads a stream that it listened on."""
+
+
+class ExchangeParts(NamedTuple):
+    """What exchanges of a gateway share."""
+
+    workers: ThreadPoolExecutor
+    report: StderrLog
+    options: RelayOptions
+
+
+class Exchange:
+    """See above. `link` makes the way to the server, given this exchange."""
+
+    def __init__(
+        self, parts: ExchangeParts, context: ClientContext, link: Callable[[Exchange], ServerLink]
+    ) -> None:
+        self.context = context
+        self._report = parts.report
+        self._loop = AsyncioLoop(parts.workers, self._failed)
+        self.relay = Relay(self._loop, context, parts.report, parts.options)
+        self.connection = self.relay.connection
+        self.link = link(self)
+        self.connection.server = self.link
+        self.connection.client = _ToClient(self)
+        self.waiting: dict[Any, ReplyStream] = {}
+        """The streams of requests, by the requests' ids."""
+        self.used = time.monotonic()
+        self.on_close: Callable[[], None] = _nothing
+        self._listener: ReplyStream | None = None
+        self._backlog: deque[StreamEvent] = deque(maxlen=MAX_BACKLOG)
+        self._heard: deque[Heard] = deque()
+        self._now = Heard(b"")
+        """What is being handled, so that what it leads to finds its stream."""
+        self._given: ReplyStream | None = None
+        """The stream of the client's message that is being handled."""
+
+    def _failed(self, error: Exception) -> None:
+        self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
+
+    # --- the client
+
+    def receive(self, line: bytes, stream: ReplyStream, request_id: Any) -> None:
+        """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""
+        self.used = time.monotonic()
+        if request_id is not None:
+            self.waiting[request_id] = stream
+        self._given = stream
+        try:
+            self.relay.gate.handle([line])
+        finally:
+            self._given = None
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        """The client opened a stream for what belongs to no request, or to continue a broken one."""
+        self.used = time.monotonic()
+        if not last_event:
+            self._listener = stream
+            while self._backlog:
+                stream.put(self._backlog.popleft())
+        self.link.listen(stream, last_event)
+
+    def leave(self, request_id: Any, stream: ReplyStream) -> None:
+        """The client no longer reads a stream. In the stateless revision that gives up the request."""
+        if self.waiting.get(request_id) is stream:
+            del self.waiting[request_id]
+            if self.is_open(request_id) and self.context.era == "modern":
+                self.relay.gate.gave_up(request_id)
+                self.link.abandon(request_id)
+        if self._listener is stream:
+            self._listener = None
+        self.link.leave(stream)
+
+    @property
+    def has_listener(self) -> bool:
+        """Whether the client has a stream open for what belongs to no request."""
+        return self._listener is not None
+
+    def in_use(self, request_id: Any) -> bool:
+        """Whether a request with this id is open."""
+        return request_id in self.waiting or request_id in self.connection.requests
+
+    # --- the server
+
+    def hear(self, heard: Heard) -> None:
+        """Take a line of the server."""
+        self._heard.append(heard)
+        self._handle()
+
+    def _handle(self) -> None:
+        while self._heard:
+            if not self.relay.may_read_server():
+                self._loop.after(0.005, self._handle)
+                return
+            self._now = self._heard.popleft()
+            try:
+                self.relay.answers.handle([self._now.line])
+            finally:
+                self._now = Heard(b"")
+
+    def pass_event(self, about: Any, event: StreamEvent) -> None:
+        """An event without a message: it says how a broken stream is continued."""
+        if (stream := self.waiting.get(about) or self._listener) is not None:
+            stream.put(event)
+
+    def break_stream(self, about: Any) -> None:
+        """The server ended a stream before its answer: the client continues it by GET."""
+        if (stream := self.waiting.pop(about, None)) is not None:
+            stream.end()
+
+    def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
+        """The server did not answer a request, which it may have acted on."""
+        request = self.connection.requests.get(request_id)
+        if request is not None:
+            self.connection.fail(request, why, "no-answer" if was_sent else "error")
+
+    def is_open(self, request_id: Any) -> bool:
+        """Whether a request has no answer yet."""
+        return request_id in self.connection.requests
+
+    def headers_for(self, request_id: Any) -> Headers:
+        """The headers of the client's request that the server gets, too."""
+        stream = self.waiting.get(request_id) or self._given
+        return stream.headers if stream is not None else ()
+
+    def deliver(self, line: bytes, about: Any) -> None:
+        """Give a line to the stream that it belongs to."""
+        event = self._now.event
+        shown = StreamEvent(line, event.id, event.retry) if event is not None else StreamEvent(line)
+        try:
+            head = head_of(line)
+        except msgspec.DecodeError:  # a batch
+            head = LineHead(method="")
+        if head.method is None:
+            stream = self.waiting.pop(head.id, None) or self._given
+            if stream is not None:
+                stream.put(shown, is_last=True)
+            elif (listener := self._now.stream or self._listener) is not None:
+                listener.put(shown)
+            return
+        owner = (
+            self.waiting.get(about)
+            or self._now.stream
+            or self._by_token(line)
+            or self._listener
+            or self._newest()
+        )
+        if owner is None:
+            self._backlog.append(shown)
+        else:
+            owner.put(shown)
+
+    def _by_token(self, line: bytes) -> ReplyStream | None:
+        if b"progressToken" not in line:
+            return None
+        token = _progress_of(line).params.progress_token
+        return next((stream for stream in self.waiting.values() if token in stream.tokens), None)
+
+    def _newest(self) -> ReplyStream | None:
+        return next(reversed(self.waiting.values()), None) if self.waiting else None
+
+    @property
+    def about(self) -> Any:
+        """The id of the request on whose stream the line came that is being handled."""
+        return self._now.about
+
+    # --- the end
+
+    def close(self, why: str) -> None:
+        """Answer what is open with an error, and leave the server."""
+        self.relay.gate.refuse_held(why)
+        for request in list(self.connection.requests.values()):
+            self.connection.fail(request, why, "no-answer")
+        for stream in self.waiting.values():
+            stream.end()
+        if self._listener is not None:
+            self._listener.end()
+        self.relay.gate.close()
+        self.link.close()
+        self._loop.close()
+        self.on_close()
+
+
+def _nothing() -> None:
+    """Nobody wants to know of the end."""
+
+
+class _ToClient:
+    """The relay's outlet to the client."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.size = 0
+        self.since = NEVER
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        exchange = self._exchange
+        of = about.id if about is not None else exchange.about
+        for line in data.split(b"\n"):
+            if line:
+                exchange.deliver(line, of)
+
+    def lose(self) -> None:
+        """Streams end by themselves."""
+
+    def drain(self, seconds: float) -> None:
+        """Streams are written by their requests."""
+
+    def close(self) -> None:
+        """Streams end by themselves."""

@@ -1,0 +1,199 @@
+"""The way to a server over Streamable HTTP: each message is a request of its own, in either protocol era.
+
+Owns: the server's session, and what its answers become. Must never: send a message again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from adjourn.gateway.event_stream import EventReader
+from adjourn.gateway.exchange import Exchange, Heard, head_of
+from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
+from adjourn.gateway.replies import ReplyStream
+from adjourn.relay import NEVER
+
+MAX_ANSWER = 64 * 1024 * 1024
+SESSION = b"mcp-session-id"
+_POSTED = (
+    (b"content-type", b"application/json"),
+    (b"accept", b"application/json, text/event-stream"),
+)
+_NOT_KNOWN = "whether the call had an effect is not known"
+
+
+class HttpLink:
+    """See `ServerLink`. A request may take `seconds`, and as long again after each event."""
+
+    def __init__(self, exchange: Exchange, pool: HttpPool, seconds: float) -> None:
+        self._exchange = exchange
+        self._pool = pool
+        self._seconds = seconds
+        self._session = b""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._posts: dict[Any, asyncio.Task[None]] = {}
+        self._listening: dict[ReplyStream, asyncio.Task[None]] = {}
+        self.size = 0
+        self.since = NEVER
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        del about
+        for line in data.split(b"\n"):
+            if line:
+                self.size += len(line)
+
+                head = head_of(line)
+                request_id = head.id if head.method is not None else None
+                task = self._start(self._post(line, request_id))
+                if request_id is not None:
+                    self._posts[request_id] = task
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def abandon(self, request_id: Any) -> None:
+        if (task := self._posts.pop(request_id, None)) is not None:
+            task.cancel()
+
+    async def _post(self, line: bytes, request_id: Any) -> None:
+        given = self._exchange.headers_for(request_id)
+        reply = None
+        try:
+            reply = await self._pool.request(b"POST", [*_POSTED, *self._own(), *given], line)
+            self.size -= len(line)
+            line = b""
+            await self._take(reply, request_id)
+        except UnreachableError as error:
+            self._lost(request_id, error.message, was_sent=error.was_sent)
+        except (ValueError, msgspec.DecodeError) as error:
+            self._lost(request_id, f"the server's answer cannot be read: {error}", was_sent=True)
+        finally:
+            self._posts.pop(request_id, None)
+            self.size -= len(line)
+            if reply is not None:
+                reply.release()
+
+    def _own(self) -> Headers:
+        own = []
+        if self._session:
+            own.append((SESSION, self._session))
+        return own
+
+    async def _take(self, reply: HttpReply, request_id: Any) -> None:
+        """Read an answer, and hand over what it says."""
+        if session := reply.headers.get(SESSION, b""):
+            self._session = session
+        kind = reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        if kind == b"text/event-stream":
+            await self._read_events(reply, request_id)
+        elif kind == b"application/json":
+            body = await reply.body(MAX_ANSWER)
+            if (stream := self._exchange.waiting.get(request_id)) is not None:
+                stream.status = reply.status
+            self._exchange.hear(Heard(_as_line(body), request_id))
+        else:
+            async for _ in reply.parts():
+                pass
+            if reply.status >= 400:
+                self._lost(request_id, f"the server answered with HTTP status {reply.status}", was_sent=False)
+                return
+        if request_id is not None and self._exchange.is_open(request_id) and kind != b"text/event-stream":
+            self._lost(request_id, "the server's answer is of another request", was_sent=True)
+
+    async def _read_events(self, reply: HttpReply, request_id: Any) -> None:
+        reader, resumable = EventReader(), False
+        loop = asyncio.get_running_loop()
+        limit = loop.call_later(self._seconds, reply.close)
+        try:
+            async for part in reply.parts():
+                for event in reader.feed(part):
+                    resumable = resumable or bool(event.id)
+                    if event.data:
+                        self._exchange.hear(Heard(_as_line(event.data), request_id, event))
+                    else:
+                        self._exchange.pass_event(request_id, event)
+                limit.cancel()
+                limit = loop.call_later(self._seconds, reply.close)
+        except UnreachableError:
+            if not resumable:
+                raise
+        finally:
+            limit.cancel()
+        if request_id is None or not self._exchange.is_open(request_id):
+            return
+        if resumable:
+            self._exchange.break_stream(request_id)
+        else:
+            self._lost(request_id, "the server ended its answer too early", was_sent=True)
+
+    def _lost(self, request_id: Any, why: str, *, was_sent: bool) -> None:
+        text = f"{why}; {_NOT_KNOWN}" if was_sent else why
+        self._exchange.fail(request_id, text, was_sent=was_sent)
+
+    # --- what belongs to no request
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        """Open the server's own stream, if it has one."""
+        self._listening[stream] = self._start(self._listen(stream, last_event))
+
+    def leave(self, stream: ReplyStream) -> None:
+        if (task := self._listening.pop(stream, None)) is not None:
+            task.cancel()
+
+    async def _listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        headers = [(b"accept", b"text/event-stream"), *self._own(), *stream.headers]
+        if last_event:
+            headers.append((b"last-event-id", last_event))
+        reply = None
+        try:
+            reply = await self._pool.request(b"GET", headers)
+            if reply.status == 200:
+                reader = EventReader()
+                async for part in reply.parts():
+                    for event in reader.feed(part):
+                        if event.data:
+                            self._exchange.hear(Heard(_as_line(event.data), None, event, stream))
+                        else:
+                            stream.put(event)
+                if last_event:
+                    stream.end()
+        except (UnreachableError, ValueError):
+            pass  # the client's stream stays: what is said later has its place
+        finally:
+            if reply is not None:
+                reply.close()
+
+    # --- the end
+
+    def lose(self) -> None:
+        """Each request ends by itself."""
+
+    def drain(self, seconds: float) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        """End the server's session."""
+        for task in list(self._tasks):
+            task.cancel()
+        if self._session:
+            session = asyncio.get_running_loop().create_task(self._leave())
+            self._tasks.add(session)
+
+    async def _leave(self) -> None:
+        try:
+            reply = await self._pool.request(b"DELETE", self._own())
+            reply.release()
+        except UnreachableError:
+            pass
+
+
+def _as_line(body: bytes) -> bytes:
+    """A message as one line."""
+    return (msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body) + b"\n"

@@ -1,0 +1,229 @@
+"""Requests to one HTTP/1.1 server over kept connections, with bodies of answers as they come.
+
+A client library of the usual kind costs more for each call than all else that the gateway does; so this is asyncio and the parser that
+uvicorn uses, and nothing else: no redirects, no cookies, no compression.
+
+Owns: these connections. Must never: send a request twice, or look into a body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import urlsplit
+
+import httptools
+
+from adjourn.errors import AdjournError
+
+CONNECT_SECONDS = 10.0
+IDLE_SECONDS = 4.0
+"""How long an unused connection is kept: less than servers keep theirs, so that none ends just as a request is written."""
+MAX_IDLE = 256
+MAX_AHEAD = 1024 * 1024
+"""Bytes of a body that wait to be taken before no more is read."""
+MAX_HEADER_BYTES = 64 * 1024
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+
+class UnreachableError(AdjournError):
+    """A request could not be made, or has no whole answer. `was_sent`: the server may have acted on it."""
+
+    def __init__(self, message: str, *, was_sent: bool) -> None:
+        super().__init__(message, "check that the server runs, and its address")
+        self.was_sent = was_sent
+
+
+class HttpReply(asyncio.Protocol):
+    """A connection, and the answer to the request that was sent on it last."""
+
+    def __init__(self, pool: HttpPool) -> None:
+        self._pool = pool
+        self._transport: asyncio.Transport | None = None
+        self.is_lost = False
+        self.since = 0.0
+        """When it became idle."""
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self._parts: deque[bytes] = deque()
+        self._ahead = self._header_bytes = 0
+        self._is_paused = self._is_done = self._keeps = False
+        self._head: asyncio.Future[None] | None = None
+        self._more: asyncio.Future[None] | None = None
+
+    # --- what asyncio and the parser call
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.close()
+
+    def eof_received(self) -> None:
+        """The peer closes: `connection_lost` says so to whoever waits."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        del error
+        self.is_lost = True
+        if self._head is not None and not self._head.done():
+            self._head.set_exception(UnreachableError("the server closed the connection", was_sent=True))
+        self._wake()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MAX_HEADER_BYTES:
+            self.close()
+            return
+        self.headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+        if self._head is not None and not self._head.done() and self.status >= 200:
+            self._head.set_result(None)
+
+    def on_body(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._ahead += len(part)
+        if self._ahead > MAX_AHEAD and not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        if self.status < 200:  # an answer before the answer
+            return
+        self._is_done = True
+        self._keeps = self._parser.should_keep_alive()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    # --- what the pool and its users call
+
+    async def send(self, data: bytes) -> None:
+        """Send a request, and wait for the head of its answer. Raises `UnreachableError`."""
+        self._parser = httptools.HttpResponseParser(self)
+        self.status, self.headers, self._header_bytes = 0, {}, 0
+        self._is_done = False
+        self._head = asyncio.get_running_loop().create_future()
+        assert self._transport is not None
+        self._transport.write(data)
+        try:
+            await self._head
+        except asyncio.CancelledError:
+            self.close()
+            raise
+
+    async def parts(self) -> AsyncIterator[bytes]:
+        """The body as it comes. Raises `UnreachableError` where it ends too early."""
+        while True:
+            if self._parts:
+                part = self._parts.popleft() if len(self._parts) == 1 else b"".join(self._parts)
+                self._parts.clear()
+                self._ahead = 0
+                if self._is_paused and self._transport is not None:
+                    self._is_paused = False
+                    self._transport.resume_reading()
+                yield part
+            elif self._is_done:
+                return
+            elif self.is_lost:
+                raise UnreachableError("the server's answer is not whole", was_sent=True)
+            else:
+                self._more = asyncio.get_running_loop().create_future()
+                await self._more
+
+    async def body(self, most: int) -> bytes:
+        """The whole body. Raises `UnreachableError` for one that is longer than `most`."""
+        found, size = [], 0
+        async for part in self.parts():
+            found.append(part)
+            size += len(part)
+            if size > most:
+                self.close()
+                raise UnreachableError(f"the server's answer is longer than {most:,} bytes", was_sent=True)
+        return b"".join(found)
+
+    def release(self) -> None:
+        """Give the connection back; one whose answer was not read to its end is closed."""
+        if self._is_done and self._keeps and not self.is_lost and not self._parts:
+            self._pool.keep(self)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """End the connection, and whatever is read of it."""
+        self.is_lost = True
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class HttpPool:
+    """The connections to the server of a URL."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host = parts.hostname or ""
+        is_tls = parts.scheme == "https"
+        self._port = parts.port or (443 if is_tls else 80)
+        self._tls = ssl.create_default_context() if is_tls else None
+        target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+        default = self._port == (443 if is_tls else 80)
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        self._head = f" {target} HTTP/1.1\r\nhost: {host}{'' if default else f':{self._port}'}\r\n".encode()
+        self._idle: deque[HttpReply] = deque()
+
+    async def request(self, method: bytes, headers: Headers, body: bytes = b"") -> HttpReply:
+        """Send a request; returns the answer once its head is there. `release` it in the end. Raises `UnreachableError`."""
+        reply = self._free() or await self._connect()
+        lines = [b"%b: %b\r\n" % pair for pair in headers]
+        if body or method == b"POST":
+            lines.append(b"content-length: %d\r\n" % len(body))
+        await reply.send(b"%b%b%b\r\n%b" % (method, self._head, b"".join(lines), body))
+        return reply
+
+    def _free(self) -> HttpReply | None:
+        now = time.monotonic()
+        while self._idle:
+            reply = self._idle.pop()
+            if not reply.is_lost and now - reply.since < IDLE_SECONDS:
+                return reply
+            reply.close()
+        return None
+
+    async def _connect(self) -> HttpReply:
+        loop = asyncio.get_running_loop()
+        try:
+            _, reply = await asyncio.wait_for(
+                loop.create_connection(lambda: HttpReply(self), self._host, self._port, ssl=self._tls),
+                CONNECT_SECONDS,
+            )
+        except (OSError, TimeoutError) as error:
+            why = getattr(error, "strerror", "") or type(error).__name__
+            raise UnreachableError(
+                f"cannot connect to {self._host}:{self._port}: {why}", was_sent=False
+            ) from error
+        return reply
+
+    def keep(self, reply: HttpReply) -> None:
+        """Take back a connection that another request may use."""
+        if len(self._idle) >= MAX_IDLE:
+            reply.close()
+            return
+        reply.since = time.monotonic()
+        self._idle.append(reply)
+
+    def close(self) -> None:
+        """Close all that is idle."""
+        while self._idle:
+            self._idle.pop().close()

@@ -1,0 +1,138 @@
+"""The way to a server that is a command: a process of its own for each exchange, ended with it.
+
+Owns: that process. Must never: look into a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from adjourn.gateway.exchange import Exchange, Heard
+from adjourn.gateway.replies import ReplyStream
+from adjourn.host import find
+from adjourn.relay import NEVER
+
+MAX_LINE = 256 * 1024 * 1024
+GRACE_SECONDS = 2.0
+"""How long a server may take to end once its input is closed, and again once it was asked to."""
+_GONE = "the server has ended; whether the call had an effect is not known"
+
+
+class PipeLink:
+    """See `ServerLink`."""
+
+    def __init__(self, exchange: Exchange, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._exchange = exchange
+        self._command = command
+        self._environment = environment
+        self._waiting: list[bytes] = []
+        self._process: Process | None = None
+        self._is_lost = False
+        self.since = NEVER
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def size(self) -> int:
+        """Bytes that the server has not taken yet."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return sum(map(len, self._waiting))
+        return process.stdin.transport.get_write_buffer_size()
+
+    async def _run(self) -> None:
+        """The life of the process."""
+        try:
+            await self._start()
+            assert self._process is not None
+            assert self._process.stdout is not None
+            while line := await self._process.stdout.readline():
+                self._exchange.hear(Heard(line))
+        except (OSError, ValueError) as error:
+            self._fail(f"the server {self._command[0]!r} cannot be used: {error}")
+        else:
+            self._fail(_GONE)
+
+    async def _start(self) -> None:
+        program = find(self._command[0])
+        if program is None:
+            raise OSError(f"{self._command[0]} is not on PATH")
+        self._process = await asyncio.create_subprocess_exec(
+            program,
+            *self._command[1:],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=self._environment,
+            limit=MAX_LINE,
+            process_group=0,
+        )
+        waiting, self._waiting = self._waiting, []
+        self._write(b"".join(waiting))
+
+    def _fail(self, why: str) -> None:
+        """Answer all that is open, and all that comes, with an error."""
+        was_sent, self._is_lost = self._process is not None, True
+        for request_id in list(self._exchange.connection.requests):
+            self._exchange.fail(request_id, why, was_sent=was_sent)
+
+    def _write(self, data: bytes) -> None:
+        if data and self._process is not None and self._process.stdin is not None:
+            with suppress(OSError, RuntimeError):  # its end is noticed by the reader
+                self._process.stdin.write(data)
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        if self._is_lost:
+            for request in about or ():
+                self._exchange.fail(request.id, "the server has ended", was_sent=False)
+        elif self._process is None:
+            self._waiting.append(data)
+        else:
+            self._write(data)
+
+    def abandon(self, request_id: Any) -> None:
+        """The server is not told: its protocol has a notification for that, which the client did not send."""
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        """All that the server says comes by its output."""
+
+    def leave(self, stream: ReplyStream) -> None:
+        """As above."""
+
+    def lose(self) -> None:
+        """The reader notices the end."""
+
+    def drain(self, seconds: float) -> None:
+        """What is written is in the pipe, or waits in the process's transport."""
+
+    def close(self) -> None:
+        self._is_lost = True
+        self._running.cancel()
+        if self._process is not None:
+            _ending.add(task := asyncio.get_running_loop().create_task(_end(self._process)))
+            task.add_done_callback(_ending.discard)
+
+
+_ending: set[asyncio.Task[None]] = set()
+
+
+async def _end(process: Process) -> None:
+    """Close its input, ask it, kill it and what it has started."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for action in (None, process.terminate, None):
+        with suppress(ProcessLookupError):
+            if action is not None:
+                action()
+        try:
+            await asyncio.wait_for(process.wait(), GRACE_SECONDS)
+        except TimeoutError:
+            continue
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, 9)
+    await process.wait()

@@ -1,0 +1,59 @@
+"""What HTTP requests of a client wait for: events, of which the last one ends the answer.
+
+Owns: `ReplyStream`. Must never: know whose it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+
+from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.http_pool import Headers
+
+MAX_KEPT = 1000
+"""Events that wait for a client that does not read; older ones are dropped."""
+
+
+class ReplyStream:
+    """One answer. `headers` are those of the client's request that go to the server, too."""
+
+    def __init__(self, headers: Headers = (), tokens: Sequence[object] = ()) -> None:
+        self.headers = headers
+        self.tokens = tokens
+        """The progress tokens of the request."""
+        self.status = 200
+        self.is_whole = False
+        """Whether no more events come."""
+        self._events: deque[StreamEvent] = deque(maxlen=MAX_KEPT)
+        self._more: asyncio.Future[None] | None = None
+
+    def put(self, event: StreamEvent, *, is_last: bool = False) -> None:
+        """Add an event."""
+        self._events.append(event)
+        self.is_whole = self.is_whole or is_last
+        self._wake()
+
+    def end(self) -> None:
+        """No more events come."""
+        self.is_whole = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    @property
+    def size(self) -> int:
+        """Events that wait."""
+        return len(self._events)
+
+    async def next(self) -> StreamEvent | None:
+        """The next event; None at the end."""
+        while not self._events:
+            if self.is_whole:
+                return None
+            self._more = asyncio.get_running_loop().create_future()
+            await self._more
+        return self._events.popleft()

@@ -1,0 +1,92 @@
+"""`adjourn.toml`: the servers behind a gateway, and where it listens.
+
+    listen = "127.0.0.1:8080"
+
+    [servers.tracker]
+    url = "https://tracker.example.com/mcp"
+
+    [servers.files]
+    command = ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."]
+
+Owns: this form. Must never: start or reach a server.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from adjourn.errors import InvalidError
+from adjourn.host import read_file
+
+FILE = "adjourn.toml"
+MAX_BYTES = 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One server: the `url` of its Streamable HTTP endpoint, or the `command` that starts it. `seconds` is how long it may take to answer."""
+
+    url: str = ""
+    command: tuple[str, ...] = ()
+    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file. `hosts` are further names under which clients reach the gateway, as behind a reverse proxy."""
+
+    servers: dict[str, ServerSettings]
+    listen: str = "127.0.0.1:8080"
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        host, _, port = self.listen.rpartition(":")
+        return host.strip("[]"), int(port)
+
+
+def read_settings(path: str) -> GatewaySettings:
+    """Read the file. Raises `NotFoundError`, `InvalidError`, which name what is wrong."""
+    try:
+        told = tomllib.loads(read_file(path, MAX_BYTES).decode())
+        settings = msgspec.convert(told, GatewaySettings)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise InvalidError(f"{path}: {error}", "see the reference of `adjourn serve`") from error
+    check(settings, path)
+    return settings
+
+
+def check(settings: GatewaySettings, source: str) -> None:
+    """Raises `InvalidError` for a name, an address or a server that cannot be used."""
+    if not settings.servers:
+        raise InvalidError(
+            f"{source} names no server", 'add one: [servers.NAME] with url = "…" or command = […]'
+        )
+    found = _LISTEN.fullmatch(settings.listen)
+    if found is None or int(found[2]) > 65_535:
+        raise InvalidError(
+            f"{source}: listen is {settings.listen[:80]!r}", 'write HOST:PORT, such as "127.0.0.1:8080"'
+        )
+    for name, server in settings.servers.items():
+        if _NAME.fullmatch(name) is None:
+            raise InvalidError(
+                f"{source}: {name[:80]!r} is not a server's name", "use letters, digits, - and _, at most 64"
+            )
+        if bool(server.url) is bool(server.command):
+            raise InvalidError(
+                f"{source}: server {name} needs either a url or a command", "give one of the two"
+            )
+        if server.url and (
+            urlsplit(server.url).scheme not in ("http", "https") or not urlsplit(server.url).hostname
+        ):
+            raise InvalidError(
+                f"{source}: the url of {name} is {server.url[:80]!r}",
+                "use http://HOST/PATH or https://HOST/PATH",
+            )

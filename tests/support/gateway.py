@@ -1,0 +1,139 @@
+"""A workspace that `adjourn serve` serves, with a real server behind it and clients of the official SDK before it.
+
+Owns: `GatewayWorkspace`. Must never: know how the gateway works inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+from mcp import Client
+
+SERVER = Path(__file__).with_name("http_server.py")
+_T = TypeVar("_T")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class GatewayWorkspace:
+    """`over` is how the gateway reaches the server: `http` or `stdio`."""
+
+    def __init__(self, path: Path, *rules: str, over: str = "http") -> None:
+        self.root = path / "work"
+        (self.root / ".aex").mkdir(parents=True)
+        text = "\n".join(("policy shop v1", *rules, ""))
+        (self.root / ".aex" / "policy.aex").write_text(text, encoding="utf-8")
+        self.environment = {**os.environ, "ADJOURN_CONFIG": str(path / "config")}
+        self.port, self.server_port = free_port(), free_port()
+        command = [sys.executable, str(SERVER), "0", str(path)]
+        line = (
+            f'url = "http://127.0.0.1:{self.server_port}/mcp"'
+            if over == "http"
+            else f"command = {json.dumps(command)}"
+        )
+        (self.root / "adjourn.toml").write_text(
+            f'listen = "127.0.0.1:{self.port}"\n[servers.up]\n{line}\n', encoding="utf-8"
+        )
+        self._calls = path / "calls"
+        self._closing = ExitStack()
+        self.gateway: subprocess.Popen[str] | None = None
+        if over == "http":
+            self._closing.enter_context(
+                self._started([sys.executable, str(SERVER), str(self.server_port), str(path)])
+            )
+            wait_for_port(self.server_port)
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()
+        self._closing.close()
+
+    def _started(self, command: Sequence[str]) -> ExitStack:
+        process = subprocess.Popen(
+            command, cwd=self.root, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        closing = ExitStack()
+        closing.callback(process.wait)
+        closing.callback(process.kill)
+        return closing
+
+    def start(self) -> None:
+        """Start the gateway, and wait until it answers."""
+        self.gateway = subprocess.Popen(
+            [sys.executable, "-m", "adjourn", "serve"], cwd=self.root, env=self.environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.gateway.stdout is not None
+        address = self.gateway.stdout.readline().strip()
+        assert address == f"http://127.0.0.1:{self.port}", (address, self.gateway.communicate(timeout=10))
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End the gateway by a signal; returns its exit code."""
+        gateway, self.gateway = self.gateway, None
+        if gateway is None:
+            return 0
+        gateway.send_signal(number)
+        gateway.communicate(timeout=30)
+        return gateway.returncode
+
+    def url(self, path: str = "/up/mcp") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def called(self) -> list[str]:
+        """What the server's effects were."""
+        return self._calls.read_text(encoding="utf-8").splitlines() if self._calls.exists() else []
+
+    def run(self, work: Callable[[Client], Awaitable[_T]], path: str = "/up/mcp", **options: Any) -> _T:
+        """Do something with a client of the SDK. `mode` is `auto` (the stateless revision, where the server has it) or `legacy`."""
+
+        async def session() -> _T:
+            async with Client(self.url(path), **options) as client:
+                return await work(client)
+
+        return asyncio.run(asyncio.wait_for(session(), 30))
+
+    def post(self, message: object, **headers: str) -> httpx.Response:
+        """A request as it is."""
+        accepts = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return httpx.post(self.url(), content=body, headers=accepts | headers, timeout=20)
+
+    def adjourn(self, *arguments: str) -> str:
+        """What a command prints."""
+        return subprocess.run(
+            [sys.executable, "-m", "adjourn", *arguments],
+            cwd=self.root, env=self.environment, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+
+
+def wait_for_port(port: int) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError(f"nothing listens on {port}")
+
+
+def text_of(result: Any) -> str:
+    return str(result.content[0].text)

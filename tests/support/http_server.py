@@ -1,0 +1,69 @@
+"""An MCP server over Streamable HTTP or stdio, made with the official SDK: `python http_server.py PORT FOLDER` (PORT 0: stdio).
+
+What its tools did is in the folder: one line a call in `calls`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel
+
+PORT, FOLDER = int(sys.argv[1]), Path(sys.argv[2])
+server = MCPServer("up")
+READS = ToolAnnotations(read_only_hint=True)
+
+
+class Answer(BaseModel):
+    colour: str
+
+
+def note(text: str) -> None:
+    with (FOLDER / "calls").open("a", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+
+
+@server.tool(annotations=READS)
+async def echo(text: str, ctx: Context) -> str:
+    """Say it again, with progress on the way."""
+    await ctx.report_progress(1, 2, "half")
+    return text
+
+
+@server.tool()
+def write(text: str) -> str:
+    """Has an effect."""
+    note(text)
+    return "written"
+
+
+@server.tool()
+def slow(text: str) -> str:
+    """Has an effect, and takes ten seconds."""
+    note(text)
+    time.sleep(10)
+    return "done"
+
+
+@server.tool()
+async def ask(ctx: Context) -> str:
+    """Ask the person at the client."""
+    found = await ctx.elicit("Which colour?", Answer)
+    return str(found)
+
+
+@server.resource("notes://one")
+def one() -> str:
+    """A resource."""
+    return "a note"
+
+
+if __name__ == "__main__":
+    if PORT:
+        server.run(transport="streamable-http", host="127.0.0.1", port=PORT)
+    else:
+        server.run(transport="stdio")

@@ -37,8 +37,8 @@ def _run(url: str, sql: str) -> list[tuple[Any, ...]]:
 
 def _break(store: PostgresStore) -> None:
     """Have the server end the store's connection, unnoticed until its next use."""
-    assert store._connection is not None
-    pid = store._connection.info.backend_pid
+    assert store._line.connection is not None
+    pid = store._line.connection.info.backend_pid
     _run(store._url, f"SELECT pg_terminate_backend({pid})")
     while _run(store._url, f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid}"):
         time.sleep(0.01)
@@ -53,9 +53,9 @@ class _Lossy:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
-    def execute(self, *args: Any) -> Any:
+    def execute(self, *args: Any, **options: Any) -> Any:
         if not self._before:
-            self._connection.execute(*args)
+            self._connection.execute(*args, **options)
         self._connection.close()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
@@ -84,11 +84,11 @@ def test_reads_and_writes_go_on_after_a_broken_connection(store: PostgresStore) 
 def test_a_lost_acknowledgement_is_resolved_by_looking(store: PostgresStore, before: bool) -> None:
     """Whether the server did it or not, the append is there once, and is no conflict."""
     head = store.append("s", [entry(b"1")], expect=EMPTY)
-    store._connection = _Lossy(store._connection, before=before)  # type: ignore[assignment]
+    store._line.connection = _Lossy(store._line.connection, before=before)  # type: ignore[assignment]
     head = store.append("s", [entry(b"2")], expect=head)
-    store._connection = _Lossy(store._connection, before=before)  # type: ignore[assignment]
+    store._line.connection = _Lossy(store._line.connection, before=before)  # type: ignore[assignment]
     store.swap("r", "v", expect=None)
-    store._connection = _Lossy(store._connection, before=before)  # type: ignore[assignment]
+    store._line.connection = _Lossy(store._line.connection, before=before)  # type: ignore[assignment]
     store.swap("r", None, expect="v")
     assert store.head("s") == head == (1, entry(b"2").hash)
     assert store.ref("r") is None
@@ -98,7 +98,7 @@ def test_a_lost_connection_does_not_hide_a_conflict(store: PostgresStore) -> Non
     """When another was first, that is said, lost connection or not."""
     store.append("s", [entry(b"1")], expect=EMPTY)
     for before in (True, False):
-        store._connection = _Lossy(store._connection, before=before)  # type: ignore[assignment]
+        store._line.connection = _Lossy(store._line.connection, before=before)  # type: ignore[assignment]
         with pytest.raises(ConflictError):
             store.append("s", [entry(b"other")], expect=EMPTY)
     assert [one.data for one in store.read("s")] == [b"1"]

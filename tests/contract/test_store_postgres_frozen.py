@@ -17,7 +17,8 @@ import pytest
 from adjourn.errors import StoreError
 from adjourn.store import EMPTY
 from adjourn.store.conformance.entries import entry
-from adjourn.store.postgres import RETRY_SECONDS, PostgresStore
+from adjourn.store.postgres import PostgresStore
+from adjourn.store.postgres_line import RETRY_SECONDS
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -44,8 +45,8 @@ def frozen(*pids: int) -> Iterator[None]:
 
 
 def backend(store: PostgresStore) -> int:
-    assert store._connection is not None
-    return store._connection.info.backend_pid
+    assert store._line.connection is not None
+    return store._line.connection.info.backend_pid
 
 
 def within(seconds: float, work: Callable[[], Any]) -> Any:
@@ -127,8 +128,8 @@ def test_a_name_that_nobody_looks_up_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 def test_waiting_for_news_is_no_silence(store: PostgresStore) -> None:
     """`watch` may wait for longer than a statement may take."""
-    assert store._connection is not None
-    silence = store._connection.silence  # type: ignore[attr-defined]
+    assert store._line.connection is not None
+    silence = store._line.connection.silence  # type: ignore[attr-defined]
     assert silence == pytest.approx(2.5)
     begun = time.monotonic()
     assert store.watch("s", EMPTY, silence + 1) == EMPTY

@@ -28,22 +28,26 @@ from adjourn.store.sqlite import SqliteStore
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 500 if CAMPAIGN else 25
 
-# Appends for ever, alternating single, several, durable and not, and prints each head once it was acknowledged.
+# Appends for ever, alternating single, several, durable and not, and prints each head once it was acknowledged. A thread a stream.
 _APPENDER = """
-import hashlib, itertools, os, sys
+import hashlib, itertools, os, sys, threading
 from adjourn.store import Entry, open_store
 store = open_store(sys.argv[1])
-head = store.head("s")
+def run(stream):
+    head = store.head(stream)
+    for number in itertools.count():
+        entries, previous = [], head.hash
+        for position in range(1 + 4 * (number % 5 == 0)):
+            data = f"{previous} {number}.{position}".encode() + b"x" * (number % 7 * 300)
+            previous = hashlib.sha256(data).hexdigest()
+            entries.append(Entry(previous, data))
+        refs = {stream: previous} if number % 3 == 0 else {}
+        head = store.append(stream, entries, expect=head, refs=refs, durable=number % 2 == 0)
+        os.write(1, f"{stream} {head.seq} {head.hash}\\n".encode())
+threads = [threading.Thread(target=run, args=(stream,)) for stream in sys.argv[2:]]
 print("ready", flush=True)
-for number in itertools.count():
-    entries, previous = [], head.hash
-    for position in range(1 + 4 * (number % 5 == 0)):
-        data = f"{previous} {number}.{position}".encode() + b"x" * (number % 7 * 300)
-        previous = hashlib.sha256(data).hexdigest()
-        entries.append(Entry(previous, data))
-    refs = {"head": previous} if number % 3 == 0 else {}
-    head = store.append("s", entries, expect=head, refs=refs, durable=number % 2 == 0)
-    os.write(1, f"{head.seq} {head.hash}\\n".encode())
+for thread in threads:
+    thread.start()
 """
 
 
@@ -53,11 +57,11 @@ def _start(program: str, *arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _kill_while_appending(url: str, kills: int) -> None:
+def _kill_while_appending(url: str, kills: int, *streams: str) -> None:
     random_ = random.Random(7)
-    acknowledged: dict[int, str] = {}
+    acknowledged: dict[str, dict[int, str]] = {stream: {} for stream in streams}
     for _ in range(kills):
-        child = _start(_APPENDER, url)
+        child = _start(_APPENDER, url, *streams)
         assert child.stdout is not None
         assert child.stdout.readline() == b"ready\n", child.communicate()[1].decode()
         time.sleep(random_.uniform(0, 0.08))
@@ -65,32 +69,45 @@ def _kill_while_appending(url: str, kills: int) -> None:
         output, errors = child.communicate()
         assert child.returncode == -signal.SIGKILL, errors.decode()
         for line in output.decode().split("\n")[:-1]:  # the last one may be cut short
-            seq, digest = line.split()
-            acknowledged[int(seq)] = digest
+            stream, seq, digest = line.split()
+            acknowledged[stream][int(seq)] = digest
         store = open_store(url)
         try:
-            entries = list(store.read("s"))
-            check_chain(entries)
-            assert store.head("s") == (Head(len(entries) - 1, entries[-1].hash) if entries else EMPTY)
-            lost = {seq for seq, digest in acknowledged.items() if entries[seq].hash != digest}
-            assert not lost
-            if ref := store.ref("head"):
-                assert ref in {one.hash for one in entries}
+            for stream in streams:
+                _check_stream(store, stream, acknowledged[stream])
         finally:
             store.close()
-    assert len(acknowledged) > kills
+    assert sum(map(len, acknowledged.values())) > kills
+
+
+def _check_stream(store: Store, stream: str, acknowledged: dict[int, str]) -> None:
+    entries = list(store.read(stream))
+    check_chain(entries)
+    assert store.head(stream) == (Head(len(entries) - 1, entries[-1].hash) if entries else EMPTY)
+    lost = {seq for seq, digest in acknowledged.items() if entries[seq].hash != digest}
+    assert not lost
+    if ref := store.ref(stream):
+        assert ref in {one.hash for one in entries}
 
 
 @pytest.mark.timeout(1800)
 def test_sqlite_keeps_every_acknowledged_entry_through_kills(tmp_path: Path) -> None:
     """Every acknowledged entry is there after each SIGKILL, and the chain has no gap."""
-    _kill_while_appending(str(tmp_path / "adjourn.db"), KILLS)
+    _kill_while_appending(str(tmp_path / "adjourn.db"), KILLS, "s")
 
 
 @pytest.mark.timeout(1800)
 def test_postgres_keeps_every_acknowledged_entry_through_kills(new_postgres_url: Callable[[], str]) -> None:
     """The same for a client of PostgreSQL."""
-    _kill_while_appending(new_postgres_url(), KILLS // 3)
+    _kill_while_appending(new_postgres_url(), KILLS // 3, "s")
+
+
+@pytest.mark.timeout(1800)
+def test_postgres_keeps_every_acknowledged_entry_of_a_batch_through_kills(
+    new_postgres_url: Callable[[], str],
+) -> None:
+    """The same for twenty threads whose appends go together."""
+    _kill_while_appending(new_postgres_url(), KILLS // 3, *(f"s{number}" for number in range(20)))
 
 
 def test_two_processes_may_create_one_store_at_once(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 Owns: `PostgresStore` and its statements. Must never: decode an entry, trust that a lost connection means a lost
 write, or leave a transaction open when a method returns.
 
-One connection, guarded by a lock, reads and writes in single statements or short transactions; `watch` listens on
-one of its own. Every acknowledged write is on the server's disk, with `durable` or without: an asynchronous commit
-would survive a kill of our process, but not one of the server's, which we neither run nor see.
+One connection reads and writes in single statements or short transactions, a second joins it while many appends wait;
+`watch` listens on one of its own. Every acknowledged write is on the server's disk, with `durable` or without: an
+asynchronous commit would survive a kill of our process, but not one of the server's, which we neither run nor see.
 """
 
 from __future__ import annotations
@@ -13,31 +13,18 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, LiteralString
 
 from adjourn.errors import IntegrityError, StoreError
 from adjourn.store import checks, postgres_link
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
+from adjourn.store.postgres_batch import GroupCommit, PendingAppend
+from adjourn.store.postgres_line import LostConnectionError, PostgresLine, PostgresServer
 
 if TYPE_CHECKING:
     from adjourn.store.postgres_link import Connection
 
-# As in SQLite: the key refuses a second entry at a position, EXISTS a gap or another predecessor. Two writers who
-# race for a position meet in the unique index, where the second waits and then writes nothing.
-_APPEND = """
-WITH written AS (
-    INSERT INTO adjourn_event (stream, seq, hash, data)
-    SELECT %(stream)s::text, %(seq)s::bigint, %(hash)s::text, %(data)s::bytea
-    WHERE %(seq)s::bigint = 0 OR EXISTS (
-        SELECT FROM adjourn_event
-        WHERE stream = %(stream)s::text AND seq = %(seq)s::bigint - 1 AND hash = %(previous)s::text
-    )
-    ON CONFLICT DO NOTHING
-    RETURNING stream
-)
-SELECT pg_notify('adjourn', stream) FROM written
-"""
 _INSERT = "INSERT INTO adjourn_event (stream, seq, hash, data) VALUES (%s, %s, %s, %s)"
 _NOTIFY = "SELECT pg_notify('adjourn', %s)"
 # An append of refs alone inserts nothing that could collide, so it keeps all writers out while it looks.
@@ -79,15 +66,6 @@ _FORGET = "UPDATE adjourn_blob SET data = NULL WHERE hash = %s"
 
 _MAX_SEQ = 2**63 - 2
 _WATCH_SLICE = 1.0
-_SLOW_SECONDS = 1.0
-RETRY_SECONDS = 5.0
-"""How long after a connection that took its time to fail no other is tried: the threads of a process would wait for each."""
-
-_T = TypeVar("_T")
-
-
-class _LostError(Exception):
-    """The connection broke; whether the server executed the statement is not known."""
 
 
 class PostgresStore:
@@ -96,18 +74,20 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         self._psycopg = postgres_link.driver()
         self._url = url
-        self._where = postgres_link.describe(url)
+        self._server = PostgresServer(url)
+        self._where = self._server.where
+        connection = postgres_link.connect(url)
+        try:
+            postgres_link.prepare(connection, self._where)
+        except BaseException:
+            connection.close()
+            raise
+        self._line = PostgresLine(self._server, connection)
+        self._second = PostgresLine(self._server)
+        self._appends = GroupCommit(self._line, self._second)
         self._lock = threading.Lock()
         self._closed = False
         self._listeners: list[Connection] = []
-        self._away: StoreError | None = None
-        self._retry_at = 0.0
-        self._connection: Connection | None = postgres_link.connect(url)
-        try:
-            postgres_link.prepare(self._connection, self._where)
-        except BaseException:
-            self._connection.close()
-            raise
 
     @property
     def place(self) -> str:
@@ -128,20 +108,14 @@ class PostgresStore:
         checks.check_append(stream, entries, refs, blobs, swaps)
         new = Head(expect[0] + len(entries), entries[-1].hash) if entries else Head(*expect)
 
-        def write(connection: Connection) -> bool:
-            if len(entries) == 1 and not (refs or blobs or swaps):
-                return _append_one(connection, stream, entries[0], expect)
-            return self._append_many(
-                connection, stream, entries, expect=expect, refs=refs, blobs=blobs, swaps=swaps
-            )
-
-        def is_there(connection: Connection) -> bool:
-            # One transaction wrote them all, so our entries in their places stand for the refs and blobs too.
-            rows = connection.execute(_HASHES, (stream, expect[0], len(entries))).fetchall()
-            return bool(entries) and [row[0] for row in rows] == [entry.hash for entry in entries]
-
         possible = expect == EMPTY or (0 <= expect[0] < _MAX_SEQ and checks.is_digest(expect[1]))
-        if not possible or not self._write(write, is_there):
+        if not possible:
+            stored = False
+        elif entries and not (refs or blobs or swaps):
+            stored = self._appends.append(PendingAppend(stream, entries, expect))
+        else:
+            stored = self._append_alone(stream, entries, expect=expect, refs=refs, blobs=blobs, swaps=swaps)
+        if not stored:
             raise checks.head_moved(stream, expect, self.head(stream))
         return new
 
@@ -184,13 +158,13 @@ class PostgresStore:
         def is_there(connection: Connection) -> bool:
             return _value(connection, name) == value
 
-        if not self._write(write, is_there):
+        if not self._line.once(write, is_there):
             raise checks.ref_moved(name, expect, self.ref(name))
 
     def put_blob(self, data: bytes) -> str:
         checks.check_blob(data)
         digest = hashlib.sha256(data).hexdigest()
-        self._again(lambda connection: connection.execute(_PUT_BLOB, (digest, data)))
+        self._line.again(lambda connection: connection.execute(_PUT_BLOB, (digest, data)))
         return digest
 
     def get_blob(self, digest: str) -> bytes | None:
@@ -202,7 +176,7 @@ class PostgresStore:
 
     def forget(self, digest: str) -> None:
         checks.check_digest(digest)
-        self._again(lambda connection: connection.execute(_FORGET, (digest,)))
+        self._line.again(lambda connection: connection.execute(_FORGET, (digest,)))
 
     def blobs(self) -> Iterator[tuple[str, int]]:
         last = ""
@@ -213,7 +187,7 @@ class PostgresStore:
     def drop(self, digests: Collection[str]) -> None:
         for digest in digests:
             checks.check_digest(digest)
-        self._again(lambda connection: connection.execute(_DROP, (list(digests),)))
+        self._line.again(lambda connection: connection.execute(_DROP, (list(digests),)))
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         deadline = time.monotonic() + timeout
@@ -222,11 +196,11 @@ class PostgresStore:
             return head
         try:
             return self._listen(self._listener(), stream, after, deadline)
-        except _LostError:
+        except LostConnectionError:
             pass
         try:
             return self._listen(postgres_link.connect(self._url), stream, after, deadline)
-        except _LostError as lost:
+        except LostConnectionError as lost:
             raise StoreError(
                 f"the connection to the store {self._where} broke twice while waiting for new events",
                 "check the server and the network, then try again",
@@ -244,7 +218,7 @@ class PostgresStore:
             lost = listener.closed
             listener.close()
             if lost:
-                raise _LostError from error
+                raise LostConnectionError from error
             raise postgres_link.failure(self._where, error) from error
         except BaseException:
             listener.close()
@@ -259,11 +233,11 @@ class PostgresStore:
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            for connection in (self._connection, *self._listeners):
-                if connection is not None:
-                    connection.close()
-            self._connection = None
+            for listener in self._listeners:
+                listener.close()
             self._listeners.clear()
+        for line in (self._line, self._second):
+            line.close()
 
     def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
         while start < end:
@@ -277,6 +251,30 @@ class PostgresStore:
             start += len(rows)
             for digest, data, _ in rows:
                 yield Entry(digest, data)
+
+    def _append_alone(
+        self,
+        stream: str,
+        entries: Sequence[Entry],
+        *,
+        expect: Head,
+        refs: Mapping[str, str | None],
+        blobs: Sequence[bytes],
+        swaps: Mapping[str, Swap],
+    ) -> bool:
+        """An append that changes refs or blobs, or none at all: a transaction of its own."""
+
+        def write(connection: Connection) -> bool:
+            return self._append_many(
+                connection, stream, entries, expect=expect, refs=refs, blobs=blobs, swaps=swaps
+            )
+
+        def is_there(connection: Connection) -> bool:
+            # One transaction wrote them all, so our entries in their places stand for the refs and blobs too.
+            rows = connection.execute(_HASHES, (stream, expect[0], len(entries))).fetchall()
+            return bool(entries) and [row[0] for row in rows] == [entry.hash for entry in entries]
+
+        return self._line.once(write, is_there)
 
     def _append_many(
         self,
@@ -320,67 +318,7 @@ class PostgresStore:
             with connection.cursor(binary=True) as cursor:
                 return cursor.execute(sql, parameters).fetchall()
 
-        return self._again(fetch)
-
-    def _again(self, work: Callable[[Connection], _T]) -> _T:
-        """Do something that may be done twice; again on a new connection when the old one breaks."""
-        with self._lock:
-            try:
-                return self._try(work)
-            except _LostError:
-                return self._finally(work)
-
-    def _write(self, write: Callable[[Connection], bool], is_there: Callable[[Connection], bool]) -> bool:
-        """Do something that must be done once. After a lost connection, look whether it was done before all else.
-
-        A server that is still at work on the lost statement holds its place in the index: the second try waits
-        for it, writes nothing, and the second look finds what the first one did.
-        """
-        with self._lock:
-            try:
-                return self._try(write)
-            except _LostError:
-                return self._finally(is_there) or self._finally(write) or self._finally(is_there)
-
-    def _finally(self, work: Callable[[Connection], _T]) -> _T:
-        try:
-            return self._try(work)
-        except _LostError as lost:
-            raise StoreError(
-                f"the connection to the store {self._where} broke twice; a write may or may not have been made",
-                "check the server and the network, then read the head before you try again",
-            ) from lost.__cause__
-
-    def _try(self, work: Callable[[Connection], _T]) -> _T:
-        connection = self._connected()
-        try:
-            return work(connection)
-        except self._psycopg.Error as error:
-            if connection.closed:
-                self._connection = None
-                raise _LostError from error
-            raise postgres_link.failure(self._where, error) from error
-
-    def _connected(self) -> Connection:
-        if self._closed:
-            raise StoreError(f"the store {self._where} is closed", "open it again")
-        if self._connection is None:
-            self._connection = self._connect()
-        return self._connection
-
-    def _connect(self) -> Connection:
-        begun = time.monotonic()
-        if self._away is not None and begun < self._retry_at:
-            raise StoreError(self._away.message, self._away.remedy)
-        try:
-            connection = postgres_link.connect(self._url)
-        except StoreError as error:
-            ended = time.monotonic()
-            if ended - begun > _SLOW_SECONDS:
-                self._away, self._retry_at = error, ended + RETRY_SECONDS
-            raise
-        self._away = None
-        return connection
+        return self._line.again(fetch)
 
     def _listener(self) -> Connection:
         with self._lock:
@@ -403,14 +341,3 @@ def _swap_ref(connection: Connection, name: str, swap: Swap) -> bool:
     if swap.after is None:
         return connection.execute(_DROP_REF, (name, swap.before)).rowcount == 1
     return connection.execute(_CHANGE_REF, (swap.after, name, swap.before)).rowcount == 1
-
-
-def _append_one(connection: Connection, stream: str, entry: Entry, expect: Head) -> bool:
-    values = {
-        "stream": stream,
-        "seq": expect[0] + 1,
-        "hash": entry[0],
-        "data": entry[1],
-        "previous": expect[1],
-    }
-    return connection.execute(_APPEND, values).rowcount == 1

@@ -1,0 +1,262 @@
+"""Appends that wait at the same moment go to PostgreSQL as one statement.
+
+Owns: `GroupCommit` and the statement that appends to many streams. Must never: have a thread of its own, keep an append
+waiting while nothing is being written, or let one append's outcome become another's.
+
+At most two threads write at a time, each on a connection of its own: while the server commits one batch, it executes the
+other. A thread that finds both busy lines up. The first in the line writes next: its own append, and all others that have
+come meanwhile. So an append that is alone is written at once, and under load a commit is shared by many.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from adjourn.errors import StoreError
+from adjourn.store.base import Entry, Head
+from adjourn.store.postgres_line import RETRY_SECONDS, LostConnectionError, PostgresLine
+
+if TYPE_CHECKING:
+    from adjourn.store.postgres_link import Connection
+
+MAX_WRITERS: Final = 2
+MAX_ENTRIES: Final = 512
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""A batch takes no further append beyond so many entries or bytes. One append alone may be larger."""
+MAX_NEWS: Final = 7_900
+"""Bytes of a NOTIFY; the server refuses 8,000. A longer list of streams is left out: whoever listens looks then."""
+PATIENCE_SECONDS: Final = 0.01
+"""How long the first connection may be busy before a second is made, which takes about as long."""
+ALONE_SECONDS: Final = 10.0
+"""How long appends of a batch that failed as a whole are tried one by one, before the rest gets the batch's error."""
+_OF_ONE_APPEND: Final = ("22", "23", "40", "54", "55P03")
+"""SQLSTATE of failures for which one append of a batch may be the cause: data, keys, deadlocks, limits, locks."""
+
+# The key refuses a second entry at a position, the subquery a gap or another predecessor. Two writers who race for a
+# position meet in the unique index, where the second waits and then writes nothing. `previous` is given for the first entry
+# of an append, the others follow only where that was written: nobody else can have taken their places then.
+# INVARIANT: in the order of the streams' names everywhere, so that two batches that share streams cannot deadlock.
+_APPEND = """
+WITH given AS MATERIALIZED (
+    SELECT * FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::text[])
+        WITH ORDINALITY AS given (stream, seq, hash, data, previous, place)
+), written AS (
+    INSERT INTO adjourn_event (stream, seq, hash, data)
+    SELECT stream, seq, hash, data FROM given
+    WHERE previous IS NOT NULL AND (seq = 0 OR previous = (
+        SELECT e.hash FROM adjourn_event AS e WHERE e.stream = given.stream AND e.seq = given.seq - 1
+    ))
+    ORDER BY place
+    ON CONFLICT DO NOTHING
+    RETURNING stream
+), others AS (
+    INSERT INTO adjourn_event (stream, seq, hash, data)
+    SELECT stream, seq, hash, data FROM given JOIN written USING (stream) WHERE previous IS NULL ORDER BY place
+)
+SELECT stream, pg_notify('adjourn', %s) FROM written
+"""  # equal notifications of a transaction are sent once
+_FIND = """
+SELECT stream FROM unnest(%b::text[], %b::bigint[], %b::text[]) AS given (stream, seq, hash)
+JOIN adjourn_event USING (stream, seq, hash) GROUP BY stream HAVING count(*) = (
+    SELECT count(*) FROM unnest(%b::text[]) AS name WHERE name = stream
+)
+"""
+
+
+class PendingAppend:
+    """One append, from the call to its outcome: stored, an error, or else a conflict."""
+
+    __slots__ = ("_bell", "entries", "error", "expect", "leads", "size", "stored", "stream")
+
+    def __init__(self, stream: str, entries: Sequence[Entry], expect: Head) -> None:
+        self.stream, self.entries, self.expect = stream, entries, expect
+        self.size = sum(len(data) for _, data in entries)
+        self.stored = self.leads = False
+        self.error: StoreError | None = None
+        self._bell = threading.Lock()
+        self._bell.acquire()
+
+    def wait(self) -> None:
+        """Until its outcome is known, or it is to lead the next batch."""
+        self._bell.acquire()
+
+    def wake(self) -> None:
+        self._bell.release()
+
+
+class GroupCommit:
+    """The appends of all threads of a store. `first` is also used for other work; `second` is made when both are needed."""
+
+    def __init__(self, first: PostgresLine, second: PostgresLine) -> None:
+        self._first, self._second = first, second
+        self._lock = threading.Lock()
+        self._waiting: deque[PendingAppend] = deque()
+        self._writers = 0
+        self._retry_at = 0.0
+
+    def append(self, one: PendingAppend) -> bool:
+        """Whether it was stored; False: the stream's head is another. Raises `StoreError`."""
+        with self._lock:
+            leads = self._writers < MAX_WRITERS
+            if leads:
+                self._writers += 1
+            else:
+                self._waiting.append(one)
+        if leads or self._comes_to_lead(one):
+            self._lead(one)
+        if one.error is not None:
+            raise StoreError(one.error.message, one.error.remedy) from one.error
+        return one.stored
+
+    def _comes_to_lead(self, one: PendingAppend) -> bool:
+        try:
+            one.wait()
+        except BaseException:  # an interrupt: those behind must not wait for somebody who has gone
+            with self._lock:
+                if one in self._waiting:
+                    self._waiting.remove(one)
+            if one.leads:
+                self._hand_over()
+            raise
+        return one.leads
+
+    def _lead(self, one: PendingAppend) -> None:
+        batch = [one]
+        try:
+            line = self._take_line()
+            try:
+                batch += self._take_others(one)
+                _write(line, sorted(batch, key=_stream))
+            except StoreError as error:
+                _settle(batch, error)
+            finally:
+                line.lock.release()
+        except BaseException:
+            _settle(batch, StoreError("the append was interrupted", "read the head before you try again"))
+            raise
+        finally:
+            self._hand_over()
+            for other in batch[1:]:
+                other.wake()
+
+    def _take_line(self) -> PostgresLine:
+        """A connection that nobody uses, locked."""
+        first, second = self._first, self._second
+        if first.lock.acquire(timeout=0 if second.connection is not None else PATIENCE_SECONDS):
+            return first
+        if time.monotonic() >= self._retry_at:
+            second.lock.acquire()
+            try:
+                second.connected()
+            except StoreError:  # such as too many connections; the first may still do
+                self._retry_at = time.monotonic() + RETRY_SECONDS
+                second.lock.release()
+            except BaseException:
+                second.lock.release()
+                raise
+            else:
+                return second
+        first.lock.acquire()
+        return first
+
+    def _take_others(self, one: PendingAppend) -> list[PendingAppend]:
+        """Those that wait, in their order. Of one stream only one: the second expects what the first has not written yet."""
+        streams, entries, size = {one.stream}, len(one.entries), one.size
+        taken: list[PendingAppend] = []
+        left: list[PendingAppend] = []
+        with self._lock:
+            while self._waiting and entries < MAX_ENTRIES and size < MAX_BYTES:
+                other = self._waiting.popleft()
+                if other.stream in streams:
+                    left.append(other)
+                    continue
+                streams.add(other.stream)
+                entries += len(other.entries)
+                size += other.size
+                taken.append(other)
+            self._waiting.extendleft(reversed(left))
+        return taken
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            if not self._waiting:
+                self._writers -= 1
+                return
+            heir = self._waiting.popleft()
+            heir.leads = True
+        heir.wake()
+
+
+def _stream(one: PendingAppend) -> str:
+    return one.stream
+
+
+def _settle(batch: Sequence[PendingAppend], error: StoreError) -> None:
+    for one in batch:
+        if not one.stored:
+            one.error = error
+
+
+def _write(line: PostgresLine, batch: Sequence[PendingAppend]) -> None:
+    """Store what can be stored. Raises `StoreError` for those that are not stored then."""
+    try:
+        line.first(lambda connection: _append(connection, batch))
+    except LostConnectionError:
+        # As in `PostgresLine.once`, for those that are not known to be stored.
+        for work in (_find, _append, _find):
+            if rest := [one for one in batch if not one.stored]:
+                line.last(lambda connection, work=work, rest=rest: work(connection, rest))  # type: ignore[misc]
+    except StoreError as error:
+        if len(batch) == 1 or not _may_be_of_one(error):
+            raise
+        _write_each(line, batch, error)
+
+
+def _write_each(line: PostgresLine, batch: Sequence[PendingAppend], error: StoreError) -> None:
+    end = time.monotonic() + ALONE_SECONDS
+    for one in batch:
+        if time.monotonic() > end:
+            one.error = error
+            continue
+        try:
+            _write(line, [one])
+        except StoreError as its:
+            one.error = its
+
+
+def _may_be_of_one(error: StoreError) -> bool:
+    return (getattr(error.__cause__, "sqlstate", None) or "").startswith(_OF_ONE_APPEND)
+
+
+def _append(connection: Connection, batch: Sequence[PendingAppend]) -> None:
+    rows = [
+        (one.stream, seq, digest, data, one.expect[1] if seq == one.expect[0] + 1 else None)
+        for one in batch
+        for seq, (digest, data) in enumerate(one.entries, one.expect[0] + 1)
+    ]
+    news = "\n".join([one.stream for one in batch])
+    if len(news.encode()) > MAX_NEWS:
+        news = ""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    _mark(batch, connection.execute(_APPEND, (*columns, news), prepare=True).fetchall())
+
+
+def _find(connection: Connection, batch: Sequence[PendingAppend]) -> None:
+    """One transaction wrote all entries of an append, so all of them are in their places, or it was not made."""
+    rows = [
+        (one.stream, seq, digest)
+        for one in batch
+        for seq, (digest, _) in enumerate(one.entries, one.expect[0] + 1)
+    ]
+    streams, seqs, hashes = (list(column) for column in zip(*rows, strict=True))
+    _mark(batch, connection.execute(_FIND, (streams, seqs, hashes, streams)).fetchall())
+
+
+def _mark(batch: Sequence[PendingAppend], rows: Sequence[tuple[str, ...]]) -> None:
+    found = {row[0] for row in rows}
+    for one in batch:
+        one.stored = one.stored or one.stream in found

@@ -33,6 +33,25 @@ def test_a_rollback_branches_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert site.request("GET", f"/checkpoint?task={task.id}&seq={seq}").status_code == 200
 
 
+def test_many_checkpoints_and_artifacts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last fifty checkpoints are shown, and a hundred artifacts; the page says that there are more."""
+    workspace = make_workspace(tmp_path, monkeypatch)
+    made = tuple(ReportedArtifact(path=f"f{number}.md") for number in range(101))
+    for number in range(52):
+        saved = mark(workspace, said=AgentReport(artifacts=made), name=f"m{number}")
+    shown = (
+        PageInMemory(workspace.store, workspace.clock, root=str(workspace.root))
+        .enter()
+        .get(f"/task?id={saved.checkpoint.event.task}")
+    )
+    assert "Earlier ones are not shown" in shown
+    assert len(re.findall(r"&amp;seq=\d+", shown)) == shown.count('<circle class="point"') == 50
+    assert "seq=" in shown
+    assert "f99.md" in shown
+    assert "f100.md</span>" not in shown
+    assert "More are on the page of the checkpoint." in shown
+
+
 def test_artifacts_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the agent says it made, with its note, and whether it is there; a path out of the workspace is not looked at."""
     workspace = make_workspace(tmp_path, monkeypatch)

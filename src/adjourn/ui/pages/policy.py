@@ -64,6 +64,8 @@ class Replayed(NamedTuple):
     untold: int
     left: int
     rows: Sequence[StoppedCalls]
+    more: int
+    """Rules that have no row."""
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
@@ -136,6 +138,7 @@ def _replayed(site: Site, store: Store, policy: Policy, path: str) -> Replayed:
         outcome.untold.total(),
         left,
         [_stopped(row) for row in rows[:MAX_STOPPED]],
+        max(0, len(rows) - MAX_STOPPED),
     )
 
 

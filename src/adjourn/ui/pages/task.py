@@ -60,6 +60,8 @@ class Checkpoints(NamedTuple):
 
     rows: Sequence[CheckpointRow] = ()
     lanes: Markup = Markup()
+    is_cut: bool = False
+    """Whether the task may have earlier ones."""
 
 
 class TaskArtifact(NamedTuple):
@@ -90,6 +92,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     start = max(0, end - WINDOW)
     events = _events(store, ledger, start, end)
     is_last = end == ledger.seq + 1
+    artifacts = _artifacts(site, store, ledger) if is_last else []
     return {
         "task": ledger,
         "client": last_client(store, ledger),
@@ -100,7 +103,8 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "handover": _handover(site, task) if is_last else Told(),
         "checkpoint": ledger.checkpoint,
         "checkpoints": _checkpoints(store, ledger) if is_last else Checkpoints(),
-        "artifacts": _artifacts(site, store, ledger) if is_last else [],
+        "artifacts": artifacts[:MAX_ARTIFACTS],
+        "has_more_artifacts": len(artifacts) > MAX_ARTIFACTS,
         "has_mind": store.head(f"cognition/{ledger.task}") != EMPTY,
         "doubts": list(ledger.doubts.values()),
     }
@@ -153,7 +157,8 @@ def _checkpoints(store: Store, ledger: Ledger) -> Checkpoints:
             rows.append(CheckpointRow(data.name, data.trigger, event.timestamp, event.seq))
     left = max(0, len(rows) - MAX_CHECKPOINTS)
     kept = [max(-1, parent - left) for parent in parents[left:]]
-    return Checkpoints(rows[: left - 1 if left else None : -1], lane_picture(kept))
+    is_cut = left > 0 or ledger.seq >= MAX_SCANNED
+    return Checkpoints(rows[: left - 1 if left else None : -1], lane_picture(kept), is_cut)
 
 
 def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:

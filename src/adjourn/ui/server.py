@@ -30,6 +30,8 @@ from adjourn.ui.guard import ENTRY
 from adjourn.ui.site import Site
 
 MAX_CONNECTIONS = 200
+NICE = 10
+"""How much this process gives way: on a busy machine, the calls of agents go before pages that show them."""
 SWITCH_SECONDS = 0.001
 """How long one request computes while others wait: five times less than Python lets it by itself."""
 _OPENING = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={url}"><title>adjourn</title>'
@@ -59,6 +61,7 @@ def serve(site: Site, *, port: int, opens: bool, ready: Callable[[str], None]) -
             timeout_graceful_shutdown=1,
         )
         sys.setswitchinterval(SWITCH_SECONDS)
+        os.nice(NICE)
         ready(link)
         if opens and _has_desktop():
             _open_browser(link, closing)

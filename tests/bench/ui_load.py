@@ -123,7 +123,15 @@ class Server(NamedTuple):
     @contextmanager
     def pages(self, paths: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         """So many open pages, each drawn."""
-        command = ["nice", "-n19", sys.executable, str(HERE / "ui_pages.py"), self.origin, self.cookie, *paths]
+        command = [
+            "nice",
+            "-n19",
+            sys.executable,
+            str(HERE / "ui_pages.py"),
+            self.origin,
+            self.cookie,
+            *paths,
+        ]
         with _program(command, self.environment) as opened:
             assert opened.stdout is not None
             assert opened.stdout.readline() == "open\n"

@@ -103,6 +103,24 @@ def test_an_answer_elsewhere_clears_the_page(work: ProxyWorkspace, opened: Opene
     assert window.errors == []
 
 
+def test_many_pages_of_one_browser_are_live(work: ProxyWorkspace, opened: Opened) -> None:
+    """More pages than a browser opens connections load and follow, through one that listens; when that closes, another one does."""
+    client = work.client(elicits=False)
+    client.call("echo")
+    window = opened()
+    window.follow()
+    pages = [window.page.context.new_page() for _ in range(8)]
+    for page in pages:
+        page.goto(window.page.url)
+    asks(work, client)
+    for page in (window.page, *pages):
+        expect(page.get_by_role("article", name="file.write")).to_be_visible()
+    window.page.close()
+    asks(work, client, "deploy", 2)
+    for page in pages:
+        expect(page.get_by_role("article", name="deploy")).to_be_visible()
+
+
 def test_the_keys_are_explained(opened: Opened) -> None:
     """The question mark opens the list of keys, Escape closes it; the button does the same."""
     window = opened()

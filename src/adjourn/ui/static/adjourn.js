@@ -10,19 +10,30 @@ const selected = () => document.querySelector("[data-selected]");
 
 // --- the page follows the store
 
+// A browser opens six connections to one address, for all its pages together. So one page listens, and the others hear of it from there.
 function follow() {
-  const state = document.getElementById("state");
-  const say = (text, off) => {
+  const others = new BroadcastChannel("live");
+  let heard = "";
+  const hear = (what) => {
+    if (what === "changed" || !heard) refresh(); // the first time for what changed while the page was on its way
+    heard = what;
+    const lost = what === "lost";
+    const state = document.getElementById("state");
     state.hidden = false;
-    state.classList.toggle("off", off);
-    document.getElementById("state-text").textContent = text;
+    state.classList.toggle("off", lost);
+    document.getElementById("state-text").textContent = lost ? "not connected: is `adjourn ui` running?" : "live";
   };
-  const source = new EventSource("/live");
-  source.addEventListener("changed", () => {
-    say("live", false);
-    refresh();
-  });
-  source.addEventListener("error", () => say("not connected: is `adjourn ui` running?", true));
+  const listen = () =>
+    new Promise(() => { // until this page is left; then another one listens
+      const tell = (what) => { hear(what); others.postMessage(what); };
+      const source = new EventSource("/live");
+      source.addEventListener("changed", () => tell("changed"));
+      source.addEventListener("error", () => tell("lost"));
+      others.addEventListener("message", ({ data }) => data === "new" && heard && others.postMessage(heard === "lost" ? "lost" : "live"));
+    });
+  others.addEventListener("message", ({ data }) => data !== "new" && hear(data));
+  others.postMessage("new");
+  navigator.locks ? navigator.locks.request("live", listen) : listen();
 }
 
 let stale = false;

@@ -33,7 +33,7 @@ def test_what_another_process_appends_is_seen(store: SqliteStore) -> None:
 
 
 def test_nothing_is_read_where_nothing_was_written(store: SqliteStore) -> None:
-    """The same heads are handed out, to be changed by nobody else."""
+    """The same heads are returned; what a caller does with the dictionary changes nothing."""
     head = store.append("a", [entry(b"1")], expect=EMPTY)
     known = store.streams()
     assert known["a"] is store.streams()["a"]

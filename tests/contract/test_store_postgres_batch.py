@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from hashlib import sha256
 from typing import Any, Self
 
 import pytest
@@ -61,18 +62,20 @@ class Together:
     def _lead(self, writers: int) -> bool:
         return self.store._appends._writers == writers
 
-    def append(self, stream: str, entries: Sequence[Entry], expect: Head) -> None:
+    def append(self, stream: str, entries: Sequence[Entry], expect: Head, **more: Any) -> None:
         number, waiting = len(self.outcomes), len(self.store._appends._waiting)
         self.outcomes.append(None)
-        thread = threading.Thread(target=self._run, args=(number, stream, entries, expect))
+        thread = threading.Thread(target=self._run, args=(number, stream, entries, expect, more))
         self._threads.append(thread)
         thread.start()
         if number >= 2:
             until(lambda: len(self.store._appends._waiting) > waiting)
 
-    def _run(self, number: int, stream: str, entries: Sequence[Entry], expect: Head) -> None:
+    def _run(
+        self, number: int, stream: str, entries: Sequence[Entry], expect: Head, more: dict[str, Any]
+    ) -> None:
         try:
-            self.outcomes[number] = self.store.append(stream, entries, expect=expect)
+            self.outcomes[number] = self.store.append(stream, entries, expect=expect, **more)
         except Exception as error:
             self.outcomes[number] = error
 
@@ -117,6 +120,19 @@ def test_each_append_of_a_batch_has_its_own_outcome(store: PostgresStore) -> Non
     assert store.head("old") == first
     assert store.head("gap") == EMPTY
     assert list(store.read("new")) == list(store.read("last")) == two
+
+
+def test_refs_and_documents_come_with_the_append_that_brings_them(store: PostgresStore) -> None:
+    """Those of a conflict are not written; two appends that set one ref are written one after the other."""
+    one = [entry(b"x")]
+    with Together(store) as together:
+        together.append("a", one, EMPTY, refs={"shared": "a", "of a": "1"}, blobs=[b"both", b"of a"])
+        together.append("b", one, EMPTY, refs={"shared": "b"}, blobs=[b"both"])
+        together.append("gap", one, Head(4, one[0].hash), refs={"of gap": "1"}, blobs=[b"of gap"])
+        together.append("c", one, EMPTY, blobs=[b"both"])
+    assert [type(outcome) for outcome in together.others] == [Head, Head, ConflictError, Head]
+    assert store.refs() == {"of a": "1", "shared": "b"}
+    assert dict(store.blobs()) == {sha256(data).hexdigest(): len(data) for data in (b"both", b"of a")}
 
 
 def test_an_append_that_is_alone_waits_for_nobody(store: PostgresStore, url: str) -> None:
@@ -166,13 +182,15 @@ def test_a_connection_lost_in_the_middle_of_a_batch_loses_and_doubles_nothing(
         line.connection = Lossy(line.connection, does=answered)  # type: ignore[assignment]
     with Together(store) as together:
         for number in range(20):
-            together.append(f"s{number}", [entry(b"a"), entry(b"%d" % number)], EMPTY)
+            refs = {f"r{number}": "v"} if number % 2 else {}
+            together.append(f"s{number}", [entry(b"a"), entry(b"%d" % number)], EMPTY, refs=refs)
         together.append("old", [entry(b"other")], EMPTY)
     *stored, stale = together.others
     assert stored == [Head(1, entry(b"%d" % number).hash) for number in range(20)]
     assert isinstance(stale, ConflictError)
     for number in range(20):
         assert list(store.read(f"s{number}")) == [entry(b"a"), entry(b"%d" % number)]
+    assert store.refs() == {f"r{number}": "v" for number in range(1, 20, 2)}
 
 
 class Lossy:

@@ -14,7 +14,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 from adjourn.errors import IntegrityError, StoreError
 from adjourn.store import checks, postgres_link
@@ -111,8 +111,9 @@ class PostgresStore:
         possible = expect == EMPTY or (0 <= expect[0] < _MAX_SEQ and checks.is_digest(expect[1]))
         if not possible:
             stored = False
-        elif entries and not (refs or blobs or swaps):
-            stored = self._appends.append(PendingAppend(stream, entries, expect))
+        elif entries and not swaps and None not in refs.values():
+            values = cast("Mapping[str, str]", refs)
+            stored = self._appends.append(PendingAppend(stream, entries, expect, values, blobs))
         else:
             stored = self._append_alone(stream, entries, expect=expect, refs=refs, blobs=blobs, swaps=swaps)
         if not stored:
@@ -262,7 +263,7 @@ class PostgresStore:
         blobs: Sequence[bytes],
         swaps: Mapping[str, Swap],
     ) -> bool:
-        """An append that changes refs or blobs, or none at all: a transaction of its own."""
+        """An append that swaps or deletes refs, or has no entry: a transaction of its own."""
 
         def write(connection: Connection) -> bool:
             return self._append_many(

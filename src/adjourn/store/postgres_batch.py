@@ -13,8 +13,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from adjourn.errors import StoreError
 from adjourn.store.base import Entry, Head
@@ -39,8 +41,8 @@ _OF_ONE_APPEND: Final = ("22", "23", "40", "54", "55P03")
 # The key refuses a second entry at a position, the subquery a gap or another predecessor. Two writers who race for a
 # position meet in the unique index, where the second waits and then writes nothing. `previous` is given for the first entry
 # of an append, the others follow only where that was written: nobody else can have taken their places then.
-# INVARIANT: in the order of the streams' names everywhere, so that two batches that share streams cannot deadlock.
-_APPEND = """
+# INVARIANT: in the order of names everywhere, first streams, then refs, then blobs, so that two batches cannot deadlock.
+_ENTRIES = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::bytea[], %b::text[])
         WITH ORDINALITY AS given (stream, seq, hash, data, previous, place)
@@ -57,8 +59,26 @@ WITH given AS MATERIALIZED (
     INSERT INTO adjourn_event (stream, seq, hash, data)
     SELECT stream, seq, hash, data FROM given JOIN written USING (stream) WHERE previous IS NULL ORDER BY place
 )
-SELECT stream, pg_notify('adjourn', %s) FROM written
-"""  # equal notifications of a transaction are sent once
+"""
+_REFS_AND_BLOBS = """
+, named AS (
+    INSERT INTO adjourn_ref
+    SELECT name, value FROM unnest(%b::text[], %b::text[], %b::text[]) AS given (stream, name, value)
+        JOIN written USING (stream)
+    ORDER BY name COLLATE "C"
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+), kept AS (
+    INSERT INTO adjourn_blob
+    SELECT hash, data FROM unnest(%b::text[], %b::text[], %b::bytea[]) AS given (stream, hash, data)
+        JOIN written USING (stream)
+    ORDER BY hash COLLATE "C"
+    ON CONFLICT DO NOTHING
+)
+"""
+# Equal notifications of a transaction are sent once.
+_OUTCOME = "SELECT stream, pg_notify('adjourn', %s) FROM written"
+_APPEND = _ENTRIES + _OUTCOME
+_APPEND_ALL = _ENTRIES + _REFS_AND_BLOBS + _OUTCOME
 _FIND = """
 SELECT stream FROM unnest(%b::text[], %b::bigint[], %b::text[]) AS given (stream, seq, hash)
 JOIN adjourn_event USING (stream, seq, hash) GROUP BY stream HAVING count(*) = (
@@ -67,14 +87,27 @@ JOIN adjourn_event USING (stream, seq, hash) GROUP BY stream HAVING count(*) = (
 """
 
 
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class PendingAppend:
     """One append, from the call to its outcome: stored, an error, or else a conflict."""
 
-    __slots__ = ("_bell", "entries", "error", "expect", "leads", "size", "stored", "stream")
+    __slots__ = ("_bell", "blobs", "entries", "error", "expect", "leads", "refs", "size", "stored", "stream")
 
-    def __init__(self, stream: str, entries: Sequence[Entry], expect: Head) -> None:
-        self.stream, self.entries, self.expect = stream, entries, expect
-        self.size = sum(len(data) for _, data in entries)
+    def __init__(
+        self,
+        stream: str,
+        entries: Sequence[Entry],
+        expect: Head,
+        refs: Mapping[str, str] = _NOTHING,
+        blobs: Sequence[bytes] = (),
+    ) -> None:
+        self.stream, self.entries, self.expect, self.refs = stream, entries, expect, refs
+        self.blobs = [(sha256(data).hexdigest(), data) for data in blobs]
+        self.size = (
+            sum(map(len, blobs)) + sum(len(data) for _, data in entries) + sum(map(len, refs.values()))
+        )
         self.stored = self.leads = False
         self.error: StoreError | None = None
         self._bell = threading.Lock()
@@ -164,17 +197,20 @@ class GroupCommit:
         return first
 
     def _take_others(self, one: PendingAppend) -> list[PendingAppend]:
-        """Those that wait, in their order. Of one stream only one: the second expects what the first has not written yet."""
-        streams, entries, size = {one.stream}, len(one.entries), one.size
+        """Those that wait, in their order. Of one stream only one: the second expects what the first has not written yet.
+        And of those that set one ref: a statement changes a row once.
+        """
+        streams, names, entries, size = {one.stream}, set(one.refs), len(one.entries), one.size
         taken: list[PendingAppend] = []
         left: list[PendingAppend] = []
         with self._lock:
             while self._waiting and entries < MAX_ENTRIES and size < MAX_BYTES:
                 other = self._waiting.popleft()
-                if other.stream in streams:
+                if other.stream in streams or not names.isdisjoint(other.refs):
                     left.append(other)
                     continue
                 streams.add(other.stream)
+                names.update(other.refs)
                 entries += len(other.entries)
                 size += other.size
                 taken.append(other)
@@ -241,8 +277,14 @@ def _append(connection: Connection, batch: Sequence[PendingAppend]) -> None:
     news = "\n".join([one.stream for one in batch])
     if len(news.encode()) > MAX_NEWS:
         news = ""
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    _mark(batch, connection.execute(_APPEND, (*columns, news), prepare=True).fetchall())
+    values = _columns(rows, 5)
+    refs = [(one.stream, name, value) for one in batch for name, value in one.refs.items()]
+    blobs = [(one.stream, digest, data) for one in batch for digest, data in one.blobs]
+    statement: LiteralString = _APPEND
+    if refs or blobs:
+        statement = _APPEND_ALL
+        values += [*_columns(refs, 3), *_columns(blobs, 3)]
+    _mark(batch, connection.execute(statement, (*values, news), prepare=True).fetchall())
 
 
 def _find(connection: Connection, batch: Sequence[PendingAppend]) -> None:
@@ -252,8 +294,12 @@ def _find(connection: Connection, batch: Sequence[PendingAppend]) -> None:
         for one in batch
         for seq, (digest, _) in enumerate(one.entries, one.expect[0] + 1)
     ]
-    streams, seqs, hashes = (list(column) for column in zip(*rows, strict=True))
+    streams, seqs, hashes = _columns(rows, 3)
     _mark(batch, connection.execute(_FIND, (streams, seqs, hashes, streams)).fetchall())
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
 
 def _mark(batch: Sequence[PendingAppend], rows: Sequence[tuple[str, ...]]) -> None:

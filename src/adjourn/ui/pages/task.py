@@ -167,7 +167,8 @@ def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:
     if isinstance(stated, UnsetType):
         return []
     return [
-        TaskArtifact(one.path, one.note, _is_there(site.tree, one.path)) for one in stated[:MAX_ARTIFACTS]
+        TaskArtifact(one.path, one.note, _is_there(site.tree, one.path))
+        for one in stated[: MAX_ARTIFACTS + 1]
     ]
 
 

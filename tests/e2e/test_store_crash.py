@@ -71,6 +71,8 @@ def _kill_while_appending(url: str, kills: int, *streams: str) -> None:
         for line in output.decode().split("\n")[:-1]:  # the last one may be cut short
             stream, seq, digest = line.split()
             acknowledged[stream][int(seq)] = digest
+        if url.startswith("postgresql:"):
+            _await_the_end_of_clients(url)
         store = open_store(url)
         try:
             for stream in streams:
@@ -78,6 +80,17 @@ def _kill_while_appending(url: str, kills: int, *streams: str) -> None:
         finally:
             store.close()
     assert sum(map(len, acknowledged.values())) > kills
+
+
+def _await_the_end_of_clients(url: str) -> None:
+    """The server finishes the statement of a client that was killed, and may commit it while we look."""
+    psycopg = pytest.importorskip("psycopg")
+    others = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'adjourn'"
+    end = time.monotonic() + 60
+    with psycopg.connect(url, autocommit=True, application_name="admin") as admin:
+        while admin.execute(others).fetchone():
+            assert time.monotonic() < end
+            time.sleep(0.005)
 
 
 def _check_stream(store: Store, stream: str, acknowledged: dict[int, str]) -> None:

@@ -9,16 +9,27 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.gateway.app import GatewayApp, Ground
+    from adjourn.gateway.bridge import connect
     from adjourn.gateway.server import listen, serve
     from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
 
-__all__ = ["GatewayApp", "GatewaySettings", "Ground", "ServerSettings", "listen", "read_settings", "serve"]
+__all__ = [
+    "GatewayApp",
+    "GatewaySettings",
+    "Ground",
+    "ServerSettings",
+    "connect",
+    "listen",
+    "read_settings",
+    "serve",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
             "app": ("GatewayApp", "Ground"),
+            "bridge": ("connect",),
             "server": ("listen", "serve"),
             "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
         },

@@ -20,18 +20,11 @@ from adjourn.clients import ClientContext
 from adjourn.gateway.asyncio_loop import AsyncioLoop
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
-from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, StderrLog
 
 MAX_BACKLOG = 100
 """Lines that are kept for a client that has no stream open."""
-
-
-class LineHead(msgspec.Struct):
-    """What is read of a line to see where it belongs."""
-
-    id: Any = None
-    method: Any = None
 
 
 class _Token(msgspec.Struct, rename="camel"):
@@ -42,20 +35,7 @@ class _Progress(msgspec.Struct):
     params: _Token = msgspec.field(default_factory=_Token)
 
 
-head_of = msgspec.json.Decoder(LineHead).decode
 _progress_of = msgspec.json.Decoder(_Progress).decode
-
-
-class Heard(NamedTuple):
-    """A line of the server: `about` is the id of the request on whose stream it came, `event` how it came.
-
-    `stream` is the client's stream that was opened for what comes so, if one was.
-    """
-
-    line: bytes
-    about: Any = None
-    event: StreamEvent | None = None
-    stream: ReplyStream | None = None
 
 
 class ServerLink(Outlet, Protocol):
@@ -183,6 +163,15 @@ class Exchange:
         request = self.connection.requests.get(request_id)
         if request is not None:
             self.connection.fail(request, why, "no-answer" if was_sent else "error")
+
+    def answered_with(self, request_id: Any, status: int) -> None:
+        """The server's answer to a request has this HTTP status; so has ours."""
+        if (stream := self.waiting.get(request_id)) is not None:
+            stream.status = status
+
+    def stream_ended(self, stream: ReplyStream) -> None:
+        """The server ended a stream that the client listened on: it may come again."""
+        stream.end()
 
     def is_open(self, request_id: Any) -> bool:
         """Whether a request has no answer yet."""

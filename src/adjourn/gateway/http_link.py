@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from adjourn.gateway.event_stream import EventReader
-from adjourn.gateway.exchange import Exchange, Heard, head_of
+from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
-from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.replies import Heard, ReplyStream, head_of
 from adjourn.relay import NEVER
 
 MAX_ANSWER = 64 * 1024 * 1024
@@ -26,11 +25,39 @@ _POSTED = (
 _NOT_KNOWN = "whether the call had an effect is not known"
 
 
+class LinkUser(Protocol):
+    """Whoever speaks to a server over a link."""
+
+    def headers_for(self, request_id: Any, /) -> Headers:
+        """The headers of a message; `request_id` is None for one that is no request."""
+
+    def hear(self, heard: Heard, /) -> None:
+        """The server said something."""
+
+    def answered_with(self, request_id: Any, status: int, /) -> None:
+        """The answer to a request has this HTTP status."""
+
+    def pass_event(self, about: Any, event: StreamEvent, /) -> None:
+        """An event without a message came on the stream of a request."""
+
+    def is_open(self, request_id: Any, /) -> bool:
+        """Whether a request has no answer yet."""
+
+    def break_stream(self, request_id: Any, /) -> None:
+        """The server ended a stream before its answer, which can be continued."""
+
+    def stream_ended(self, stream: ReplyStream, /) -> None:
+        """A stream that continued another has ended."""
+
+    def fail(self, request_id: Any, why: str, /, *, was_sent: bool) -> None:
+        """A request has no answer. `was_sent`: the server may have acted on it."""
+
+
 class HttpLink:
     """See `ServerLink`. A request may take `seconds`, and as long again after each event."""
 
-    def __init__(self, exchange: Exchange, pool: HttpPool, seconds: float) -> None:
-        self._exchange = exchange
+    def __init__(self, user: LinkUser, pool: HttpPool, seconds: float) -> None:
+        self._user = user
         self._pool = pool
         self._seconds = seconds
         self._session = b""
@@ -63,7 +90,7 @@ class HttpLink:
             task.cancel()
 
     async def _post(self, line: bytes, request_id: Any) -> None:
-        given = self._exchange.headers_for(request_id)
+        given = self._user.headers_for(request_id)
         reply = None
         try:
             reply = await self._pool.request(b"POST", [*_POSTED, *self._own(), *given], line)
@@ -95,16 +122,15 @@ class HttpLink:
             await self._read_events(reply, request_id)
         elif kind == b"application/json":
             body = await reply.body(MAX_ANSWER)
-            if (stream := self._exchange.waiting.get(request_id)) is not None:
-                stream.status = reply.status
-            self._exchange.hear(Heard(_as_line(body), request_id))
+            self._user.answered_with(request_id, reply.status)
+            self._user.hear(Heard(_as_line(body), request_id))
         else:
             async for _ in reply.parts():
                 pass
             if reply.status >= 400:
                 self._lost(request_id, f"the server answered with HTTP status {reply.status}", was_sent=False)
                 return
-        if request_id is not None and self._exchange.is_open(request_id) and kind != b"text/event-stream":
+        if request_id is not None and self._user.is_open(request_id) and kind != b"text/event-stream":
             self._lost(request_id, "the server's answer is of another request", was_sent=True)
 
     async def _read_events(self, reply: HttpReply, request_id: Any) -> None:
@@ -116,9 +142,9 @@ class HttpLink:
                 for event in reader.feed(part):
                     resumable = resumable or bool(event.id)
                     if event.data:
-                        self._exchange.hear(Heard(_as_line(event.data), request_id, event))
+                        self._user.hear(Heard(_as_line(event.data), request_id, event))
                     else:
-                        self._exchange.pass_event(request_id, event)
+                        self._user.pass_event(request_id, event)
                 limit.cancel()
                 limit = loop.call_later(self._seconds, reply.close)
         except UnreachableError:
@@ -126,16 +152,16 @@ class HttpLink:
                 raise
         finally:
             limit.cancel()
-        if request_id is None or not self._exchange.is_open(request_id):
+        if request_id is None or not self._user.is_open(request_id):
             return
         if resumable:
-            self._exchange.break_stream(request_id)
+            self._user.break_stream(request_id)
         else:
             self._lost(request_id, "the server ended its answer too early", was_sent=True)
 
     def _lost(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         text = f"{why}; {_NOT_KNOWN}" if was_sent else why
-        self._exchange.fail(request_id, text, was_sent=was_sent)
+        self._user.fail(request_id, text, was_sent=was_sent)
 
     # --- what belongs to no request
 
@@ -159,11 +185,11 @@ class HttpLink:
                 async for part in reply.parts():
                     for event in reader.feed(part):
                         if event.data:
-                            self._exchange.hear(Heard(_as_line(event.data), None, event, stream))
+                            self._user.hear(Heard(_as_line(event.data), None, event, stream))
                         else:
                             stream.put(event)
                 if last_event:
-                    stream.end()
+                    self._user.stream_ended(stream)
         except (UnreachableError, ValueError):
             pass  # the client's stream stays: what is said later has its place
         finally:
@@ -185,6 +211,16 @@ class HttpLink:
         if self._session:
             session = asyncio.get_running_loop().create_task(self._leave())
             self._tasks.add(session)
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until nothing is on its way."""
+        if posts := set(self._posts.values()):
+            await asyncio.wait(posts, timeout=seconds)
+
+    async def left(self, seconds: float) -> None:
+        """Wait until the server knows of the end."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
 
     async def _leave(self) -> None:
         try:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from adjourn.gateway.exchange import Exchange, Heard
-from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.host import find
 from adjourn.relay import NEVER
 

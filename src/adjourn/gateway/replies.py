@@ -1,6 +1,6 @@
-"""What HTTP requests of a client wait for: events, of which the last one ends the answer.
+"""What HTTP requests of a client wait for: events, of which the last one ends the answer; and what a server says.
 
-Owns: `ReplyStream`. Must never: know whose it is.
+Owns: `ReplyStream`, `Heard`. Must never: know whose it is.
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
 
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
@@ -57,3 +60,25 @@ class ReplyStream:
             self._more = asyncio.get_running_loop().create_future()
             await self._more
         return self._events.popleft()
+
+
+class LineHead(msgspec.Struct):
+    """What is read of a line to see where it belongs."""
+
+    id: Any = None
+    method: Any = None
+
+
+head_of = msgspec.json.Decoder(LineHead).decode
+
+
+class Heard(NamedTuple):
+    """A line of the server: `about` is the id of the request on whose stream it came, `event` how it came.
+
+    `stream` is the client's stream that was opened for what comes so, if one was.
+    """
+
+    line: bytes
+    about: Any = None
+    event: StreamEvent | None = None
+    stream: ReplyStream | None = None

@@ -11,7 +11,7 @@ import sys
 
 from adjourn import text
 from adjourn.errors import AdjournError
-from adjourn.host import Workspace, find, for_others, workspace_of
+from adjourn.host import Workspace, find, for_others, python, workspace_of
 from adjourn.proxy.options import ProxyOptions, parse
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
 
@@ -25,6 +25,9 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
     """Run a proxy to its end; returns the exit code. `load` imports what reading a policy needs in the quickest way."""
     try:
         options = parse(arguments)
+        if options["--url"]:
+            token = ["--bearer-env", options["--bearer-env"]] if options["--bearer-env"] else []
+            options.upstream = python.command("-m", "adjourn", "connect", *token, "--", options["--url"])
         workspace = workspace_of()
         if options["--outside"] == "pass" and is_outside(workspace, options):
             become(options)

@@ -76,6 +76,10 @@ OPTIONS = (
     ),
     Option("--no-budget-notice", "add no notice of the budget to the answers of tools"),
     Option("--log-json", "log to stderr as JSON, one object per line"),
+    Option(
+        "--url", "reach the server at this address over HTTP, instead of starting a command", metavar="URL"
+    ),
+    Option("--bearer-env", "send the token in this variable to the server of --url", metavar="VAR"),
     Option("--upstream", "start this server; one text, instead of the words after --", metavar="COMMAND"),
 )
 
@@ -98,7 +102,9 @@ def parse(arguments: list[str]) -> ProxyOptions:
     )
     upstream = rest[1:] if rest[:1] == ["--"] else rest
     upstream = upstream or values["--upstream"].split()
-    if not upstream:
+    if upstream and values["--url"]:
+        raise UsageError("--url and a command are two servers", "give one of the two, or start two proxies")
+    if not upstream and not values["--url"]:
         raise UsageError(
             "the command of the MCP server is missing",
             "write it after --, as in: adjourn proxy -- npx -y your-mcp-server",

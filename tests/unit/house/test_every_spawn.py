@@ -75,6 +75,7 @@ PYTHONS = {
     "code/language_servers/client.py",
     "code/workflow/checks.py",
     "hooks/standby.py",
+    "proxy/launch.py",
     "setup/starting.py",
 }
 """The files that start a Python, or write down how one is started: each by `adjourn.host.python`."""

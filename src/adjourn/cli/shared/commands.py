@@ -56,6 +56,7 @@ _TABLE = {
     },
     "Questions to a person": {
         "inbox": ("records.inbox:inbox", "Show everything that waits for a person, and how to answer it."),
+        "connect": ("working.connect:connect", "Reach an MCP server over HTTP from stdin and stdout."),
         "serve": ("working.serve:serve", "Serve MCP servers over HTTP, behind the policy and the journal."),
         "ui": ("working.ui:ui_", "Serve a web page to answer what waits, on this machine."),
         "notify": ("working.notify:notify", "Notify you when something begins to wait: by command or webhook."),

@@ -1,0 +1,55 @@
+"""`adjourn connect`."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+import click
+
+from adjourn import gateway
+from adjourn.cli.shared.context import example
+from adjourn.errors import NotFoundError, UsageError
+
+SECONDS = 600
+
+
+@click.command(
+    "connect", epilog=example("adjourn proxy --name tracker -- adjourn connect https://tracker.example/mcp")
+)
+@click.argument("url")
+@click.option(
+    "--bearer-env", default="", metavar="VAR", help="Send the token in this variable of the environment."
+)
+@click.option(
+    "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
+    help="How long the server may take to answer, and again after each event.",
+)  # fmt: skip
+def connect(url: str, *, bearer_env: str, seconds: int) -> None:
+    """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
+
+    Speaks Streamable HTTP to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it behind the policy.
+    Needs the extra `gateway`.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(
+            f"{url[:80]!r} is no address of a server", "write http://HOST/PATH or https://HOST/PATH"
+        )
+    headers = []
+    if bearer_env:
+        token = os.environ.get(bearer_env, "")
+        if not token.isascii() or not token.isprintable() or not token:
+            raise UsageError(
+                f"the variable {bearer_env[:80]} has no token", "set it where the client starts this"
+            )
+        headers.append((b"authorization", f"Bearer {token}".encode()))
+    try:
+        run = gateway.connect
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "adjourn":
+            raise
+        raise NotFoundError(
+            f"the package {error.name} is not installed", "pip install 'adjourn[gateway]'"
+        ) from error
+    run(url, headers, seconds)

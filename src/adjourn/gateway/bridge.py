@@ -1,0 +1,227 @@
+"""`adjourn connect`: a server that is reached over HTTP, for whoever starts servers as commands.
+
+Lines from stdin become requests, what the server says becomes lines on stdout. Broken streams are continued, sessions kept, and the
+headers made that the protocol wants of a client.
+
+Owns: those headers, and the client's side of the transport. Must never: change a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.http_link import HttpLink
+from adjourn.gateway.http_pool import Headers, HttpPool
+from adjourn.gateway.replies import Heard, ReplyStream
+from adjourn.mcp import frames
+
+MAX_LINE = frames.MAX_MESSAGE_BYTES
+RETRY_SECONDS = 1.0
+"""How long to wait before a broken stream is continued, where the server does not say."""
+LEAVE_SECONDS = 5.0
+_PLAIN = re.compile(r"(?!=\?base64\?.*\?=$)(?:[!-~](?:[ -~]*[!-~])?)?")
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Methods with a name that stands in a header, too, and the member that has it."""
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+MAX_DEPTH = 20
+
+
+class Bridge:
+    """One server's. `headers` go with every request."""
+
+    def __init__(self, url: str, headers: Headers, seconds: float) -> None:
+        self._headers = list(headers)
+        self._version = b""
+        self._open: dict[Any, str] = {}
+        """Requests without an answer: their methods, by id."""
+        self._given: dict[Any, Headers] = {}
+        self._last: dict[Any, StreamEvent] = {}
+        """The last event of each request's stream that had an id."""
+        self._resumed: dict[ReplyStream, Any] = {}
+        self._parameters: dict[str, dict[tuple[str, ...], str]] = {}
+        """Arguments that stand in headers, too, by tool: their paths and the headers' names."""
+        self._link = HttpLink(self, HttpPool(url), seconds)
+
+    async def run(self) -> None:
+        """Until the end of stdin."""
+        reader = asyncio.StreamReader(MAX_LINE)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := await reader.readline():
+            if not line.isspace():
+                self._take(line)
+        await self._link.answered(LEAVE_SECONDS)
+        self._link.close()
+        await self._link.left(LEAVE_SECONDS)
+
+    # --- from the client
+
+    def _take(self, line: bytes) -> None:
+        try:
+            body = msgspec.json.decode(line)
+        except msgspec.DecodeError as error:
+            _say(frames.error(None, frames.PARSE_ERROR, f"not JSON: {error}"))
+            return
+        message: Mapping[str, Any] = body if isinstance(body, dict) else {}
+        method, request_id = message.get("method"), message.get("id")
+        params = message.get("params") if isinstance(message.get("params"), dict) else {}
+        assert isinstance(params, dict)
+        meta = params.get("_meta")
+        version = meta.get(frames.META_VERSION) if isinstance(meta, dict) else None
+        if version is None and method == "notifications/cancelled" and not self._version:
+            self._link.abandon(
+                params.get("requestId")
+            )  # in the stateless revision the end of the stream says so
+            return
+        headers = [*self._headers, *self._era(version, method, params)]
+        if isinstance(method, str) and frames.is_id(request_id):
+            self._open[request_id], self._given[request_id] = method, headers
+        else:
+            self._given[None] = headers
+        self._link.send(line)
+        if method == "notifications/initialized":
+            self._link.listen(ReplyStream(headers), b"")
+
+    def _era(self, version: object, method: object, params: Mapping[str, Any]) -> Headers:
+        """The headers that the revision wants."""
+        if not isinstance(version, str):
+            return [(b"mcp-protocol-version", self._version)] if self._version else []
+        headers = [(b"mcp-protocol-version", version.encode(errors="replace"))]
+        if isinstance(method, str):
+            headers.append((b"mcp-method", _encoded(method)))
+            name = params.get(_NAMED.get(method, ""))
+            if isinstance(name, str):
+                headers.append((b"mcp-name", _encoded(name)))
+            if method == "tools/call":
+                headers += self._of_arguments(name, params.get("arguments"))
+        return headers
+
+    def _of_arguments(self, tool: object, arguments: object) -> Headers:
+        found = []
+        for path, header in self._parameters.get(tool if isinstance(tool, str) else "", {}).items():
+            value = arguments
+            for member in path:
+                value = value.get(member) if isinstance(value, dict) else None
+            if isinstance(value, (str, int)):
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                found.append((f"mcp-param-{header}".encode(), _encoded(text)))
+        return found
+
+    # --- what the link asks and says
+
+    def headers_for(self, request_id: Any) -> Headers:
+        """The headers of a message."""
+        return self._given.get(request_id, self._headers)
+
+    def answered_with(self, request_id: Any, status: int) -> None:
+        """The status says nothing that the message does not say."""
+
+    def is_open(self, request_id: Any) -> bool:
+        """Whether a request has no answer yet."""
+        return request_id in self._open
+
+    def hear(self, heard: Heard) -> None:
+        """A message of the server."""
+        if heard.event is not None and heard.event.id:
+            self._mark(heard.about, heard.event, heard.stream)
+        _say(heard.line)
+        try:
+            body = msgspec.json.decode(heard.line)
+        except msgspec.DecodeError:
+            return
+        if isinstance(body, dict) and "method" not in body:
+            self._settle(body)
+
+    def _settle(self, body: Mapping[str, Any]) -> None:
+        """Take note of an answer."""
+        request_id = body.get("id")
+        if not frames.is_id(request_id):
+            return
+        method = self._open.pop(request_id, "")
+        self._given.pop(request_id, None)
+        self._last.pop(request_id, None)
+        result = body.get("result")
+        if not isinstance(result, dict):
+            return
+        if method == "initialize" and isinstance(result.get("protocolVersion"), str):
+            self._version = result["protocolVersion"].encode(errors="replace")
+        elif method == "tools/list" and isinstance(result.get("tools"), list):
+            for tool in result["tools"]:
+                if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                    self._parameters[tool["name"]] = dict(_marked(tool.get("inputSchema"), ()))
+
+    def pass_event(self, about: Any, event: StreamEvent) -> None:
+        """An event without a message."""
+        if event.id:
+            self._mark(about, event, None)
+
+    def _mark(self, about: Any, event: StreamEvent, stream: ReplyStream | None) -> None:
+        request_id = self._resumed.get(stream, about) if stream is not None else about
+        if request_id is not None:
+            self._last[request_id] = event
+
+    def break_stream(self, request_id: Any) -> None:
+        """The server ended a stream before its answer: continue it."""
+        event = self._last.get(request_id)
+        if event is None:
+            self.fail(request_id, "the server ended its answer too early", was_sent=True)
+            return
+        seconds = int(event.retry) / 1000 if event.retry else RETRY_SECONDS
+        asyncio.get_running_loop().call_later(min(seconds, 60.0), self._resume, request_id, event.id)
+
+    def _resume(self, request_id: Any, last: bytes) -> None:
+        if self.is_open(request_id):
+            stream = ReplyStream(self.headers_for(request_id))
+            self._resumed[stream] = request_id
+            self._link.listen(stream, last)
+
+    def stream_ended(self, stream: ReplyStream) -> None:
+        """A stream that continued a request's ended: continue again, if the answer is still missing."""
+        request_id = self._resumed.pop(stream, None)
+        if request_id is not None and self.is_open(request_id):
+            self.break_stream(request_id)
+
+    def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
+        """A request has no answer."""
+        del was_sent
+        if self._open.pop(request_id, None) is not None:
+            _say(frames.error(request_id, frames.UPSTREAM_GONE, why))
+
+
+def _marked(schema: object, path: tuple[str, ...]) -> Any:
+    """The arguments of a schema that stand in headers, too."""
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(members, dict) or len(path) > MAX_DEPTH:
+        return
+    for name, member in members.items():
+        if not isinstance(member, dict):
+            continue
+        header = member.get("x-mcp-header")
+        if isinstance(header, str) and _TOKEN.fullmatch(header):
+            yield (*path, name), header
+        yield from _marked(member, (*path, name))
+
+
+def _encoded(value: str) -> bytes:
+    """A text as a header has it."""
+    if _PLAIN.fullmatch(value):
+        return value.encode()
+    return b"=?base64?%b?=" % base64.b64encode(value.encode(errors="surrogatepass"))
+
+
+def _say(line: bytes) -> None:
+    sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def connect(url: str, headers: Headers, seconds: float) -> None:
+    """Connect stdin and stdout to a server, until stdin ends."""
+    asyncio.run(Bridge(url, headers, seconds).run())

@@ -35,6 +35,13 @@ def _run(url: str, sql: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall()) if cursor.description else []
 
 
+def until(look: Callable[[], Any]) -> None:
+    end = time.monotonic() + 60
+    while not look():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def _break(store: PostgresStore) -> None:
     """Have the server end the store's connection, unnoticed until its next use."""
     assert store._line.connection is not None
@@ -199,6 +206,49 @@ def test_commits_are_never_asynchronous(url: str) -> None:
     store = PostgresStore(f"{url}%20-csynchronous_commit%3Doff")
     assert store._query("SHOW synchronous_commit") == [("on",)]
     store.close()
+
+
+def test_a_stopped_client_keeps_no_transaction_open(
+    store: PostgresStore, new_postgres_url: Callable[[], str]
+) -> None:
+    """The server ends it after a while, or after what the URL says."""
+    ask = "SHOW idle_in_transaction_session_timeout"
+    assert store._query(ask) == [("10s",)]
+    patient = PostgresStore(f"{new_postgres_url()}%20-cidle_in_transaction_session_timeout%3D60000")
+    assert patient._query(ask) == [("1min",)]
+    patient.close()
+
+
+def test_no_plan_walks_a_table(url: str) -> None:
+    """Plans are kept, so one that was made while the tables were small must use the keys, too."""
+    store = PostgresStore(url)
+    head = store.append("s", [entry(b"%d" % number) for number in range(60)], expect=EMPTY, refs={"r": "v"})
+    store.put_blob(b"document")
+    store.close()  # the server then counts what it did
+    _run(url, "ANALYZE")
+    tables = "FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname <> 'adjourn_schema'"
+    until(lambda: _run(url, f"SELECT sum(idx_scan) > 0 {tables}") == [(True,)])
+    before = _run(url, f"SELECT sum(seq_scan) {tables}")
+    again = PostgresStore(url)
+    for number in range(20):
+        head = again.append("s", [entry(b"x")], expect=head, refs={"r": str(number)}, blobs=[b"%d" % number])
+        assert again.ref("r") == str(number)
+        assert again.refs("r") == {"r": str(number)}
+        assert again.head("s") == head
+        assert len(list(again.read("s", 70, 75))) == min(5, max(0, number - 9))
+    again.close()
+    until(lambda: _run(url, f"SELECT sum(idx_scan) > 100 {tables}") == [(True,)])
+    assert _run(url, f"SELECT sum(seq_scan) {tables}") == before
+
+
+def test_every_key_of_events_begins_with_the_stream(store: PostgresStore, url: str) -> None:
+    """So that a table of events can be partitioned, or distributed over servers, by the stream."""
+    first = """
+        SELECT i.relname, a.attname FROM pg_index AS x JOIN pg_class AS i ON i.oid = x.indexrelid
+        JOIN pg_attribute AS a ON a.attrelid = x.indrelid AND a.attnum = x.indkey[0]
+        WHERE x.indrelid = 'adjourn_event'::regclass
+    """
+    assert _run(url, first) == [("adjourn_event_pkey", "stream")]
 
 
 def test_changed_blobs_and_missing_entries_are_integrity_errors(store: PostgresStore, url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -144,3 +145,61 @@ def test_who_waits_for_news_waits_on(store: PostgresStore, other: PostgresStore,
     new = other.append("s", [entry(b"2")], expect=head)
     waiting.join(SECONDS)
     assert seen == [new]
+
+
+def test_all_who_wait_share_a_connection_that_is_left_quiet(
+    store: PostgresStore, other: PostgresStore, url: str
+) -> None:
+    """Ten watches of five streams listen on one connection; each sees its stream change, and afterwards nothing listens."""
+    heads = {f"s{number}": store.append(f"s{number}", [entry(b"1")], expect=EMPTY) for number in range(5)}
+    seen: list[tuple[str, Head]] = []
+
+    def watch(stream: str) -> None:
+        seen.append((stream, store.watch(stream, heads[stream], SECONDS)))
+
+    watchers = [threading.Thread(target=watch, args=(stream,)) for stream in (*heads, *heads)]
+    for watcher in watchers:
+        watcher.start()
+    with psycopg.connect(url, autocommit=True, application_name="admin") as admin:
+        listening = f"SELECT count(*) {OURS} AND query LIKE 'LISTEN%'".encode()
+        until(lambda: admin.execute(listening).fetchone() == (1,))
+        until(lambda: sum(map(len, store._watch._bells.values())) == 10)
+        new = {stream: other.append(stream, [entry(b"2")], expect=head) for stream, head in heads.items()}
+        for watcher in watchers:
+            watcher.join(SECONDS)
+        assert sorted(seen) == sorted([*new.items(), *new.items()])
+        assert admin.execute(listening).fetchone() == (0,)
+        assert admin.execute(f"SELECT count(*) {OURS}".encode()).fetchone() == (3,)
+
+
+def test_a_lost_notification_only_delays(store: PostgresStore, url: str) -> None:
+    """An append that notified nobody is found by looking."""
+    head = store.append("s", [entry(b"1")], expect=EMPTY)
+    seen: list[Head] = []
+    waiting = threading.Thread(target=lambda: seen.append(store.watch("s", head, SECONDS)))
+    waiting.start()
+    new = entry(b"2")
+    with psycopg.connect(url, autocommit=True, application_name="admin") as admin:
+        until(lambda: admin.execute(f"SELECT 1 {OURS} AND query LIKE 'LISTEN%'".encode()).fetchone())
+        admin.execute("INSERT INTO adjourn_event VALUES ('s', 1, %s, %s)", new)
+    waiting.join(SECONDS)
+    assert seen == [Head(1, new.hash)]
+
+
+@pytest.mark.parametrize("streams", ["a", "ab"])
+def test_who_waits_asks_seldom(store: PostgresStore, streams: str) -> None:
+    """One or two that wait for two seconds, in which nothing happens, look at the head now and then."""
+    looks = count()
+    head = store.head
+
+    def counted(stream: str) -> Head:
+        next(looks)
+        return head(stream)
+
+    store._watch._head = counted
+    watchers = [threading.Thread(target=store.watch, args=(stream, EMPTY, 2)) for stream in streams]
+    for watcher in watchers:
+        watcher.start()
+    for watcher in watchers:
+        watcher.join(SECONDS)
+    assert next(looks) < 30

@@ -4,23 +4,23 @@ Owns: `PostgresStore` and its statements. Must never: decode an entry, trust tha
 write, or leave a transaction open when a method returns.
 
 One connection reads and writes in single statements or short transactions, a second joins it while many appends wait;
-`watch` listens on one of its own. Every acknowledged write is on the server's disk, with `durable` or without: an
+all that `watch` listen on one of its own. Every acknowledged write is on the server's disk, with `durable` or without: an
 asynchronous commit would survive a kill of our process, but not one of the server's, which we neither run nor see.
 """
 
 from __future__ import annotations
 
 import hashlib
-import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
-from adjourn.errors import IntegrityError, StoreError
+from adjourn.errors import IntegrityError
 from adjourn.store import checks, postgres_link
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
 from adjourn.store.postgres_batch import GroupCommit, PendingAppend
-from adjourn.store.postgres_line import LostConnectionError, PostgresLine, PostgresServer
+from adjourn.store.postgres_line import PostgresLine, PostgresServer
+from adjourn.store.postgres_watch import PostgresWatch
 
 if TYPE_CHECKING:
     from adjourn.store.postgres_link import Connection
@@ -65,7 +65,6 @@ _DROP = "DELETE FROM adjourn_blob WHERE hash = ANY(%s) AND data IS NOT NULL"
 _FORGET = "UPDATE adjourn_blob SET data = NULL WHERE hash = %s"
 
 _MAX_SEQ = 2**63 - 2
-_WATCH_SLICE = 1.0
 
 
 class PostgresStore:
@@ -85,9 +84,7 @@ class PostgresStore:
         self._line = PostgresLine(self._server, connection)
         self._second = PostgresLine(self._server)
         self._appends = GroupCommit(self._line, self._second)
-        self._lock = threading.Lock()
-        self._closed = False
-        self._listeners: list[Connection] = []
+        self._watch = PostgresWatch(self._server, self.head)
 
     @property
     def place(self) -> str:
@@ -141,7 +138,13 @@ class PostgresStore:
     def refs(self, prefix: str = "") -> dict[str, str]:
         if prefix:
             checks.check_name(prefix)
-        return dict(self._query(_REFS, (prefix, prefix)))
+
+        def fetch(connection: Connection) -> list[tuple[Any, ...]]:
+            # With the prefix in the statement's text, the server plans for it: a range of the key.
+            with self._psycopg.ClientCursor(connection) as cursor:
+                return cursor.execute(_REFS, (prefix, prefix)).fetchall()  # type: ignore[no-any-return]
+
+        return dict(self._line.again(fetch))
 
     def swap(  # every swap is as durable as it gets here
         self,
@@ -195,50 +198,12 @@ class PostgresStore:
         head = self.head(stream)
         if head != after or timeout <= 0:
             return head
-        try:
-            return self._listen(self._listener(), stream, after, deadline)
-        except LostConnectionError:
-            pass
-        try:
-            return self._listen(postgres_link.connect(self._url), stream, after, deadline)
-        except LostConnectionError as lost:
-            raise StoreError(
-                f"the connection to the store {self._where} broke twice while waiting for new events",
-                "check the server and the network, then try again",
-            ) from lost.__cause__
-
-    def _listen(self, listener: Connection, stream: str, after: Head, deadline: float) -> Head:
-        try:
-            listener.execute("LISTEN adjourn")
-            while (head := self.head(stream)) == after and (left := deadline - time.monotonic()) > 0:
-                # Slices, so that a store that another thread closes is noticed.
-                for _ in listener.notifies(timeout=min(left, _WATCH_SLICE), stop_after=1):
-                    pass
-            listener.execute("UNLISTEN *")
-        except self._psycopg.Error as error:
-            lost = listener.closed
-            listener.close()
-            if lost:
-                raise LostConnectionError from error
-            raise postgres_link.failure(self._where, error) from error
-        except BaseException:
-            listener.close()
-            raise
-        with self._lock:
-            if self._closed:
-                listener.close()
-            else:
-                self._listeners.append(listener)
-        return head
+        return self._watch.wait(stream, after, deadline)
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            for listener in self._listeners:
-                listener.close()
-            self._listeners.clear()
         for line in (self._line, self._second):
             line.close()
+        self._watch.close()
 
     def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
         while start < end:
@@ -320,12 +285,6 @@ class PostgresStore:
                 return cursor.execute(sql, parameters).fetchall()
 
         return self._line.again(fetch)
-
-    def _listener(self) -> Connection:
-        with self._lock:
-            if self._listeners:
-                return self._listeners.pop()
-        return postgres_link.connect(self._url)
 
 
 def _value(connection: Connection, name: str) -> str | None:

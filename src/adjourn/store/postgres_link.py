@@ -34,7 +34,9 @@ what is sent, ends no statement itself."""
 _MIGRATION_LOCK = int.from_bytes(b"adjourn\0", "big") >> 8
 
 # Only what the URL, the role or the database did not set already. A commit that the server acknowledges is on its
-# disk: switched off, synchronous_commit would lose acknowledged entries when the server is killed.
+# disk: switched off, synchronous_commit would lose acknowledged entries when the server is killed. A client that stops
+# within a transaction would keep others from its streams. Planning takes longer than an append; every statement has a key,
+# and a plan that was made while the tables were small must not walk them when they have grown.
 _SETTINGS = """
 SELECT
     extract(epoch FROM set_config('statement_timeout', CASE current_setting('statement_timeout')
@@ -43,6 +45,10 @@ SELECT
         WHEN '0' THEN %s ELSE current_setting('lock_timeout') END, false),
     set_config('synchronous_commit', CASE current_setting('synchronous_commit')
         WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
+    set_config('idle_in_transaction_session_timeout', CASE current_setting('idle_in_transaction_session_timeout')
+        WHEN '0' THEN %s ELSE current_setting('idle_in_transaction_session_timeout') END, false),
+    set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('enable_seqscan', 'off', false),
     set_config('default_transaction_isolation', 'read committed', false)
 """
 
@@ -160,7 +166,9 @@ def connect(url: str) -> Connection:
             f"the store {where} is not encoded in UTF-8", "create the database with ENCODING 'UTF8'"
         )
     try:
-        found = connection.execute(_SETTINGS, (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s")).fetchone()
+        found = connection.execute(
+            _SETTINGS, (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s", f"{STATEMENT_SECONDS}s")
+        ).fetchone()
     except psycopg.Error as error:
         connection.close()
         raise failure(where, error) from error

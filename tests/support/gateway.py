@@ -34,14 +34,14 @@ def free_port() -> int:
 class GatewayWorkspace:
     """`over` is how the gateway reaches the server: `http` or `stdio`."""
 
-    def __init__(self, path: Path, *rules: str, over: str = "http") -> None:
+    def __init__(self, path: Path, *rules: str, over: str = "http", server: Path = SERVER) -> None:
         self.root = path / "work"
         (self.root / ".aex").mkdir(parents=True)
         text = "\n".join(("policy shop v1", *rules, ""))
         (self.root / ".aex" / "policy.aex").write_text(text, encoding="utf-8")
         self.environment = {**os.environ, "ADJOURN_CONFIG": str(path / "config")}
         self.port, self.server_port = free_port(), free_port()
-        command = [sys.executable, str(SERVER), "0", str(path)]
+        command = [sys.executable, str(server), "0", str(path)]
         line = (
             f'url = "http://127.0.0.1:{self.server_port}/mcp"'
             if over == "http"
@@ -55,7 +55,7 @@ class GatewayWorkspace:
         self.gateway: subprocess.Popen[str] | None = None
         if over == "http":
             self._closing.enter_context(
-                self._started([sys.executable, str(SERVER), str(self.server_port), str(path)])
+                self._started([sys.executable, str(server), str(self.server_port), str(path)])
             )
             wait_for_port(self.server_port)
         self.start()

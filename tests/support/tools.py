@@ -50,6 +50,7 @@ SETS: dict[str, dict[str, str]] = {
         "@vscode/vsce": "3.9.2",
     },
     "browser": {"axe-core": "4.14.1"},  # npm: finds what a screen reader cannot use
+    "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},  # npm: the official suite
     "clients": {  # npm packages, with --clients only
         "@anthropic-ai/claude-code": "2.1.330",
         "@openai/codex": "0.169.0",
@@ -314,6 +315,7 @@ def _steps(*, clients: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
         ("python servers (mcp<2)", lambda *, check: install_python("servers-v1", check=check)),
         ("editor tools", lambda *, check: install_npm("editors", check=check)),
         ("browser tools", lambda *, check: install_npm("browser", check=check)),
+        ("conformance suite", lambda *, check: install_npm("conformance", check=check)),
         ("system packages", install_system),
     ]
     if clients:

@@ -251,7 +251,7 @@ def test_a_store_on_a_read_only_mount_can_be_read(small_disk: Path) -> None:
 def test_a_store_that_was_not_closed_is_read_with_its_log_or_not_at_all(small_disk: Path) -> None:
     """A read-only mount never shows a store without the entries that are still in its log."""
     path = small_disk / "adjourn.db"
-    child = _start(_APPENDER, str(path))
+    child = _start(_APPENDER, str(path), "s")
     assert child.stdout is not None
     for _ in range(5):
         child.stdout.readline()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adjourn.errors import ConflictError
-from adjourn.store import EMPTY, Head
+from adjourn.store import EMPTY, Head, Swap
 from adjourn.store.conformance.entries import entry
 from adjourn.store.postgres import PostgresStore
 
@@ -203,3 +203,32 @@ def test_who_waits_asks_seldom(store: PostgresStore, streams: str) -> None:
     for watcher in watchers:
         watcher.join(SECONDS)
     assert next(looks) < 30
+
+
+@pytest.mark.parametrize("more", [{}, {"swaps": {"r": Swap(None, "v")}}])
+def test_what_no_standby_has_yet_is_not_acknowledged_by_looking(
+    store: PostgresStore, url: str, more: dict[str, Any]
+) -> None:
+    """A commit that waits for its standby is visible once its connection is ended, but is acknowledged only when a standby has it."""
+    made: list[object] = []
+    appending = threading.Thread(
+        target=lambda: made.append(store.append("s", [entry(b"1")], expect=EMPTY, **more))
+    )
+    waiting = f"SELECT pid {OURS} AND wait_event = 'SyncRep'".encode()
+    with psycopg.connect(url, autocommit=True, application_name="admin") as admin:
+        try:
+            admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+            admin.execute("SELECT pg_reload_conf()")
+            until(lambda: admin.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+            appending.start()
+            until(lambda: admin.execute(waiting).fetchone())
+            (first,) = admin.execute(waiting).fetchone()
+            admin.execute("SELECT pg_terminate_backend(%s)", (first,))
+            until(lambda: made or admin.execute(waiting).fetchone() not in (None, (first,)))
+            assert made == []
+            assert admin.execute("SELECT hash FROM adjourn_event").fetchall() == [(entry(b"1").hash,)]
+        finally:
+            admin.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            admin.execute("SELECT pg_reload_conf()")
+    appending.join(SECONDS)
+    assert made == [Head(0, entry(b"1").hash)]

@@ -168,7 +168,7 @@ class PostgresStore:
     def put_blob(self, data: bytes) -> str:
         checks.check_blob(data)
         digest = hashlib.sha256(data).hexdigest()
-        self._line.again(lambda connection: connection.execute(_PUT_BLOB, (digest, data)))
+        self._line.write(lambda connection: connection.execute(_PUT_BLOB, (digest, data)))
         return digest
 
     def get_blob(self, digest: str) -> bytes | None:
@@ -180,7 +180,7 @@ class PostgresStore:
 
     def forget(self, digest: str) -> None:
         checks.check_digest(digest)
-        self._line.again(lambda connection: connection.execute(_FORGET, (digest,)))
+        self._line.write(lambda connection: connection.execute(_FORGET, (digest,)))
 
     def blobs(self) -> Iterator[tuple[str, int]]:
         last = ""
@@ -191,7 +191,7 @@ class PostgresStore:
     def drop(self, digests: Collection[str]) -> None:
         for digest in digests:
             checks.check_digest(digest)
-        self._line.again(lambda connection: connection.execute(_DROP, (list(digests),)))
+        self._line.write(lambda connection: connection.execute(_DROP, (list(digests),)))
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         deadline = time.monotonic() + timeout

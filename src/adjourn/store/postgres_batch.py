@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from adjourn.errors import StoreError
 from adjourn.store.base import Entry, Head
-from adjourn.store.postgres_line import RETRY_SECONDS, LostConnectionError, PostgresLine
+from adjourn.store.postgres_line import RETRY_SECONDS, LostConnectionError, PostgresLine, confirm
 
 if TYPE_CHECKING:
     from adjourn.store.postgres_link import Connection
@@ -295,7 +295,9 @@ def _find(connection: Connection, batch: Sequence[PendingAppend]) -> None:
         for seq, (digest, _) in enumerate(one.entries, one.expect[0] + 1)
     ]
     streams, seqs, hashes = _columns(rows, 3)
-    _mark(batch, connection.execute(_FIND, (streams, seqs, hashes, streams)).fetchall())
+    if found := connection.execute(_FIND, (streams, seqs, hashes, streams)).fetchall():
+        confirm(connection)
+        _mark(batch, found)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -21,6 +21,10 @@ SLOW_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 5.0
 """How long after a connection that took its time to fail no other is tried: the threads of a process would wait for each."""
 
+# A commit waits for all that was written before it. What a look finds may be visible on this server only: its own commit was
+# waiting for a standby when the connection was lost.
+_CONFIRM = "SELECT pg_logical_emit_message(true, 'adjourn', '')"
+
 _T = TypeVar("_T")
 
 
@@ -63,12 +67,21 @@ class PostgresLine:
         self._closed = False
 
     def again(self, work: Callable[[Connection], _T]) -> _T:
-        """Do something that may be done twice; again on a new connection when the old one breaks."""
+        """Read something; again on a new connection when the old one breaks."""
         with self.lock:
             try:
                 return self.first(work)
             except LostConnectionError:
                 return self.last(work)
+
+    def write(self, work: Callable[[Connection], object]) -> None:
+        """Write something that may be written twice; again on a new connection when the old one breaks."""
+        with self.lock:
+            try:
+                self.first(work)
+            except LostConnectionError:
+                self.last(work)
+                self.last(confirm)
 
     def once(self, write: Callable[[Connection], bool], is_there: Callable[[Connection], bool]) -> bool:
         """Do something that must be done once. After a lost connection, look whether it was done before all else.
@@ -80,7 +93,16 @@ class PostgresLine:
             try:
                 return self.first(write)
             except LostConnectionError:
-                return self.last(is_there) or self.last(write) or self.last(is_there)
+                return self._look(is_there) or self.last(write) or self._look(is_there)
+
+    def _look(self, is_there: Callable[[Connection], bool]) -> bool:
+        def confirmed(connection: Connection) -> bool:
+            found = is_there(connection)
+            if found:
+                confirm(connection)
+            return found
+
+        return self.last(confirmed)
 
     def first(self, work: Callable[[Connection], _T]) -> _T:
         """Do something. Raises `LostConnectionError` when the connection breaks."""
@@ -119,3 +141,8 @@ class PostgresLine:
             if self.connection is not None:
                 self.connection.close()
             self.connection = None
+
+
+def confirm(connection: Connection) -> None:
+    """Wait until what can be seen is where an acknowledged write is: on the disk, and on the standbys that are waited for."""
+    connection.execute(_CONFIRM)

@@ -133,13 +133,7 @@ class GroupCommit:
 
     def append(self, one: PendingAppend) -> bool:
         """Whether it was stored; False: the stream's head is another. Raises `StoreError`."""
-        with self._lock:
-            leads = self._writers < MAX_WRITERS
-            if leads:
-                self._writers += 1
-            else:
-                self._waiting.append(one)
-        if leads or self._comes_to_lead(one):
+        if self._comes_to_lead(one):
             self._lead(one)
         if one.error is not None:
             raise StoreError(one.error.message, one.error.remedy) from one.error
@@ -147,7 +141,14 @@ class GroupCommit:
 
     def _comes_to_lead(self, one: PendingAppend) -> bool:
         try:
-            one.wait()
+            with self._lock:
+                if self._writers < MAX_WRITERS:
+                    self._writers += 1
+                    one.leads = True
+                else:
+                    self._waiting.append(one)
+            if not one.leads:
+                one.wait()
         except BaseException:  # an interrupt: those behind must not wait for somebody who has gone
             with self._lock:
                 if one in self._waiting:

@@ -103,6 +103,9 @@ class Endpoint:
             if not line:
                 return
         exchange, session = self._exchange(opening, headers, body, task)
+        if exchange is None and self.is_full:
+            await _answer(send, 503, _problem("too many sessions are open"))
+            return
         if exchange is None:
             why = "there is no such session" if session else "the session id is missing"
             await _answer(send, 404 if session else 400, _problem(why))
@@ -143,19 +146,26 @@ class Endpoint:
             return self.sessions.get(session), session
         if _MODERN in body or opening.method == "server/discover":
             return self._lane(opening, task), ""
-        if opening.method != "initialize" or len(self.sessions) >= MAX_EXCHANGES:
+        if opening.method != "initialize" or self.is_full:
             return None, ""
         session = token_urlsafe(18)
         exchange = self.sessions[session] = self._new(_name(opening.params.client), task)
         return exchange, session
 
-    def _lane(self, opening: _Opening, task: str) -> Exchange:
+    @property
+    def is_full(self) -> bool:
+        """Whether there may be no more exchanges."""
+        return len(self.sessions) + sum(map(len, self.lanes.values())) >= MAX_EXCHANGES
+
+    def _lane(self, opening: _Opening, task: str) -> Exchange | None:
         name = _name(opening.params.meta.client)
-        lanes = self.lanes.setdefault((name, task), [])
+        lanes = self.lanes.get((name, task), [])
         for exchange in lanes:
             if not exchange.in_use(opening.id):
                 return exchange
-        lanes.append(exchange := self._new(name, task))
+        if self.is_full:
+            return None
+        self.lanes[name, task] = [*lanes, exchange := self._new(name, task)]
         return exchange
 
     # --- streams and the end

@@ -80,7 +80,8 @@ class Application:
     def _shows(self, page: WebPage) -> _Handler:
         async def show(request: Request) -> Response:
             fields = read_form(request.url.query)
-            follows = "HX-Request" in request.headers
+            # who has just answered sees what it came to, whatever others have looked at
+            follows = "HX-Request" in request.headers and "notice" not in fields
             site, limiter = (self._followed, self._following) if follows else (self._site, None)
             values = await anyio.to_thread.run_sync(page.query, site, fields, limiter=limiter)
             notice = self._notices.get(fields.get("notice", ""))

@@ -50,7 +50,18 @@ def test_what_prints_data_prints_json_too() -> None:
         for name, command in commands()
         if not any("--json" in parameter.opts for parameter in command.params)
     }
-    assert without == {"proxy", "demo", "checkpoint edit", "completion", "help", "notify", "ui", "watch"} | {
+    assert without == {
+        "proxy",
+        "connect",
+        "serve",
+        "demo",
+        "checkpoint edit",
+        "completion",
+        "help",
+        "notify",
+        "ui",
+        "watch",
+    } | {
         "classify",
         "compile",
         "hook",

@@ -29,6 +29,8 @@ PLAIN = {
     "--stay",
     "--tool-names",
     "--upstream",
+    "--url",
+    "--bearer-env",
 }
 """Options that make nothing weaker."""
 

@@ -39,6 +39,16 @@ def send(page: PageInMemory, fields: dict[str, str]) -> str:
     return page.answer({"csrf": page.access.form_token, **fields})
 
 
+def test_who_answers_sees_the_answer_at_once(shared: SharedTask, page: PageInMemory) -> None:
+    """A page that has just followed the store shows what was answered as answered: the next click is for the next item."""
+    asked(opened(shared))
+    follows = {"HX-Request": "true"}
+    assert "deploy" in page.request("GET", "/", headers=follows).text
+    sent = page.request("POST", "/answer", data={**page.form(), "action": "approve"}, headers=follows)
+    shown = page.request("GET", sent.headers["location"], headers=follows).text
+    assert "Nothing waits for you" in shown
+
+
 @pytest.mark.parametrize(
     ("action", "kind", "said"),
     [

@@ -70,9 +70,15 @@ function settle() {
 
 const NOTICE_MS = 8000;
 
+let fading;
+let told = "";
+
 function fade() {
   const notice = document.querySelector("#notices .notice:not(.notice-bad)");
-  if (notice) setTimeout(() => notice.remove(), NOTICE_MS);
+  if (!notice || notice.textContent === told) return;
+  clearTimeout(fading); // an earlier notice may have been in the same element
+  told = notice.textContent;
+  fading = setTimeout(() => { notice.remove(); told = ""; }, NOTICE_MS);
 }
 
 // --- the keyboard

@@ -47,8 +47,8 @@ class Sizes:
     page_rate: int = 1_000
     page_seconds: float = 60
     page_open: int = 20
-    page_turns: int = 12
-    page_turn: float = 2
+    page_turns: int = 30
+    page_turn: float = 1
 
 
 FULL = Sizes()

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -366,7 +366,7 @@ def _calls(table: Table, server: Server, sizes: Sizes) -> None:
         for tool in tools:
             proxy.sequential(tool, sizes.warm_up)
 
-        def turn(*, watching: bool) -> dict[str, list[float]]:
+        def turn(*, watching: bool) -> dict[str, _Calls]:
             with ExitStack() as opened:
                 if watching:
                     opened.enter_context(server.pages(watched))
@@ -377,27 +377,38 @@ def _calls(table: Table, server: Server, sizes: Sizes) -> None:
         )
     for tool, name in zip(tools, ("a reading call", "a call with effects"), strict=True):
         closed, opened_ = ([values[tool] for values in turns.of(watching)] for watching in (False, True))
-        for part in (0.5, 0.99):
-            pairs = [(percentile(mine, part), percentile(floor, part)) for mine, floor in zip(opened_, closed, strict=True)]  # fmt: skip
-            ratio = median_ratio(pairs)
+        figures: dict[str, Callable[[_Calls], float]] = {
+            "p50, µs": lambda one: percentile(one.times, 0.5),
+            "p99, µs": lambda one: percentile(one.times, 0.99),
+            "CPU of the proxy, µs": lambda one: one.processor,
+        }
+        for figure, of in figures.items():
+            floors, mine = list(map(of, closed)), list(map(of, opened_))
+            ratio = median_ratio(zip(mine, floors, strict=True))
             assert ratio is not None
-            table.add(
-                f"{name}, p{part * 100:.0f}, µs", median([floor for _, floor in pairs]), median([mine for mine, _ in pairs]),
-                ratio.median, ratio.error,
-            )  # fmt: skip
+            table.add(f"{name}, {figure}", median(floors), median(mine), ratio.median, ratio.error)
     table.note = (
         f"One proxy in the workspace of the tables above, called one at a time; {turns.note} of {sizes.page_turn:.1f} s for each "
-        f"kind of call, with {sizes.page_open} open pages and without, in turns. `adjourn ui` runs all the time. The first figures "
-        "are medians of the rounds'."
+        f"kind of call, with {sizes.page_open} open pages and without, in turns. `adjourn ui` runs all the time; what asks as "
+        "the pages do has the lowest priority. The first figures are medians of the rounds'."
     )
 
 
-def _timed(proxy: Peer, tool: str, seconds: float) -> list[float]:
+class _Calls(NamedTuple):
+    """Microseconds of each call, and what the proxy computed for one."""
+
+    times: list[float]
+    processor: float
+
+
+def _timed(proxy: Peer, tool: str, seconds: float) -> _Calls:
     times: list[float] = []
+    before = machine.processor_seconds(proxy.process.pid) or 0
     end = time.monotonic() + seconds
     while not times or time.monotonic() < end:
         times += (one * 1e6 for one in proxy.sequential(tool, 20))
-    return times
+    used = (machine.processor_seconds(proxy.process.pid) or 0) - before
+    return _Calls(times, used * 1e6 / len(times))
 
 
 def _newest(server: Server) -> str:

@@ -1,7 +1,7 @@
 // What the page does beyond plain forms: it follows the store, and it listens to the keyboard.
 "use strict";
 
-const REST_MS = 700; // between two refreshes: agents may write a thousand events a second
+const REST_MS = 600; // between two refreshes: agents may write a thousand events a second
 const SETTLE_MS = 450; // a button that has just moved takes no click meant for another
 
 const live = () => document.getElementById("live");

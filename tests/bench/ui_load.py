@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -19,13 +19,14 @@ import histories
 import machine
 from peer import ADJOURN, Peer, child_environment
 from sizes import Sizes
-from tables import Table, median, percentile
+from tables import Cell, Table, median, percentile
 from turns import median_ratio, take_turns
 from ui_pages import SHOWN_SECONDS, Ends, Tab
 from ui_store import make_workspace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from adjourn.ui.server import NICE
 from support.page import serving
 from support.tools import chromium
 
@@ -41,6 +42,16 @@ TITLES = (
     "The web page: calls beside open pages",
 )
 _STILL = "still being read"
+CLOSED, OPEN, LOOP = "closed", "open", "loop"
+_LOOP = """
+import sys, threading, time
+threading.Thread(target=lambda: (sys.stdin.read(), sys.exit()), daemon=True).start()
+while threading.active_count() > 1:
+    end = time.perf_counter() + 0.02
+    while time.perf_counter() < end:
+        pass
+    time.sleep(0.02)
+"""
 
 
 def run(sizes: Sizes, folder: str) -> list[Table]:
@@ -73,7 +84,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
 _COLUMNS = (
     ["page", "median, ms", "slowest, ms", "in Chromium, ms", "target"],
     ["", "value", "target"],
-    ["", "page closed", "pages open", "closed = 1", "±"],
+    ["", "page closed", "pages open", "closed = 1", "±", "a loop instead", "closed = 1", "±"],
 )
 
 
@@ -366,31 +377,38 @@ def _calls(table: Table, server: Server, sizes: Sizes) -> None:
         for tool in tools:
             proxy.sequential(tool, sizes.warm_up)
 
-        def turn(*, watching: bool) -> dict[str, _Calls]:
-            with ExitStack() as opened:
-                if watching:
-                    opened.enter_context(server.pages(watched))
+        beside: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+            CLOSED: nullcontext,
+            OPEN: partial(server.pages, watched),
+            LOOP: partial(
+                _program, ["nice", "-n", str(NICE), sys.executable, "-c", _LOOP], server.environment
+            ),
+        }
+
+        def turn(name: str) -> dict[str, _Calls]:
+            with beside[name]():
                 return {tool: _timed(proxy, tool, sizes.page_turn) for tool in tools}
 
-        turns = take_turns(
-            {False: partial(turn, watching=False), True: partial(turn, watching=True)}, sizes.page_turns
-        )
+        turns = take_turns({name: partial(turn, name) for name in beside}, sizes.page_turns)
     for tool, name in zip(tools, ("a reading call", "a call with effects"), strict=True):
-        closed, opened_ = ([values[tool] for values in turns.of(watching)] for watching in (False, True))
         figures: dict[str, Callable[[_Calls], float]] = {
             "p50, µs": lambda one: percentile(one.times, 0.5),
             "p99, µs": lambda one: percentile(one.times, 0.99),
             "CPU of the proxy, µs": lambda one: one.processor,
         }
         for figure, of in figures.items():
-            floors, mine = list(map(of, closed)), list(map(of, opened_))
-            ratio = median_ratio(zip(mine, floors, strict=True))
-            assert ratio is not None
-            table.add(f"{name}, {figure}", median(floors), median(mine), ratio.median, ratio.error)
+            floors, *others = ([of(values[tool]) for values in turns.of(arm)] for arm in beside)
+            cells: list[Cell] = [f"{name}, {figure}", median(floors)]
+            for mine in others:
+                ratio = median_ratio(zip(mine, floors, strict=True))
+                assert ratio is not None
+                cells += (median(mine), ratio.median, ratio.error)
+            table.add(*cells)
     table.note = (
         f"One proxy in the workspace of the tables above, called one at a time; {turns.note} of {sizes.page_turn:.1f} s for each "
         f"kind of call, with {sizes.page_open} open pages and without, in turns. `adjourn ui` runs all the time; what asks as "
-        "the pages do has the lowest priority. The first figures are medians of the rounds'."
+        "the pages do has the lowest priority. A loop instead: a program of the server's priority that computes half of the time "
+        "and opens nothing. The first figures are medians of the rounds'."
     )
 
 

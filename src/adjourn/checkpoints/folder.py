@@ -34,7 +34,7 @@ from adjourn.host import (
     write_file,
 )
 from adjourn.log import data_of, decode, digest, encode_bytes, fingerprint
-from adjourn.store import Entry, Head, Store, is_digest
+from adjourn.store import Entry, Head, Store
 from adjourn.tasks import checked
 from adjourn.text import check_text, check_values, count_keys
 
@@ -264,7 +264,10 @@ def _text(store: Store, text_digest: str) -> str:
 
 def _report(store: Store, report: str) -> dict[str, Any] | None:
     """What was stated of the work until the checkpoint; None if nothing was, or the store does not have it."""
-    stored = store.get_blob(report) if is_digest(report) else None
+    try:
+        stored = store.get_blob(report) if report else None
+    except InvalidError:  # an event of another make: it is no digest
+        return None
     return msgspec.json.decode(stored, type=dict[str, Any]) if stored else None
 
 

@@ -25,8 +25,9 @@ from adjourn.checkpoints.report import (
     merge_reports,
     redacted_text,
 )
+from adjourn.errors import InvalidError
 from adjourn.log import canonical
-from adjourn.store import Store, is_digest
+from adjourn.store import Store
 from adjourn.tasks import Task
 
 MAX_REPORT_BYTES = 1024 * 1024
@@ -49,10 +50,10 @@ def next_report(task: Task, said: AgentReport, description: str = "") -> bytes:
 
 def read_report(store: Store, report: str) -> AgentReport:
     """The report of a digest; an empty one if the store does not have it, or it cannot be read."""
-    stored = store.get_blob(report) if is_digest(report) else None
     try:
+        stored = store.get_blob(report) if report else None
         return msgspec.json.decode(stored, type=AgentReport) if stored else NO_REPORT
-    except (msgspec.DecodeError, UnicodeDecodeError):  # a later version's
+    except (InvalidError, msgspec.DecodeError, UnicodeDecodeError):  # no digest, or a later version's report
         return NO_REPORT
 
 

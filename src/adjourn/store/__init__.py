@@ -10,7 +10,6 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, ZERO_HASH, Entry, Head, Store, Swap
-    from adjourn.store.checks import is_digest
     from adjourn.store.memory import MemoryStore
     from adjourn.store.migrate import LATEST
     from adjourn.store.overlay import OverlayStore
@@ -20,13 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EMPTY", "LATEST", "NO_REFS", "NO_SWAPS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore",
-    "SqliteStore", "Store", "Swap", "is_digest", "open_store",
+    "SqliteStore", "Store", "Swap", "open_store",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "base": ("EMPTY", "Entry", "Head", "NO_REFS", "NO_SWAPS", "Store", "Swap", "ZERO_HASH"),
-        "checks": ("is_digest",),
         "memory": ("MemoryStore",),
         "migrate": ("LATEST",),
         "overlay": ("OverlayStore",),

@@ -429,3 +429,16 @@ def test_a_checkpoint_of_this_name(saved_workspace: Workspace) -> None:
     saved_workspace.folder().rename(saved_workspace.folder("safe"))
     with pytest.raises(IntegrityError, match=r'checkpoints/safe has checkpoint "fix-auth", not'):
         folder_verification.verify_named(str(saved_workspace.root), "safe")
+
+
+def test_a_report_that_is_no_digest_is_none(tmp_path: Path) -> None:
+    """A chain may name anything as what was stated: the folder is written without it, and verifies."""
+    store = MemoryStore()
+    made = kinds.CheckpointCreated(
+        document="", key="", name="x", report="0", root="", signature="", trigger="agent"
+    )
+    facts: list[tuple[kinds.Data, str]] = [(kinds.TaskOpened(), ""), (made, "")]
+    store.append(TASK, [Entry(name, stored) for _, name, stored in chained(facts)], expect=EMPTY)
+    task = Task(store, TASK, clock=Clock(), secret=b"s" * 32)
+    folder.write_into(store, create(task, "any"), str(tmp_path))
+    assert verify(str(tmp_path)).ledger == task.refresh()

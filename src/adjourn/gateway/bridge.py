@@ -94,7 +94,7 @@ class Bridge:
         """The headers that the revision wants."""
         if not isinstance(version, str):
             return [(b"mcp-protocol-version", self._version)] if self._version else []
-        headers = [(b"mcp-protocol-version", version.encode(errors="replace"))]
+        headers = [(b"mcp-protocol-version", _encoded(version))]
         if isinstance(method, str):
             headers.append((b"mcp-method", _encoded(method)))
             name = params.get(_NAMED.get(method, ""))
@@ -152,7 +152,7 @@ class Bridge:
         if not isinstance(result, dict):
             return
         if method == "initialize" and isinstance(result.get("protocolVersion"), str):
-            self._version = result["protocolVersion"].encode(errors="replace")
+            self._version = _encoded(result["protocolVersion"])
         elif method == "tools/list" and isinstance(result.get("tools"), list):
             for tool in result["tools"]:
                 if isinstance(tool, dict) and isinstance(tool.get("name"), str):

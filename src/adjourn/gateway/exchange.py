@@ -20,7 +20,7 @@ from adjourn.clients import ClientContext
 from adjourn.gateway.asyncio_loop import AsyncioLoop
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
-from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
+from adjourn.gateway.replies import Heard, ReplyStream, head_of
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, StderrLog
 
 MAX_BACKLOG = 100
@@ -186,10 +186,7 @@ class Exchange:
         """Give a line to the stream that it belongs to."""
         event = self._now.event
         shown = StreamEvent(line, event.id, event.retry) if event is not None else StreamEvent(line)
-        try:
-            head = head_of(line)
-        except msgspec.DecodeError:  # a batch
-            head = LineHead(method="")
+        head = head_of(line)
         if head.method is None:
             stream = self.waiting.pop(head.id, None) or self._given
             if stream is not None:

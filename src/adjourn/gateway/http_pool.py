@@ -9,6 +9,7 @@ Owns: these connections. Must never: send a request twice, or look into a body.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 import time
 from collections import deque
@@ -26,6 +27,8 @@ MAX_IDLE = 256
 MAX_AHEAD = 1024 * 1024
 """Bytes of a body that wait to be taken before no more is read."""
 MAX_HEADER_BYTES = 64 * 1024
+_ODD = re.compile(rb"[\0\r\n]")
+"""What would end a header, and begin another one or another request."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -185,6 +188,8 @@ class HttpPool:
 
     async def request(self, method: bytes, headers: Headers, body: bytes = b"") -> HttpReply:
         """Send a request; returns the answer once its head is there. `release` it in the end. Raises `UnreachableError`."""
+        if any(_ODD.search(part) for pair in headers for part in pair):
+            raise UnreachableError("a header of the request has an end of a line in it", was_sent=False)
         reply = self._free() or await self._connect()
         lines = [b"%b: %b\r\n" % pair for pair in headers]
         if body or method == b"POST":

@@ -69,7 +69,15 @@ class LineHead(msgspec.Struct):
     method: Any = None
 
 
-head_of = msgspec.json.Decoder(LineHead).decode
+_decoded = msgspec.json.Decoder(LineHead).decode
+
+
+def head_of(line: bytes) -> LineHead:
+    """The head of a line; of one that is no message by itself, as a batch, a head that belongs to no request."""
+    try:
+        return _decoded(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return LineHead(method="")
 
 
 class Heard(NamedTuple):

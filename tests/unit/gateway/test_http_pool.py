@@ -127,3 +127,16 @@ def test_a_connection_that_idled_too_long_is_not_used(monkeypatch: pytest.Monkey
         assert await ask(pool) == b"ok"
 
     assert against(always(OK), use) == 2
+
+
+@pytest.mark.parametrize("value", [b"1\r\nx-b: 2", b"1\n\nPOST / HTTP/1.1", b"1\0"])
+def test_a_header_cannot_begin_another_header_or_request(value: bytes) -> None:
+    """A header with an end of a line in its name or value is refused before a connection is made."""
+
+    async def use(pool: HttpPool) -> None:
+        for pair in ((b"x-a", value), (value, b"1")):
+            with pytest.raises(UnreachableError, match="end of a line") as caught:
+                await pool.request(b"POST", [pair], b"body")
+            assert not caught.value.was_sent
+
+    assert against(always(OK), use) == 0

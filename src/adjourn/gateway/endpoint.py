@@ -19,12 +19,11 @@ import msgspec
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.event_stream import StreamEvent, written
 from adjourn.gateway.exchange import Exchange
-from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.replies import ReplyStream, as_line
 from adjourn.mcp import frames
 
 MAX_BODY = frames.MAX_MESSAGE_BYTES
 MAX_EXCHANGES = 20_000
-PING_SECONDS = 15.0
 _FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id")
 _PARAMETER = b"mcp-param-"
 _MODERN = frames.META_VERSION.encode()
@@ -33,10 +32,6 @@ _EVENTS = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cach
 
 NewExchange = Callable[[str, str], Exchange]
 """Makes an exchange for a client's name and a task ("": the client's own)."""
-
-
-class _Info(msgspec.Struct):
-    name: Any = ""
 
 
 class _Meta(msgspec.Struct):
@@ -97,7 +92,7 @@ class Endpoint:
             return
         try:
             opening = _opening_of(body)
-            line = (msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body) + b"\n"
+            line = as_line(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             opening, line = await self._odd(body, send)
             if not line:
@@ -130,7 +125,7 @@ class Endpoint:
     async def _odd(self, body: bytes, send: Send) -> tuple[_Opening, bytes]:
         """A body that is no message of the usual form: a batch, or nothing that can be read."""
         try:
-            line = msgspec.json.format(body, indent=-1) + b"\n"
+            line = as_line(body)
             msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             await _answer(send, 400, _problem("the body is not JSON", frames.PARSE_ERROR))

@@ -12,7 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -79,7 +80,7 @@ class Exchange:
         self.on_close: Callable[[], None] = _nothing
         self._listener: ReplyStream | None = None
         self._backlog: deque[StreamEvent] = deque(maxlen=MAX_BACKLOG)
-        self._heard: deque[Heard] = deque()
+        self._heard: deque[Callable[[], None]] = deque()
         self._now = Heard(b"")
         """What is being handled, so that what it leads to finds its stream."""
         self._given: ReplyStream | None = None
@@ -130,11 +131,15 @@ class Exchange:
         """Whether a request with this id is open."""
         return request_id in self.waiting or request_id in self.connection.requests
 
-    # --- the server
+    # --- the server, in the order in which it spoke and ended
 
     def hear(self, heard: Heard) -> None:
         """Take a line of the server."""
-        self._heard.append(heard)
+        self._in_turn(partial(self._take, heard))
+
+    def _in_turn(self, action: Callable[[], None]) -> None:
+        """Do something once all that came before is done."""
+        self._heard.append(action)
         self._handle()
 
     def _handle(self) -> None:
@@ -142,11 +147,14 @@ class Exchange:
             if not self.relay.may_read_server():
                 self._loop.after(0.005, self._handle)
                 return
-            self._now = self._heard.popleft()
-            try:
-                self.relay.answers.handle([self._now.line])
-            finally:
-                self._now = Heard(b"")
+            self._heard.popleft()()
+
+    def _take(self, heard: Heard) -> None:
+        self._now = heard
+        try:
+            self.relay.answers.handle([heard.line])
+        finally:
+            self._now = Heard(b"")
 
     def pass_event(self, about: Any, event: StreamEvent) -> None:
         """An event without a message: it says how a broken stream is continued."""
@@ -155,14 +163,20 @@ class Exchange:
 
     def break_stream(self, about: Any) -> None:
         """The server ended a stream before its answer: the client continues it by GET."""
+        self._in_turn(partial(self._break, about))
+
+    def _break(self, about: Any) -> None:
         if (stream := self.waiting.pop(about, None)) is not None:
             stream.end()
 
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         """The server did not answer a request, which it may have acted on."""
+        self._in_turn(partial(self._fail, request_id, why, "no-answer" if was_sent else "error"))
+
+    def _fail(self, request_id: Any, why: str, outcome: Literal["error", "no-answer"]) -> None:
         request = self.connection.requests.get(request_id)
         if request is not None:
-            self.connection.fail(request, why, "no-answer" if was_sent else "error")
+            self.connection.fail(request, why, outcome)
 
     def answered_with(self, request_id: Any, status: int) -> None:
         """The server's answer to a request has this HTTP status; so has ours."""

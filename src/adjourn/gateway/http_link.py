@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
-from adjourn.gateway.replies import Heard, ReplyStream, head_of
+from adjourn.gateway.replies import Heard, ReplyStream, as_line, head_of
 from adjourn.relay import NEVER
 
 MAX_ANSWER = 64 * 1024 * 1024
@@ -54,7 +54,7 @@ class LinkUser(Protocol):
 
 
 class HttpLink:
-    """See `ServerLink`. A request may take `seconds`, and as long again after each event."""
+    """See `ServerLink`. A request may take `seconds`, and as long again after each part of a stream."""
 
     def __init__(self, user: LinkUser, pool: HttpPool, seconds: float) -> None:
         self._user = user
@@ -93,10 +93,13 @@ class HttpLink:
         given = self._user.headers_for(request_id)
         reply = None
         try:
-            reply = await self._pool.request(b"POST", [*_POSTED, *self._own(), *given], line)
-            self.size -= len(line)
-            line = b""
-            await self._take(reply, request_id)
+            async with asyncio.timeout(self._seconds) as limit:
+                reply = await self._pool.request(b"POST", [*_POSTED, *self._own(), *given], line)
+                self.size -= len(line)
+                line = b""
+                await self._take(reply, request_id, limit)
+        except TimeoutError:
+            self._lost(request_id, f"the server said nothing for {self._seconds:g} seconds", was_sent=True)
         except UnreachableError as error:
             self._lost(request_id, error.message, was_sent=error.was_sent)
         except (ValueError, msgspec.DecodeError) as error:
@@ -113,45 +116,43 @@ class HttpLink:
             own.append((SESSION, self._session))
         return own
 
-    async def _take(self, reply: HttpReply, request_id: Any) -> None:
+    async def _take(self, reply: HttpReply, request_id: Any, limit: asyncio.Timeout) -> None:
         """Read an answer, and hand over what it says."""
         if session := reply.headers.get(SESSION, b""):
             self._session = session
         kind = reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind == b"text/event-stream":
-            await self._read_events(reply, request_id)
-        elif kind == b"application/json":
+            await self._read_events(reply, request_id, limit)
+            return
+        if kind == b"application/json":
             body = await reply.body(MAX_ANSWER)
             self._user.answered_with(request_id, reply.status)
-            self._user.hear(Heard(_as_line(body), request_id))
+            self._user.hear(Heard(as_line(body), request_id))
         else:
             async for _ in reply.parts():
                 pass
-            if reply.status >= 400:
-                self._lost(request_id, f"the server answered with HTTP status {reply.status}", was_sent=False)
-                return
-        if request_id is not None and self._user.is_open(request_id) and kind != b"text/event-stream":
-            self._lost(request_id, "the server's answer is of another request", was_sent=True)
+        if request_id is not None and self._user.is_open(request_id):
+            self._lost(
+                request_id,
+                f"the server gave no answer to the request, only HTTP status {reply.status}",
+                was_sent=not 300 <= reply.status < 500,
+            )
 
-    async def _read_events(self, reply: HttpReply, request_id: Any) -> None:
+    async def _read_events(self, reply: HttpReply, request_id: Any, limit: asyncio.Timeout) -> None:
         reader, resumable = EventReader(), False
         loop = asyncio.get_running_loop()
-        limit = loop.call_later(self._seconds, reply.close)
         try:
             async for part in reply.parts():
                 for event in reader.feed(part):
                     resumable = resumable or bool(event.id)
                     if event.data:
-                        self._user.hear(Heard(_as_line(event.data), request_id, event))
+                        self._user.hear(Heard(as_line(event.data), request_id, event))
                     else:
                         self._user.pass_event(request_id, event)
-                limit.cancel()
-                limit = loop.call_later(self._seconds, reply.close)
+                limit.reschedule(loop.time() + self._seconds)
         except UnreachableError:
             if not resumable:
                 raise
-        finally:
-            limit.cancel()
         if request_id is None or not self._user.is_open(request_id):
             return
         if resumable:
@@ -185,7 +186,7 @@ class HttpLink:
                 async for part in reply.parts():
                     for event in reader.feed(part):
                         if event.data:
-                            self._user.hear(Heard(_as_line(event.data), None, event, stream))
+                            self._user.hear(Heard(as_line(event.data), None, event, stream))
                         else:
                             stream.put(event)
                 if last_event:
@@ -228,8 +229,3 @@ class HttpLink:
             reply.release()
         except UnreachableError:
             pass
-
-
-def _as_line(body: bytes) -> bytes:
-    """A message as one line."""
-    return (msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body) + b"\n"

@@ -27,6 +27,7 @@ MAX_IDLE = 256
 MAX_AHEAD = 1024 * 1024
 """Bytes of a body that wait to be taken before no more is read."""
 MAX_HEADER_BYTES = 64 * 1024
+_LENGTHS = {b"content-length", b"transfer-encoding"}
 _ODD = re.compile(rb"[\0\r\n]")
 """What would end a header, and begin another one or another request."""
 
@@ -74,7 +75,9 @@ class HttpReply(asyncio.Protocol):
         """The peer closes: `connection_lost` says so to whoever waits."""
 
     def connection_lost(self, error: Exception | None) -> None:
-        del error
+        is_end = error is None and not self.is_lost
+        if is_end and self.status >= 200 and not _LENGTHS & self.headers.keys():
+            self._is_done = True  # a body without a length is whole at the connection's end
         self.is_lost = True
         if self._head is not None and not self._head.done():
             self._head.set_exception(UnreachableError("the server closed the connection", was_sent=True))

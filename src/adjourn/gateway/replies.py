@@ -80,6 +80,11 @@ def head_of(line: bytes) -> LineHead:
         return LineHead(method="")
 
 
+def as_line(body: bytes) -> bytes:
+    """A message as one line. Raises `msgspec.DecodeError` for a text of several lines that is no JSON."""
+    return (msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body) + b"\n"
+
+
 class Heard(NamedTuple):
     """A line of the server: `about` is the id of the request on whose stream it came, `event` how it came.
 

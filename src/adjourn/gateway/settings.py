@@ -24,7 +24,6 @@ from msgspec import Meta
 from adjourn.errors import InvalidError
 from adjourn.host import read_file
 
-FILE = "adjourn.toml"
 MAX_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")

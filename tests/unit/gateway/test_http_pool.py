@@ -9,37 +9,22 @@ import pytest
 
 from adjourn.gateway import http_pool
 from adjourn.gateway.http_pool import HttpPool, UnreachableError
+from support.loopback import Answer, serving
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def against(answer: Answer, use: Callable[[HttpPool], Awaitable[None]]) -> int:
     """Use a pool against a server that treats each connection so. Returns how many connections it got."""
-    connections = 0
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal connections
-        connections += 1
+    async def used(url: str) -> None:
+        pool = HttpPool(url)
         try:
-            await answer(reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    async def run() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        host, port = server.sockets[0].getsockname()
-        pool = HttpPool(f"http://{host}:{port}/mcp?x=1")
-        try:
-            await asyncio.wait_for(use(pool), 10)
+            await use(pool)
         finally:
             pool.close()
-            server.close()
 
-    asyncio.run(run())
-    return connections
+    return serving(answer, used)
 
 
 async def ask(pool: HttpPool) -> bytes:
@@ -84,6 +69,16 @@ def test_chunks_come_as_they_are_sent() -> None:
         assert await ask(pool) == b"abcde"
 
     assert against(always(chunked), use) == 1
+
+
+def test_a_body_without_a_length_ends_with_the_connection() -> None:
+    """It is whole then, and the connection is not used again."""
+
+    async def use(pool: HttpPool) -> None:
+        assert await ask(pool) == b"all"
+        assert await ask(pool) == b"all"
+
+    assert against(always(b"HTTP/1.1 200 OK\r\n\r\nall", closes=True), use) == 2
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import httpx
 import pytest
 from mcp import Client, types
 
-from support.gateway import GatewayWorkspace, text_of
+from support.gateway import SERVER, GatewayWorkspace, text_of
 from support.proxy import wait_for
 
 RULES = ("allow up.echo, up.write, up.slow, up.ask", "deny up.drop", "budget calls=20")
@@ -109,6 +110,61 @@ def test_a_task_is_named_in_the_path(work: GatewayWorkspace) -> None:
     tasks = {one["task"]: one["callsUsed"] for one in json.loads(work.adjourn("tasks", "--json"))["tasks"]}
     assert len(tasks) == 2
     assert tasks["release-1"] == 2
+
+
+def test_two_clients_take_turns_at_a_task(work: GatewayWorkspace) -> None:
+    """A task of the path is at each call the caller's, as long as the other client has no call open."""
+
+    async def take_turns() -> None:
+        url = work.url("/up/t/release-1/mcp")
+        async with (
+            Client(url, client_info=types.Implementation(name="first", version="1")) as first,
+            Client(url, client_info=types.Implementation(name="second", version="1")) as second,
+        ):
+            for number in range(3):
+                for name, client in (("first", first), ("second", second)):
+                    answer = await client.call_tool("write", {"text": f"{name} {number}"})
+                    assert text_of(answer) == "written"
+
+    asyncio.run(asyncio.wait_for(take_turns(), 30))
+    assert work.called() == [f"{name} {number}" for number in range(3) for name in ("first", "second")]
+    (task,) = json.loads(work.adjourn("tasks", "--json"))["tasks"]
+    assert (task["task"], task["callsUsed"]) == ("release-1", 6)
+    assert work.adjourn("verify").startswith("valid: 1 task")
+
+
+def test_a_task_that_cannot_be_is_named(over_http: GatewayWorkspace) -> None:
+    """An id that no task may have is refused with the rule."""
+    for task in (".hidden", "-x", "x" * 65):
+        answer = httpx.post(over_http.url(f"/up/t/{task}/mcp"), json={})
+        assert (answer.status_code, "not a task id" in answer.text) == (400, True)
+
+
+STUBBORN = """
+import os, runpy, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(os.path.join(sys.argv[2], "started"), "a") as file:
+    print(os.getpid(), os.getcwd(), file=file)
+runpy.run_path({server!r}, run_name="__main__")
+time.sleep(3600)
+"""
+
+
+def test_a_server_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    """A command that ignores the end of its input and SIGTERM is not left behind; it runs in the workspace's folder."""
+    server = tmp_path / "stubborn.py"
+    server.write_text(STUBBORN.format(server=str(SERVER)), encoding="utf-8")
+
+    async def session(client: Client) -> str:
+        return text_of(await client.call_tool("echo", {"text": "x"}))
+
+    with GatewayWorkspace(tmp_path, *RULES, over="stdio", server=server) as work:
+        assert work.run(session, mode="legacy") == "x"
+        assert work.stop() == 0
+        for line in (tmp_path / "started").read_text(encoding="utf-8").splitlines():
+            pid, folder = line.split(" ", 1)
+            assert not Path(f"/proc/{pid}").exists()
+            assert folder == str(work.root)
 
 
 def test_many_calls_at_once_are_each_answered(work: GatewayWorkspace) -> None:

@@ -12,6 +12,7 @@ look into a message.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from urllib.parse import urlsplit
 
 from adjourn import checkpoints
 from adjourn.clients import ClientContext, ClientOptions
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, InvalidError
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
@@ -47,7 +48,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
-@dataclass
+@dataclass(eq=False)
 class _Shared:
     """A context that several exchanges use."""
 
@@ -87,6 +88,10 @@ class GatewayApp:
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
         self._endpoints = {name: Endpoint(partial(self._new, name)) for name in settings.servers}
         self._contexts: dict[tuple[str, str, str], _Shared] = {}
+        self._of_task: dict[str, set[_Shared]] = {}
+        """Those of `_contexts` that work on a task of the path."""
+        self._leaving: set[asyncio.Task[None]] = set()
+        """For the servers of closed exchanges to end."""
         self._hosts = {*_LOOPBACK, *settings.hosts, settings.address[0]}
         self.is_draining = False
 
@@ -122,7 +127,14 @@ class GatewayApp:
         if self.is_draining:
             await _plain(send, 503, "the gateway ends: try again, it or another one will answer")
             return
-        await endpoint.handle(scope, receive, send, found[2] or "")
+        task = found[2] or ""
+        try:
+            if task:
+                check_task_id(task)
+        except InvalidError as error:
+            await _plain(send, 400, f"{error.message}; {error.remedy}")
+            return
+        await endpoint.handle(scope, receive, send, task)
 
     def _only(self) -> str:
         return next(iter(self._endpoints)) if len(self._endpoints) == 1 else ""
@@ -137,18 +149,23 @@ class GatewayApp:
         exchange = Exchange(self._parts, shared.context, partial(self._link, server))
         shared.users.add(exchange)
         exchange.on_close = partial(self._left, shared, exchange)
+        if task:
+            exchange.on_use = partial(self._hand_over, task, shared.context)
         return exchange
 
     def _link(self, server: str, exchange: Exchange) -> ServerLink:
         settings = self._settings.servers[server]
         if settings.url:
             return HttpLink(exchange, self._pools[server], settings.seconds)
-        return PipeLink(exchange, settings.command, self._ground.environment)
+        ground = self._ground
+        return PipeLink(exchange, settings.command, ground.environment, ground.workspace.tree)
 
     def _left(self, shared: _Shared, exchange: Exchange) -> None:
         """A client has ended a session; it may begin another one at once."""
         shared.users.discard(exchange)
         shared.left = time.monotonic()
+        self._leaving.add(task := asyncio.get_running_loop().create_task(exchange.link.left(CLOSE_SECONDS)))
+        task.add_done_callback(self._leaving.discard)
 
     def _give_back(self) -> None:
         """End the work of clients that have ended their last session a moment ago."""
@@ -156,18 +173,17 @@ class GatewayApp:
         for key, shared in list(self._contexts.items()):
             if not shared.users and shared.left < since:
                 del self._contexts[key]  # from now on another context is made
+                if (others := self._of_task.get(key[2])) is not None:
+                    others.discard(shared)
+                    if not others:
+                        del self._of_task[key[2]]
                 self._parts.workers.submit(self._end, shared.context, "client-end")
 
     def _hand_over(self, task: str, to: ClientContext) -> None:
         """Have other clients that are not at work on a task give it back: `to` is about to work on it."""
-        for shared in self._contexts.values():
+        for shared in self._of_task.get(task, ()):
             context = shared.context
-            if (
-                context.options.task == task
-                and context.group != to.group
-                and context.sessions
-                and shared.is_idle
-            ):
+            if context.group != to.group and context.sessions and shared.is_idle:
                 self._end(context, "handed-over")
 
     def _shared(self, server: str, client: str, task: str) -> _Shared:
@@ -180,17 +196,18 @@ class GatewayApp:
                 root=workspace.root,
                 tree=workspace.tree,
                 contract=self._ground.contract,
-                task=check_task_id(task) if task else "",
+                task=task,
                 server=server,
                 command=settings.url or " ".join(settings.command),
             )
             context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
-            context.join(f"gateway/{_UNSAFE.sub('-', client)[:40] or 'client'}")
+            name = _UNSAFE.sub("-", client)[:40] or "client"
+            context.join(f"gateway/{os.uname().nodename[:64]}/{name}")
             with suppress(AdjournError):
                 context.meet_servers()
             found = self._contexts[key] = _Shared(context)
-        if task:
-            self._hand_over(task, found.context)
+            if task:
+                self._of_task.setdefault(task, set()).add(found)
         return found
 
     # --- the life
@@ -210,13 +227,16 @@ class GatewayApp:
         loop, beaten = asyncio.get_running_loop(), time.monotonic()
         while True:
             await asyncio.sleep(TIDY_SECONDS)
-            self._give_back()
-            beats = time.monotonic() - beaten > HEARTBEAT_SECONDS
-            if beats:
+            if beats := time.monotonic() - beaten > HEARTBEAT_SECONDS:
                 beaten = time.monotonic()
-                for endpoint in self._endpoints.values():
-                    endpoint.expire(IDLE_SECONDS)
-            await loop.run_in_executor(self._parts.workers, self._keep, beats)
+            try:
+                await loop.run_in_executor(self._parts.workers, self._keep, beats)
+                self._give_back()
+                if beats:
+                    for endpoint in self._endpoints.values():
+                        endpoint.expire(IDLE_SECONDS)
+            except Exception as error:  # whatever it is, the leases have to be kept
+                self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
             self._report.flush()
 
     def _keep(self, beats: bool) -> None:  # one caller
@@ -238,8 +258,8 @@ class GatewayApp:
             loop.run_in_executor(self._parts.workers, self._end, shared.context, "gateway-end")
             for shared in self._contexts.values()
         ]
-        if ended:
-            await asyncio.wait(ended, timeout=CLOSE_SECONDS)
+        if waited := [*ended, *self._leaving]:
+            await asyncio.wait(waited, timeout=CLOSE_SECONDS)
         self._parts.workers.shutdown(wait=False)
         for pool in self._pools.values():
             pool.close()

@@ -51,6 +51,9 @@ class ServerLink(Outlet, Protocol):
     def leave(self, stream: ReplyStream, /) -> None:
         """The client no longer reads a stream that it listened on."""
 
+    async def left(self, seconds: float, /) -> None:
+        """Wait until a closed link's server has ended, or knows of the end."""
+
 
 class ExchangeParts(NamedTuple):
     """What exchanges of a gateway share."""
@@ -77,6 +80,8 @@ class Exchange:
         self.waiting: dict[Any, ReplyStream] = {}
         """The streams of requests, by the requests' ids."""
         self.used = time.monotonic()
+        self.on_use: Callable[[], None] = _nothing
+        """Called before each message of the client."""
         self.on_close: Callable[[], None] = _nothing
         self._listener: ReplyStream | None = None
         self._backlog: deque[StreamEvent] = deque(maxlen=MAX_BACKLOG)
@@ -94,6 +99,7 @@ class Exchange:
     def receive(self, line: bytes, stream: ReplyStream, request_id: Any) -> None:
         """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""
         self.used = time.monotonic()
+        self.on_use()
         if request_id is not None:
             self.waiting[request_id] = stream
         self._given = stream
@@ -252,7 +258,7 @@ class Exchange:
 
 
 def _nothing() -> None:
-    """Nobody wants to know of the end."""
+    """Nobody wants to know."""
 
 
 class _ToClient:

@@ -24,14 +24,18 @@ _GONE = "the server has ended; whether the call had an effect is not known"
 
 
 class PipeLink:
-    """See `ServerLink`."""
+    """See `ServerLink`. The command is started in `folder`."""
 
-    def __init__(self, exchange: Exchange, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, exchange: Exchange, command: Sequence[str], environment: Mapping[str, str], folder: str
+    ) -> None:
         self._exchange = exchange
         self._command = command
         self._environment = environment
+        self._folder = folder
         self._waiting: list[bytes] = []
         self._process: Process | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._is_lost = False
         self.since = NEVER
         self._running = asyncio.get_running_loop().create_task(self._run())
@@ -68,6 +72,7 @@ class PipeLink:
             stdout=PIPE,
             stderr=DEVNULL,
             env=self._environment,
+            cwd=self._folder,
             limit=MAX_LINE,
             process_group=0,
         )
@@ -113,11 +118,11 @@ class PipeLink:
         self._is_lost = True
         self._running.cancel()
         if self._process is not None:
-            _ending.add(task := asyncio.get_running_loop().create_task(_end(self._process)))
-            task.add_done_callback(_ending.discard)
+            self._ending = asyncio.get_running_loop().create_task(_end(self._process))
 
-
-_ending: set[asyncio.Task[None]] = set()
+    async def left(self, seconds: float) -> None:
+        if self._ending is not None:
+            await asyncio.wait([self._ending], timeout=seconds)
 
 
 async def _end(process: Process) -> None:

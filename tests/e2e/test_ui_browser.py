@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +13,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from support.browser import Window, check
+from support.gateway import free_port
 from support.page import serving
-from support.proxy import Client, ProxyWorkspace, refused, text_of, wait_for
+from support.proxy import Client, ProxyWorkspace, refused, run, text_of, wait_for
+from support.receiver import receiving
 
 POLICY = ("allow *", "confirm before file.write", "confirm before deploy", "budget calls=9")
 Scheme = Literal["light", "dark"]
@@ -119,6 +123,40 @@ def test_many_pages_of_one_browser_are_live(work: ProxyWorkspace, opened: Opened
     asks(work, client, "deploy", 2)
     for page in pages:
         expect(page.get_by_role("article", name="deploy")).to_be_visible()
+
+
+def test_a_link_in_a_chat_leads_to_what_waits(browser: Browser, work: ProxyWorkspace, tmp_path: Path) -> None:
+    """The link that a chat got selects what waits in the browser that has the page, and one click answers; another browser gets nothing."""
+    port = free_port()
+    config = Path(work.environment["ADJOURN_CONFIG"])
+    client = work.client(elicits=False)
+    call = asks(work, client)
+    with receiving() as receiver, ExitStack() as closing:
+        file = config / "notify.toml"
+        file.touch(0o600)
+        file.write_text(f'[[webhook]]\nurl = "{receiver.url}"\nformat = "slack"\n')
+        done = run("notify", "--once", "--page", str(port), cwd=work.root, env=work.environment)
+        assert done.code == 0, done
+        text = json.loads(receiver.wait_for(1)[0].body)["text"]
+        links = dict(re.findall(r"^(approve|deny): (http://\S+)$", text, re.MULTILINE))
+        chat = tmp_path / "chat.html"
+        chat.write_text(f'<a href="{links["approve"]}">approve</a>')
+        served = closing.enter_context(serving(work.root, work.environment, "--port", str(port)))
+        context, other = browser.new_context(), browser.new_context()
+        closing.callback(context.close)
+        closing.callback(other.close)
+        window = Window(context, served)
+        for place, page in (("ours", context.new_page()), ("another", other.new_page())):
+            page.goto(chat.as_uri())
+            page.get_by_text("approve").click()
+            if place == "another":
+                expect(page.get_by_text("Open the link that")).to_be_visible()
+                continue
+            expect(page.locator("article[data-selected]")).to_contain_text("file.write")
+            assert not work.facts("confirm.approved")
+            page.locator("button:target").click()
+            assert not refused(client.answer(call))
+        assert window.errors == []
 
 
 def test_the_keys_are_explained(opened: Opened) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.log import timestamp, tool_name
+from adjourn.log import digest, timestamp, tool_name
 from adjourn.store import EMPTY, Head, Store
 from adjourn.tasks import Ledger, OpenCall, Task, is_alive, waiting_approvals
 from adjourn.text import without_secrets
@@ -63,6 +63,12 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     who: str = ""
     released: str = ""
     document: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name in a page and in links, of letters, digits and a dash: the same at every look."""
+        named = f"{self.kind}\n{self.task}\n{self.record}\n{self.id}"
+        return f"item-{digest(named.encode(errors='replace'))[:16]}"
 
 
 class Inbox(NamedTuple):

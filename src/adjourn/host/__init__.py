@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from adjourn.host.http import UnansweredError, address, exchange
     from adjourn.host.keys import KEY_BYTES, reading_secret, secret
     from adjourn.host.own_settings import read_own_toml
+    from adjourn.host.page_link import LINK, page_host, page_link
     from adjourn.host.process import Process, group_of, lives
     from adjourn.host.python import leave_working_folder
     from adjourn.host.workspace import (
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
     from adjourn.host.worktrees import main_of, top_of
 
 __all__ = [
-    "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "MAX_NAME", "OF_CODE", "GitCommand", "Process",
-    "UnansweredError", "Workspace", "address", "check_name", "create_file", "default_store", "distrusting", "exchange", "find",
-    "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
-    "make_folder", "now", "open_at", "open_plain", "open_regular", "outside", "read_file", "read_inside",
-    "read_lines", "read_own_toml", "reading_secret", "relative_inside", "remove_file", "resolve_inside", "secret",
-    "shown_store", "store_file", "strays", "sync_folder", "top_of", "trusting", "workspace_of", "write_file",
+    "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "LINK", "MAX_NAME", "OF_CODE", "GitCommand", "Process",
+    "UnansweredError", "Workspace", "address", "check_name", "create_file", "default_store", "distrusting", "exchange",
+    "find", "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
+    "make_folder", "now", "open_at", "open_plain", "open_regular", "outside", "page_host", "page_link", "read_file",
+    "read_inside", "read_lines", "read_own_toml", "reading_secret", "relative_inside", "remove_file", "resolve_inside",
+    "secret", "shown_store", "store_file", "strays", "sync_folder", "top_of", "trusting", "workspace_of", "write_file",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -55,6 +56,7 @@ if not TYPE_CHECKING:
         "http": ("UnansweredError", "address", "exchange"),
         "keys": ("KEY_BYTES", "reading_secret", "secret"),
         "own_settings": ("read_own_toml",),
+        "page_link": ("LINK", "page_host", "page_link"),
         "process": ("Process", "group_of", "lives"),
         "python": ("leave_working_folder",),
         "workspace": (

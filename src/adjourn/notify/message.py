@@ -22,7 +22,10 @@ _KINDS = {
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Something that waits. `id` is the same in every delivery; `answer` the command that says yes, `workspace` the folder's name."""
+    """Something that waits. `id` is the same in every delivery; `answer` the command that says yes, `workspace` the folder's name.
+
+    `links` lead to it on the web page of this machine, by what one wants to do there.
+    """
 
     id: str
     kind: str
@@ -34,6 +37,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     cause: str = ""
     details: str = ""
     goal: str = ""
+    links: dict[str, str] = {}
     priority: str = ""
     until: str = ""
 
@@ -56,8 +60,8 @@ def id_of(item: WaitingItem) -> str:
     return f"msg_{digest(named.encode(errors='replace'))[:32]}"
 
 
-def notification(item: WaitingItem, workspace: str) -> Notification:
-    """The notification of an item."""
+def notification(item: WaitingItem, workspace: str, page: str = "") -> Notification:
+    """The notification of an item. `page` is what links to the web page begin with; "" for none."""
     return Notification(
         id=id_of(item),
         kind=item.kind,
@@ -69,9 +73,16 @@ def notification(item: WaitingItem, workspace: str) -> Notification:
         cause=_said(item.cause),
         details=fit_text(visible_lines(without_secrets(item.context)), MAX_DETAILS),
         goal=_said(item.goal),
+        links=_links(item, page) if page else {},
         priority=_said(item.priority),
         until=item.until,
     )
+
+
+def _links(item: WaitingItem, page: str) -> dict[str, str]:
+    if item.kind not in ("approval", "resume-point"):
+        return {"answer": f"{page}{item.key}"}
+    return {action: f"{page}{item.key}-{action}" for action in ("approve", "deny")}
 
 
 def sample(workspace: str, since: str) -> Notification:
@@ -105,6 +116,7 @@ def _chat(told: Notification) -> str:
         for name, value in (("goal", told.goal), ("why", told.cause), ("answer", told.answer))
         if value
     ]
+    lines += [f"{action}: {link}" for action, link in told.links.items()]
     if told.details:
         lines.append("```\n" + told.details.replace("`", "'") + "\n```")
     return "\n".join(lines)

@@ -28,7 +28,10 @@ Complain = Callable[[str], None]
 
 
 class Notifier:
-    """The targets' senders by their keys, and how messages name them. `find` reads what waits in a store."""
+    """The targets' senders by their keys, and how messages name them. `find` reads what waits in a store.
+
+    `page` is what links to the web page begin with; "" for none.
+    """
 
     def __init__(
         self,
@@ -38,12 +41,14 @@ class Notifier:
         find: Callable[[Store], Inbox],
         clock: Callable[[], int],
         complain: Complain,
+        page: str = "",
     ) -> None:
         self._senders = senders
         self._names = names
         self._find = find
         self._clock = clock
         self._complain = complain
+        self._page = page
         self._heads: Mapping[str, Head] | None = None
         self._read = float("-inf")
         self._said = ""
@@ -64,7 +69,8 @@ class Notifier:
         self._say(
             "; ".join(f"{name} cannot be read: {error.message}" for name, error in found.unreadable.items())
         )
-        return outbox.add((notification(one, workspace) for one in found.items), self._senders, self._clock())
+        told = (notification(one, workspace, self._page) for one in found.items)
+        return outbox.add(told, self._senders, self._clock())
 
     def _say(self, what: str) -> None:
         if what and what != self._said:

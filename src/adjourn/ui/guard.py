@@ -1,5 +1,8 @@
 """The gate before every page and file: nothing is answered to a request that is not this person's browser's.
 
+The one exception says nothing of what a page shows: a link from elsewhere (`/to/…`) is answered with the way to the page, where the
+cookie counts again.
+
 In this order: the Host is ours (a name that was rebound to this machine is not), the browser does not say that another site sent
 the request, the method is known, a change comes from our own page (Origin) and is small, and the session is the one that the link
 opened. Each answer forbids the browser to run, load, send or frame anything that is not ours.
@@ -9,6 +12,7 @@ Owns: these checks and headers. Must never: look at what a page shows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
@@ -19,6 +23,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adjourn.errors import UsageError
+from adjourn.host import LINK
 from adjourn.ui.access import Access
 from adjourn.ui.page import read_form
 
@@ -41,8 +46,10 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _CLOSED = "Open the link that `adjourn ui` printed in your terminal. It works once: for another browser, start `adjourn ui` again.\n"
-_OPENED = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>adjourn</title><link rel="icon" href="/static/icon.svg">
-<meta http-equiv="refresh" content="0; url=/"></head><body><p><a href="/">Go to the page</a></p></body></html>
+_ITEM = re.compile(r"item-[0-9a-f]{16}(?:-approve|-deny)?")
+"""What a link from elsewhere may lead to: something that waits, and a button of it."""
+_ONWARD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>adjourn</title><link rel="icon" href="/static/icon.svg">
+<meta http-equiv="refresh" content="0; url={0}"></head><body><p><a href="{0}">Go to the page</a></p></body></html>
 """
 """A redirect of this answer would still count as begun by another site, and would not send the cookie."""
 
@@ -73,6 +80,8 @@ class RequestGuard:
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, guarded)
+        elif scope["path"].startswith(LINK):
+            await _onward(scope["path"].removeprefix(LINK))(scope, receive, guarded)
         elif scope["path"] == ENTRY:
             await self._enter(scope)(scope, receive, guarded)
         elif not self._access.admits(self._session(headers)):
@@ -84,7 +93,8 @@ class RequestGuard:
         if headers.get("host") != [self._host]:
             return _Refusal(421, "this address is not served here\n")
         sites = headers.get("sec-fetch-site", [])
-        if scope["path"] != ENTRY and not set(sites) <= {"same-origin", "none"}:
+        is_link = scope["path"] == ENTRY or scope["path"].startswith(LINK)
+        if not is_link and not set(sites) <= {"same-origin", "none"}:
             return _Refusal(403, "another site sent this request\n")
         if scope["method"] == "POST":
             return _refused_change(self._host, headers)
@@ -102,7 +112,7 @@ class RequestGuard:
                 )
         if not session:
             return PlainTextResponse(_CLOSED, 403)
-        opened = HTMLResponse(_OPENED)
+        opened = HTMLResponse(_ONWARD.format("/"))
         opened.set_cookie(self.cookie, session, httponly=True, samesite="strict", path="/")
         return opened
 
@@ -127,6 +137,12 @@ class RequestGuard:
             return given.pop() if given else await receive()
 
         await self._app(scope, replay, send)
+
+
+def _onward(item: str) -> Response:
+    if _ITEM.fullmatch(item) is None:
+        return PlainTextResponse("this link leads to nothing\n", 404)
+    return HTMLResponse(_ONWARD.format(f"/#{item}"))
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -4,7 +4,8 @@ The browser is given a file that only this account can read, and that leads to t
 account can see.
 
 A browser sends a cookie of 127.0.0.1 to every port there, also to a development server that an agent has started. So the page has
-a loopback address of its own, where the system has more than one.
+a loopback address of its own, where the system has more than one: another one at each start, or, on a port that was chosen, the one
+that links lead to.
 
 Owns: address and port, the link, the process's life. Must never: listen on another address than loopback.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 import uvicorn
 
 from adjourn.errors import UsageError
+from adjourn.host import page_host
 from adjourn.ui.access import Access
 from adjourn.ui.app import Application
 from adjourn.ui.guard import ENTRY
@@ -43,7 +45,7 @@ def serve(site: Site, *, port: int, opens: bool, ready: Callable[[str], None]) -
     `port` 0 picks a free one. `opens`: start the browser of the desktop, if there is one.
     """
     with ExitStack() as closing:
-        listening = closing.enter_context(_listen(port))
+        listening = closing.enter_context(_listen(page_host(site.root), port) if port else _listen_anywhere())
         # Connections inherit it. Else the body of an answer waits for the browser to acknowledge the head: 40 ms.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host = "{}:{}".format(*listening.getsockname())
@@ -68,12 +70,16 @@ def serve(site: Site, *, port: int, opens: bool, ready: Callable[[str], None]) -
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listen(port: int) -> socket.socket:
+def _listen_anywhere() -> socket.socket:
     own = f"127.{1 + secrets.randbelow(254)}.{secrets.randbelow(256)}.{1 + secrets.randbelow(254)}"
     with suppress(OSError):  # macOS has 127.0.0.1 only
-        return socket.create_server((own, port))
+        return socket.create_server((own, 0))
+    return _listen("127.0.0.1", 0)
+
+
+def _listen(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server(("127.0.0.1", port))
+        return socket.create_server((host, port))
     except OSError as error:
         raise UsageError(
             f"cannot listen on port {port}: {error.strerror}", "choose another one, or leave out --port"

@@ -93,6 +93,33 @@ def test_a_name_that_was_rebound_to_this_machine_gets_nothing(page: PageInMemory
     assert not fresh.access.is_open
 
 
+ITEM = "item-0123456789abcdef"
+
+
+@pytest.mark.parametrize("item", [ITEM, f"{ITEM}-approve", f"{ITEM}-deny"])
+def test_a_link_from_elsewhere_leads_to_the_page(page: PageInMemory, item: str) -> None:
+    """Another site's link is answered with the way to the page and no more; it answers nothing by itself."""
+    answered = page.request("GET", f"/to/{item}", headers={"Cookie": None, "Sec-Fetch-Site": "cross-site"})
+    assert answered.status_code == 200
+    assert f'content="0; url=/#{item}"' in answered.text
+    assert "set-cookie" not in answered.headers
+    assert not any(word in answered.text for word in SECRET_WORDS)
+    assert page.request("POST", f"/to/{item}", headers={"Sec-Fetch-Site": "cross-site"}).status_code in (
+        403,
+        415,
+    )
+
+
+@pytest.mark.parametrize(
+    "item", ["", "item-1", f"{ITEM}-always", f"{ITEM}/../..", f'{ITEM}"><b>', "//evil.example"]
+)
+def test_a_link_leads_to_what_waits_only(page: PageInMemory, item: str) -> None:
+    """Any other name is refused."""
+    answered = page.request("GET", f"/to/{item}", headers={"Cookie": None})
+    assert answered.status_code in (403, 404)
+    assert "refresh" not in answered.text
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_a_request_that_another_site_sends_is_refused(page: PageInMemory, site: str) -> None:
     """A browser says which site a request is from; another port of this host is another site, too."""

@@ -12,16 +12,22 @@ import click
 from adjourn.cli.shared.context import CommandContext, at_store, example
 from adjourn.cli.shared.output import complain, counted, safe, say
 from adjourn.handover import Inbox, KnownStream, find_waiting
-from adjourn.host import reading_secret
+from adjourn.host import page_link, reading_secret
 from adjourn.notify import Notifier, Outbox, key_of, name_of, read_settings, sender_of
 from adjourn.store import Store
 
 
-@click.command(epilog=example("adjourn notify", "adjourn notify --test", "adjourn notify --once"))
+@click.command(epilog=example("adjourn notify --page 8900", "adjourn notify --test", "adjourn notify --once"))
 @click.option("--once", is_flag=True, help="Look once, deliver what is due, and end.")
 @click.option("--test", is_flag=True, help="Send each target a test, and end.")
+@click.option(
+    "--page",
+    type=click.IntRange(1, 65_535),
+    metavar="PORT",
+    help="Add links to the page that `adjourn ui --port PORT` serves here.",
+)
 @at_store
-def notify(context: CommandContext, *, once: bool, test: bool) -> int:
+def notify(context: CommandContext, *, once: bool, test: bool, page: int | None) -> int:
     """Notify you when something begins to wait: by a command, a webhook or the desktop, until Ctrl-C.
 
     Who is notified is in notify.toml of your configuration folder (`adjourn help notifications`). Each target gets each notification at least once,
@@ -43,6 +49,7 @@ def notify(context: CommandContext, *, once: bool, test: bool) -> int:
         find=find,
         clock=context.clock,
         complain=lambda text: complain(safe(text)),
+        page=page_link(context.root, page) if page else "",
     )
     workspace = os.path.basename(context.root) or "/"
     if test:

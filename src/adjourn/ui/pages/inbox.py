@@ -5,7 +5,6 @@ Owns: what the inbox shows beside each item. Must never: decide what waits, whic
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,10 +20,9 @@ MAX_CALLS = 3
 
 
 class Card(NamedTuple):
-    """An item, and what is shown with it. `key` is its name on the page."""
+    """An item, and what is shown with it."""
 
     item: WaitingItem
-    key: str
     arguments: ShownArguments
     before: Sequence[CallReport]
 
@@ -40,7 +38,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     for item in found.items[:MAX_CARDS]:
         arguments = arguments_of(store, item, site.tree)
         before = [call for call in site.overview.last_calls(item.task) if call.call != item.id]
-        cards.append(Card(item, _key(item), arguments, before[-MAX_CALLS:]))
+        cards.append(Card(item, arguments, before[-MAX_CALLS:]))
     return {
         "has_store": True,
         "cards": cards,
@@ -48,12 +46,6 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "unreadable": found.unreadable,
         "left": left,
     }
-
-
-def _key(item: WaitingItem) -> str:
-    """A name that stays with the item while others come and go, of letters and digits only."""
-    named = f"{item.kind}\n{item.task}\n{item.record}\n{item.id}"
-    return f"item-{hashlib.sha256(named.encode(errors='replace')).hexdigest()[:16]}"
 
 
 PAGE = WebPage("/", "Inbox", "inbox.html", query, {"answer": answer_item})

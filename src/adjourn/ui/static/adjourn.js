@@ -143,5 +143,6 @@ const help = document.getElementById("help-button");
 help.hidden = false;
 help.addEventListener("click", keys["?"]);
 settle();
+if (location.hash) select(document.getElementById(location.hash.slice(1))?.closest("[data-item]"));
 fade();
 if (live()) follow();

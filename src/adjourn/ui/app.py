@@ -26,9 +26,10 @@ from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.ui.access import Access
 from adjourn.ui.guard import RequestGuard
 from adjourn.ui.live import LOOK_SECONDS, Live
-from adjourn.ui.page import Notice, WebPage, read_form
+from adjourn.ui.page import Form, Notice, WebPage, read_form
 from adjourn.ui.pages import PAGES
 from adjourn.ui.rendering import renderer
+from adjourn.ui.shared_answers import SharedAnswers
 from adjourn.ui.site import Site
 from adjourn.ui.static_files import static_file
 
@@ -48,6 +49,7 @@ class Application:
         self._following = anyio.CapacityLimiter(FOLLOWING)
         self._access = access
         self._live = Live(site)
+        self._shared = SharedAnswers(lambda: self._live.version)
         self._render = renderer()
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         """What actions came to, by the name that the address of the next page has."""
@@ -78,14 +80,18 @@ class Application:
             group.cancel_scope.cancel()
 
     def _shows(self, page: WebPage) -> _Handler:
-        async def show(request: Request) -> Response:
-            fields = read_form(request.url.query)
-            # who has just answered sees what it came to, whatever others have looked at
-            follows = "HX-Request" in request.headers and "notice" not in fields
-            site, limiter = (self._followed, self._following) if follows else (self._site, None)
+        async def draw(fields: Form, site: Site, limiter: anyio.CapacityLimiter | None) -> Response:
             values = await anyio.to_thread.run_sync(page.query, site, fields, limiter=limiter)
             notice = self._notices.get(fields.get("notice", ""))
             return await self._page(page.template, {**values, "title": page.title, "notice": notice}, page)
+
+        async def show(request: Request) -> Response:
+            fields = read_form(request.url.query)
+            # who has just answered sees what it came to, whatever others have looked at
+            if "HX-Request" not in request.headers or "notice" in fields:
+                return await draw(fields, self._site, None)
+            followed = partial(draw, fields, self._followed, self._following)
+            return await self._shared.of(f"{page.path}?{request.url.query}", followed)
 
         return show
 

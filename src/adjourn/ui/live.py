@@ -43,7 +43,8 @@ class Live:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._version = 0
+        self.version = 0
+        """The number of the last event."""
         self._seen: _Seen = _Seen({}, 1)
         self._changed = anyio.Event()
         self._open = 0
@@ -67,7 +68,7 @@ class Live:
 
     def announce(self) -> None:
         """Send every open page an event."""
-        self._version += 1
+        self.version += 1
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -96,9 +97,9 @@ class Live:
         self._open += 1
         try:
             while True:
-                sent = self._version
+                sent = self.version
                 yield ServerSentEvent(data=str(sent), event="changed")
-                if self._version == sent:  # else it changed while the event was on its way
+                if self.version == sent:  # else it changed while the event was on its way
                     await self._changed.wait()
         finally:
             self._open -= 1

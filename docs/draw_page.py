@@ -38,7 +38,7 @@ def main() -> None:
             page.wait_for_url(f"{served.origin}/")
             for name, address in PAGES.items():
                 page.goto(served.origin + address)
-                page.evaluate("document.querySelector('.workspace').textContent = '~/work/acme-api'")
+                page.evaluate("document.querySelector('.workspace').textContent = '~/acme-api'")
                 page.screenshot(path=SCREENS / f"page-{name}.png")
         browser.close()
 

@@ -121,6 +121,17 @@ def test_a_text_that_is_no_page_is_not_saved(workspace: Workspace) -> None:
     assert page(workspace) == before
 
 
+@pytest.mark.parametrize("action", ["save", "preview", "verify", "back"])
+def test_a_form_that_names_no_page_is_refused(workspace: Workspace, action: str) -> None:
+    """Without the page's name nothing is saved, verified or gone back to; the answer says what is missing."""
+    mark(workspace)
+    site = opened(workspace)
+    sent = {"csrf": site.access.form_token, "text": "x"}
+    answered = site.request("POST", f"/checkpoint/{action}", data=sent)
+    assert answered.status_code == 404
+    assert "The form names no checkpoint page" in answered.text
+
+
 def test_a_page_that_was_written_meanwhile_is_not_replaced(workspace: Workspace) -> None:
     """The person sees the difference to the newer page, and may then save over it."""
     mark(workspace, said=AgentReport(resumption_point="Write the tests"))

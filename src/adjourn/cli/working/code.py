@@ -9,6 +9,7 @@ import click
 
 from adjourn import code
 from adjourn.cli.shared.context import example, for_machines, in_folder
+from adjourn.cli.shared.extras import needing
 from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
 from adjourn.errors import NotFoundError
 from adjourn.host import now
@@ -109,7 +110,7 @@ def code_(
             raise click.UsageError("--resume must be used alone: it shows a session and serves nothing")
         _show(as_json=as_json)
         return
-    try:
+    with needing("code"):
         options = code.CodeOptions(
             strictness=served["strictness"],
             store=served["store"],
@@ -128,12 +129,6 @@ def code_(
                 code.serve_stdio(server)
             else:
                 code.serve_http(server, *http, lambda url: complain(f"serving {url}", "press Ctrl-C to stop"))
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] == "adjourn":
-            raise
-        raise NotFoundError(
-            f"the package {error.name} is not installed", "pip install 'adjourn[code]'"
-        ) from error
 
 
 def _show(*, as_json: bool) -> None:

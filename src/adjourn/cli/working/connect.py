@@ -9,7 +9,8 @@ import click
 
 from adjourn import gateway
 from adjourn.cli.shared.context import example
-from adjourn.errors import NotFoundError, UsageError
+from adjourn.cli.shared.extras import needing
+from adjourn.errors import UsageError
 
 SECONDS = 600
 
@@ -44,12 +45,6 @@ def connect(url: str, *, bearer_env: str, seconds: int) -> None:
                 f"the variable {bearer_env[:80]} has no token", "set it where the client starts this"
             )
         headers.append((b"authorization", f"Bearer {token}".encode()))
-    try:
+    with needing("gateway"):
         run = gateway.connect
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] == "adjourn":
-            raise
-        raise NotFoundError(
-            f"the package {error.name} is not installed", "pip install 'adjourn[gateway]'"
-        ) from error
     run(url, headers, seconds)

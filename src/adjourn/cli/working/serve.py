@@ -8,8 +8,8 @@ import click
 
 from adjourn import gateway
 from adjourn.cli.shared.context import example, in_folder
+from adjourn.cli.shared.extras import needing
 from adjourn.cli.shared.output import say
-from adjourn.errors import NotFoundError
 from adjourn.host import for_others, open_at, workspace_of
 from adjourn.policy import read_contract
 from adjourn.relay import StderrLog
@@ -37,14 +37,8 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     workspace = workspace_of()
     settings = gateway.read_settings(config or os.path.join(workspace.root, FILE))
     contract = read_contract(workspace.root, searched=workspace.searched())
-    try:
+    with needing("gateway"):
         listen, app = gateway.listen, gateway.GatewayApp
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] == "adjourn":
-            raise
-        raise NotFoundError(
-            f"the package {error.name} is not installed", "pip install 'adjourn[gateway]'"
-        ) from error
     listening = listen(settings)
     kept = open_at(workspace.root, store)
     try:

@@ -9,8 +9,8 @@ import click
 
 from adjourn import ui
 from adjourn.cli.shared.context import CommandContext, at_store, example, user
+from adjourn.cli.shared.extras import needing
 from adjourn.cli.shared.output import complain, say
-from adjourn.errors import NotFoundError
 
 if TYPE_CHECKING:
     from adjourn.store import Store
@@ -44,14 +44,8 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
 
 def serve_page(site: ui.Site, *, port: int, opens: bool) -> None:
     """Serve the page until Ctrl-C. Raises `NotFoundError` without the extra."""
-    try:
+    with needing("ui"):
         serve = ui.serve
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] == "adjourn":
-            raise
-        raise NotFoundError(
-            f"the package {error.name} is not installed", "pip install 'adjourn[ui]'"
-        ) from error
     serve(site, port=port, opens=opens, ready=_ready)
 
 

@@ -190,6 +190,14 @@ def _path(site: Site, fields: Form) -> str:
     return named.path if named is not None else ""
 
 
+def _named(site: Site, form: Form) -> str:
+    """The path of the page that a form is about. Raises `NotFoundError`."""
+    path = _path(site, form)
+    if not path:
+        raise NotFoundError("the form names no checkpoint page", "choose one from the list of checkpoints")
+    return path
+
+
 def _stored(store: Store, task: str, seq: int) -> TaskCheckpoint | None:
     """The checkpoint that is an event of a task; None for another event, or one that was changed."""
     entry = next(iter(store.read(task, seq, seq + 1)), None)
@@ -245,7 +253,7 @@ def preview(site: Site, form: Form) -> Notice:
 
 def save(site: Site, form: Form) -> Notice:
     """Write the text, if it can be read as a page and the page is still as it was."""
-    path, text = _path(site, form), _typed(form)
+    path, text = _named(site, form), _typed(form)
     try:
         reading = edit_page(site.tree, path, text.encode(), was=form.get("was", ""))
     except ConflictError as error:
@@ -267,7 +275,7 @@ def _typed(form: Form) -> str:
 
 
 def _drafted(site: Site, form: Form, said: str, tone: str) -> Notice:
-    path, text = _path(site, form), _typed(form)
+    path, text = _named(site, form), _typed(form)
     now = page_files.text_of(site.tree, path)
     reading = parse(text, path)
     findings = [one for one in reading.findings if one.code != "AEX308"]  # that it was edited is no news here
@@ -281,7 +289,7 @@ def _drafted(site: Site, form: Form, said: str, tone: str) -> Notice:
 
 def verify(site: Site, form: Form) -> Notice:
     """Verify the task of a page's checkpoint, its records, and its folder."""
-    path = _path(site, form)
+    path = _named(site, form)
     found = page_files.read(site.tree, path)
     store = site.find_store()
     if store is None or _facts(site, found).problem:
@@ -340,7 +348,7 @@ def go_back(site: Site, form: Form) -> Notice:
     """Make the page the active one again, and restore the files, as was shown."""
     if rollback.interrupted(site.tree):
         return _finished(site)
-    found = page_files.read(site.tree, _path(site, form))
+    found = page_files.read(site.tree, _named(site, form))
     task = _task(site, found, writable=True)
     planned = rollback.plan(task, site.root, found, tree=site.tree)
     if _mark(planned) != form.get("seen", ""):

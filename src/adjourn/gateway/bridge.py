@@ -48,23 +48,37 @@ class Bridge:
         self._resumed: dict[ReplyStream, Any] = {}
         self._parameters: dict[str, dict[tuple[str, ...], str]] = {}
         """Arguments that stand in headers, too, by tool: their paths and the headers' names."""
-        self._link = HttpLink(self, HttpPool(url), seconds)
+        self._pool = HttpPool(url)
+        self._link = HttpLink(self, self._pool, seconds)
 
     async def run(self) -> None:
         """Until the end of stdin."""
         reader = asyncio.StreamReader(MAX_LINE)
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        while line := await reader.readline():
+        while True:
+            try:
+                line = await reader.readline()
+            except ValueError:  # what follows is no message either, up to the next line
+                _say(frames.error(None, frames.PARSE_ERROR, f"a message is longer than {MAX_LINE:,} bytes"))
+                continue
+            if not line:
+                break
             if not line.isspace():
-                self._take(line)
+                self.take(line)
+        await self.end()
+
+    async def end(self) -> None:
+        """Wait for the answers, for a moment, and leave the server."""
         await self._link.answered(LEAVE_SECONDS)
         self._link.close()
         await self._link.left(LEAVE_SECONDS)
+        self._pool.close()
 
     # --- from the client
 
-    def _take(self, line: bytes) -> None:
+    def take(self, line: bytes) -> None:
+        """Send a message to the server."""
         try:
             body = msgspec.json.decode(line)
         except msgspec.DecodeError as error:

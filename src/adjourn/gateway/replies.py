@@ -15,8 +15,8 @@ import msgspec
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 
-MAX_KEPT = 1000
-"""Events that wait for a client that does not read; older ones are dropped."""
+MAX_KEPT, MAX_KEPT_BYTES = 1000, 64 * 1024 * 1024
+"""Events that wait for a client that does not read, and their bytes: beyond that the oldest are dropped, the last one is not."""
 
 
 class ReplyStream:
@@ -29,12 +29,16 @@ class ReplyStream:
         self.status = 200
         self.is_whole = False
         """Whether no more events come."""
-        self._events: deque[StreamEvent] = deque(maxlen=MAX_KEPT)
+        self._events: deque[StreamEvent] = deque()
+        self._bytes = 0
         self._more: asyncio.Future[None] | None = None
 
     def put(self, event: StreamEvent, *, is_last: bool = False) -> None:
         """Add an event."""
         self._events.append(event)
+        self._bytes += len(event.data)
+        while len(self._events) > MAX_KEPT or (self._bytes > MAX_KEPT_BYTES and len(self._events) > 1):
+            self._first()
         self.is_whole = self.is_whole or is_last
         self._wake()
 
@@ -59,7 +63,12 @@ class ReplyStream:
                 return None
             self._more = asyncio.get_running_loop().create_future()
             await self._more
-        return self._events.popleft()
+        return self._first()
+
+    def _first(self) -> StreamEvent:
+        event = self._events.popleft()
+        self._bytes -= len(event.data)
+        return event
 
 
 class LineHead(msgspec.Struct):

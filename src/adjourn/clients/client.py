@@ -23,7 +23,7 @@ from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tool
 from adjourn.errors import AdjournError, ConflictError, RefusedError
 from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process, store_file
 from adjourn.log import digest, kinds
-from adjourn.policy import BrokenContractError, Contract, call_paths, for_task, reread_policy
+from adjourn.policy import BrokenContractError, Contract, Principal, call_paths, for_task, reread_policy
 from adjourn.policy.protected import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import (
@@ -61,7 +61,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a context is set up with. `root` is the workspace, `tree` the work tree of it (default: the same), `start` the folder that
     relative paths in arguments are of (default: `tree`). `task` is an explicit task id, empty for the client's own; `server` is the name that a
     person gave the server behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume
-    answers.
+    answers; `principal` is who stands behind the client, None where nobody authenticated one.
     """
 
     root: str
@@ -75,6 +75,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""
     command: str = ""
     brief_bytes: int = 8192
+    principal: Principal | None = None
 
     def __post_init__(self) -> None:
         if not self.tree:

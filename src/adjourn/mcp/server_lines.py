@@ -84,7 +84,7 @@ def read(line: bytes) -> tuple[bytes, Reply]:
 
 def _is_plain(line: bytes, reply: Reply, value: msgspec.Raw) -> bool:
     """Whether the line is an answer of three members. That each stands once is plain from their lengths."""
-    if not is_id(reply.id):
+    if type(reply.id) is not int and type(reply.id) is not str:
         return False
     before = _before(line)
     after = _after(line, before.end() + len(value)) if before is not None else None

@@ -176,6 +176,11 @@ class Matcher:
 
     def of_arguments(self, arguments: Mapping[str, Any]) -> str:
         """The label of the first rule that matches what the arguments would run, "" for none."""
+        for key in arguments:
+            if key.lower() in _KEYS:
+                break
+        else:  # as in nearly every call
+            return ""
         for text, is_line in _texts(arguments):
             if label := self._of_text(text[:MAX_TEXT], is_line=is_line):
                 return label

@@ -183,10 +183,13 @@ class Admission:
     def _decided(
         self, calls: list[tuple[Request, int]], session: GuardedSession, admitted: list[Admitted]
     ) -> None:
-        for (request, place), one in zip(calls, admitted, strict=True):
-            decision = one.decision
+        passing: list[tuple[Request, int]] = []
+        their: list[Admitted] = []
+        for call, one in zip(calls, admitted, strict=True):
+            request, decision = call[0], one.decision
             if isinstance(decision, (Forward, Continue)):
-                self._go_on(request, place, one, session)
+                passing.append(call)
+                their.append(one)
             elif isinstance(decision, Block):
                 self._connection.report.event("tool.denied", decision.message)
                 self.refuse(request, decision)
@@ -196,6 +199,8 @@ class Admission:
                 self._confirmations.ask(request, one.approval, session, decision.within)
                 if self._confirmations.waiting:
                     self._connection.loop.after(POLL_SECONDS, self.poll)
+        if passing:
+            self._go_on(passing, session, their)
 
     def _undecided(self, calls: list[tuple[Request, int]], error: AdjournError) -> None:
         """No decision could be written down. Only what has no effect, and costs no budget, may pass without a store."""
@@ -271,12 +276,15 @@ class Admission:
         if at_once:
             self._send()
 
-    def _go_on(self, request: Request, place: int, admitted: Admitted, session: GuardedSession) -> None:
-        """Do what was admitted."""
-        if request.call is not None and request.call.tool in DEFINITIONS:
-            self._answer_meta_tool(request, admitted, session)
+    def _go_on(
+        self, calls: Sequence[tuple[Request, int]], session: GuardedSession, admitted: Sequence[Admitted]
+    ) -> None:
+        """Do what was admitted. A meta-tool's call is always alone."""
+        first = calls[0][0]
+        if first.call is not None and first.call.tool in DEFINITIONS:
+            self._answer_meta_tool(first, admitted[0], session)
         else:
-            self._forward([(request, place)], session, [admitted])
+            self._forward(calls, session, admitted)
 
     def _answer_meta_tool(self, request: Request, admitted: Admitted, session: GuardedSession) -> None:
         name = request.call.tool if request.call is not None else ""
@@ -375,7 +383,7 @@ class Admission:
         approval = held.approval
         self._connection.report.event("confirm.approved", tool=approval.tool, approval=approval.id)
         self._lines.append(b"")
-        self._go_on(held.request, len(self._lines) - 1, admitted, session)
+        self._go_on([(held.request, len(self._lines) - 1)], session, [admitted])
 
     def _refuse_held(self, held: HeldCall, why: str) -> None:
         self.refuse(held.request, self._confirmations.refusal(held, why))

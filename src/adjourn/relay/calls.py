@@ -39,6 +39,8 @@ _BESIDE_THE_REQUEST = frozenset(("_meta", *GIVEN_BACK))
 STATE_PREFIX = "adjourn1."
 """How a requestState begins that this program has sealed."""
 MAX_PLANS = 1000
+SHORT = 2048
+"""Bytes of a request whose arguments may be encoded whole, to be shown in part."""
 
 
 def is_ours(state: str) -> bool:
@@ -100,7 +102,8 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
             beside |= {key: value for key, value in params.items() if key not in _OWN}
     state = params.get("requestState", "" if "inputResponses" in params else None)
     ours = isinstance(state, str) and is_ours(state)
-    shown = preview(arguments) if plan.effectful or plan.is_named_only or beside else ""
+    is_short = len(request.raw) <= SHORT
+    shown = preview(arguments, is_short=is_short) if plan.effectful or plan.is_named_only or beside else ""
     return ToolRequest(
         tool=plan.tool,
         digest=sha256(encode_sorted(arguments)).hexdigest() if request.plain else arguments_digest(arguments),

@@ -59,7 +59,6 @@ _CUT_ATTEMPTS = 3
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 _new_entry = partial(_new_tuple, Entry)
-_identity = sqlite_file.identity
 _match_digest, _MAX_ENTRY = checks.match_digest, checks.MAX_ENTRY
 
 
@@ -92,7 +91,7 @@ class SqliteStore:
             self._reader = sqlite_file.connect(self.path)
             # Has it open the log now: at its first reading it might find another file's.
             self._reader.execute("PRAGMA schema_version").close()
-            self._files = _identity(self.path), _identity(self._log)
+            self._files = sqlite_file.identity(self.path), sqlite_file.identity(self._log)
         except sqlite3.Error as error:
             writer.close()
             raise sqlite_file.failure(self.path, error) from error
@@ -151,7 +150,9 @@ class SqliteStore:
             self._copier.wait()
         with self._lock:
             try:
-                cursor = self._writing_cursor(durable=durable)
+                cursor = self._cursor
+                if cursor is None or durable is not self._durable:
+                    cursor = self._writing_cursor(durable=durable)
                 if durable:
                     self._check_files()
                 elif (found := os.stat(self.path)) and (found.st_dev, found.st_ino) != self._files[0]:
@@ -404,7 +405,11 @@ class SqliteStore:
         """Refuse to write into files that nobody will open again: those that the path names must be the ones that are open, the
         database and the write-ahead log in which a commit is acknowledged.
         """
-        if (_identity(self.path), _identity(self._log)) != self._files:
+        try:
+            file, log = os.stat(self.path), os.stat(self._log)
+        except OSError:
+            raise sqlite_file.replaced(self.path) from None
+        if ((file.st_dev, file.st_ino), (log.st_dev, log.st_ino)) != self._files:
             raise sqlite_file.replaced(self.path)
 
     def _set_durable(self, cursor: sqlite3.Cursor, durable: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, kinds, milliseconds, tool_name
+from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, full_name, kinds, milliseconds
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
@@ -322,7 +322,7 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
 
 def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> None:
     ledger.calls_used += not data.uncounted
-    name = tool_name(data)
+    name = full_name(data.server, data.tool)
     if name in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
         ledger.tools[name] = ledger.tools.get(name, 0) + 1
     call = OpenCall(

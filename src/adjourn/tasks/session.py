@@ -277,13 +277,21 @@ class Session(TaskLease):
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
         """
-        if facts := [NewEvent(data, SYSTEM, self.id) for data in settled]:
+        opened = self.task.ledger.open_calls
+        facts, may_be_claimed = [], bool(answers)
+        for data in settled:
+            facts.append(NewEvent(data, SYSTEM, self.id))
+            call = opened.get(data.call)
+            may_be_claimed = may_be_claimed or call is None or call.once != ""
+        if may_be_claimed:
             self.task.commit(
                 lambda _: facts,
                 durable=bool(answers),
                 refs=lambda _: idempotency.keep(self.task, settled, answers),
                 blobs=list(answers.values()),
             )
+        elif facts:
+            self.task.commit(lambda _: facts, durable=False)
 
     def listed(
         self, server: str, definitions: Mapping[str, str], before: Mapping[str, str], room: int

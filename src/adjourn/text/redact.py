@@ -46,11 +46,13 @@ def beginning(text: str, limit: int) -> str:
     return without_secrets(text[: limit + LONGEST])[:limit]
 
 
-def preview(arguments: object, limit: int = MAX_PREVIEW) -> str:
+def preview(arguments: object, limit: int = MAX_PREVIEW, *, is_short: bool = False) -> str:
     """Compact JSON of arguments, secrets replaced, cut at `limit` characters (an ellipsis marks the cut).
 
-    Looks at no more of the arguments than fits.
+    Looks at no more of the arguments than fits, unless the caller knows that their JSON `is_short`.
     """
+    if is_short and len(text := _json(arguments)) <= limit and not _has_secrets(text):
+        return text
     text = _json(_pruned(arguments, 0, [limit + 1 + LONGEST], _as_it_is))
     if _possible(text):
         text = _json(_pruned(arguments, 0, [limit + 1], beginning))
@@ -64,6 +66,15 @@ def redact_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {redact_json(name): redact_json(item) for name, item in value.items()}
     return [redact_json(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _has_secrets(text: str) -> bool:
+    """Whether there may be a secret in the JSON of arguments, by its shape or by its name, or more levels than are shown."""
+    flat = text.lower().replace("_", "").replace("-", "")
+    for name in _SECRET_NAMES:
+        if name in flat:
+            return True
+    return text.count("{") + text.count("[") > _MAX_DEPTH or bool(_possible(text))
 
 
 # --- shapes
@@ -90,7 +101,14 @@ _LONG = b"x" * LONG_RUN
 
 
 def _possible(text: str) -> Collection[Shape]:
-    """The shapes of which a mark is in the text, each once. Cheap: ordinary text has few."""
+    """The shapes of which a mark is in the text, each once. Cheap: ordinary text has few.
+
+    A short text comes here twice: when it is shortened to be kept, and when the event is made that keeps it.
+    """
+    return _possible_again(text) if len(text) <= MAX_PREVIEW else _look_for_marks(text)
+
+
+def _look_for_marks(text: str) -> Collection[Shape]:
     lower = text.lower()
     found = [shapes for mark, shapes in _IN_TEXT if mark in text]
     found += [shapes for mark, shapes in _IN_LOWER if mark in lower]
@@ -99,6 +117,9 @@ def _possible(text: str) -> Collection[Shape]:
         found += [shapes for mark, shapes in _IN_RUN if mark in runs]
         found += [shapes for mark, shapes in _BESIDE_RUN if mark in text]
     return dict.fromkeys(shape for shapes in found for shape in shapes) if found else ()
+
+
+_possible_again = lru_cache(maxsize=16)(_look_for_marks)
 
 
 @cache

@@ -223,6 +223,18 @@ def test_a_preview_is_bounded(arguments: Any, limit: int) -> None:
     assert text == whole or text == whole[: limit - 1] + "…"
 
 
+@given(
+    json_values(
+        keys=st.sampled_from(("path", "text", "api_key", "pass_word", "Authori-zation", "to\u006ben"))
+        | st.text(max_size=5)
+    )
+)
+@settings(max_examples=300)
+def test_a_preview_of_short_arguments_is_the_same_preview(arguments: Any) -> None:
+    """What a caller knows of the size of arguments changes nothing of what is shown of them."""
+    assert preview(arguments, is_short=True) == preview(arguments)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

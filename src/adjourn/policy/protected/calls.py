@@ -10,13 +10,14 @@ file; deny or confirm such tools.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 from time import monotonic_ns
 
 from adjourn.policy import protected
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, ProtectedPlaces
-from adjourn.policy.protected.walking import paths_in, readings
+from adjourn.policy.protected.walking import means_another, paths_in, readings
 from adjourn.policy.protected.words import (
     BASE_KEYS,
     COMMAND_KEYS,
@@ -29,7 +30,6 @@ from adjourn.policy.protected.words import (
     SQL_KEYS,
     TARGET_KEYS,
     WORD_KEYS,
-    argument_key,
     folded_name,
     is_path_key,
     moves,
@@ -72,10 +72,9 @@ def private_path(arguments: object, places: ProtectedPlaces, working_directory: 
         if (
             type(value) is str
             and key not in TARGET_KEYS
-            and not (
-                # it may be another path than just what it says
-                value[:1] == "~" or value[:5].lower() == "file:" or value != value.strip() or "\0" in value
-            )
+            and "\0" not in value
+            and means_another(value) is None
+            and value == value.strip()
         ):
             path = f"{base}/{value}" if value[:1] != "/" else value
             if (
@@ -101,13 +100,19 @@ class _Search:
         root = places.root
         self._arguments = arguments
         self._places = places
-        self._tool = tool
-        self._removes = removes(tool)
-        self._kept = _KEPT | TARGET_KEYS if moves(tool) else _KEPT
-        self._patches = not _PATCHING.isdisjoint(words_of(tool))
-        given = _bases(arguments) if isinstance(arguments, dict) else ()
-        first = os.path.join(root, working_directory.partition("\0")[0] or root)
-        self._bases = dict.fromkeys((root, first, *(os.path.join(root, base) for base in given)))
+        self._removes, self._kept, self._patches = _traits(tool)
+        self._bases = {root: None}
+        if working_directory:
+            self._bases[os.path.join(root, working_directory.partition("\0")[0] or root)] = None
+        if isinstance(arguments, dict):
+            for name, value in arguments.items():
+                if type(name) is str and len(name) <= MAX_KEY and folded_name(name) in BASE_KEYS:
+                    self._add_base(value)
+
+    def _add_base(self, value: object) -> None:
+        """The arguments give a working directory."""
+        if isinstance(value, str) and "\0" not in value:
+            self._bases[os.path.join(self._places.root, os.path.expanduser(value))] = None
 
     def found(self) -> str | None:
         for key, value in _texts(self._arguments):
@@ -142,32 +147,26 @@ class _Search:
 
     def _path(self, key: str, text: str) -> str | None:
         around = self._removes and key not in self._kept
-        for spelling in dict.fromkeys((text, text.strip())):
-            for path in dict.fromkeys((*paths_in(spelling), spelling)):
-                if (not path and not (around and is_path_key(key))) or len(path) - path.rfind(
-                    "/"
-                ) > _MAX_NAME + 1:
-                    continue  # nothing has so long a name, and none leads back from it
-                for base in self._bases:
-                    if found := self._held(path, base, around=around):
-                        return found
+        is_itself = means_another(text) is None and text == text.strip()
+        for path in (text,) if is_itself else _spellings(text):
+            if (not path and not (around and is_path_key(key))) or len(path) - path.rfind(
+                "/"
+            ) > _MAX_NAME + 1:
+                continue  # nothing has so long a name, and none leads back from it
+            for base in self._bases:
+                if found := self._held(path, base, around=around):
+                    return found
+        if _WILD.isdisjoint(text) or "\n" in text or len(text) > MAX_PATH:
+            return None
         wild = (is_path_key(key) or self._removes) and key not in CONTENT_KEYS - {"pattern"}
-        return (
-            self._matched(text)
-            if wild and not _WILD.isdisjoint(text) and "\n" not in text and len(text) <= MAX_PATH
-            else None
-        )
+        return self._matched(text) if wild else None
 
     def _held(self, path: str, base: str, *, around: bool) -> str | None:
-        full_path = os.path.join(base, path)
         places = self._places
-        if (
-            base == places.root
-            and "/" not in path
-            and path not in ("", ".", "..")
-            and not os.path.islink(full_path)
-        ):
-            return places.held(full_path)  # a bare name can lead elsewhere only by being a link
+        if base == places.root and "/" not in path and path not in ("", ".", ".."):
+            full_path = f"{base.rstrip('/')}/{path}"
+            if not os.path.islink(full_path):
+                return places.held(full_path)  # a bare name can lead elsewhere only by being a link
         try:
             found = readings(path, base, is_real=base == places.root)
         except ValueError:
@@ -193,10 +192,18 @@ def _is_prose(real: str) -> bool:
     return " " in os.path.basename(real) and not os.path.lexists(real)
 
 
-def _bases(arguments: dict[str, object]) -> Iterator[str]:
-    for name, value in arguments.items():
-        if isinstance(value, str) and argument_key(str(name)) in BASE_KEYS and "\0" not in value:
-            yield os.path.expanduser(value)
+@lru_cache(maxsize=1024)
+def _traits(tool: str) -> tuple[bool, frozenset[str], bool]:
+    """What a tool's name says of it: that it removes things, which arguments never name what it removes, that it applies patches."""
+    kept = _KEPT | TARGET_KEYS if moves(tool) else _KEPT
+    return removes(tool), kept, not _PATCHING.isdisjoint(words_of(tool))
+
+
+def _spellings(text: str) -> Iterable[str]:
+    """The paths that a text may be, and with blanks around it taken off."""
+    return dict.fromkeys(
+        path for spelling in (text, text.strip()) for path in (*paths_in(spelling), spelling)
+    )
 
 
 def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:

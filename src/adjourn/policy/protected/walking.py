@@ -14,6 +14,8 @@ from collections.abc import Iterable
 MAX_NAMES = 500_000
 """Most links of one path that are followed. Beyond that, the target counts as unknown."""
 _FILE_URL = re.compile(r"file:(?://[^/\\]*)?(?=[/\\])", re.IGNORECASE)
+means_another = re.compile("~|file:", re.IGNORECASE).match
+"""Whether a text begins as one that may be another path than just what it says."""
 _DROPPED = str.maketrans("\\", "/", "\t\n\r")
 """Characters that a URL parser treats as a slash, and those that it ignores."""
 _UP = re.compile(r"(?:^|[/\\])\.\.(?=[/\\]|$)")

@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.gateway.app import GatewayApp, Ground
     from adjourn.gateway.bridge import connect
+    from adjourn.gateway.credentials import from_variables
     from adjourn.gateway.server import listen, serve
     from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
 
@@ -19,6 +20,7 @@ __all__ = [
     "Ground",
     "ServerSettings",
     "connect",
+    "from_variables",
     "listen",
     "read_settings",
     "serve",
@@ -30,6 +32,7 @@ if not TYPE_CHECKING:
         {
             "app": ("GatewayApp", "Ground"),
             "bridge": ("connect",),
+            "credentials": ("from_variables",),
             "server": ("listen", "serve"),
             "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
         },

@@ -27,6 +27,7 @@ from adjourn import checkpoints
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.gateway.asgi import Receive, Scope, Send
+from adjourn.gateway.credentials import from_variables
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.http_link import HttpLink
@@ -86,6 +87,10 @@ class GatewayApp:
             ThreadPoolExecutor(WORKERS, "relay"), report, RelayOptions(meta_tools="always")
         )
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
+        self._credentials = {
+            name: from_variables(server.bearer_env, server.headers_env, os.environ)
+            for name, server in settings.servers.items()
+        }
         self._endpoints = {name: Endpoint(partial(self._new, name)) for name in settings.servers}
         self._contexts: dict[tuple[str, str, str], _Shared] = {}
         self._of_task: dict[str, set[_Shared]] = {}
@@ -156,7 +161,7 @@ class GatewayApp:
     def _link(self, server: str, exchange: Exchange) -> ServerLink:
         settings = self._settings.servers[server]
         if settings.url:
-            return HttpLink(exchange, self._pools[server], settings.seconds)
+            return HttpLink(exchange, self._pools[server], settings.seconds, self._credentials[server])
         ground = self._ground
         return PipeLink(exchange, settings.command, ground.environment, ground.workspace.tree)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn.gateway.credentials import Credentials
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_link import HttpLink
 from adjourn.gateway.http_pool import Headers, HttpPool
@@ -35,10 +36,9 @@ MAX_DEPTH = 20
 
 
 class Bridge:
-    """One server's. `headers` go with every request."""
+    """One server's. `credentials` go with every request."""
 
-    def __init__(self, url: str, headers: Headers, seconds: float) -> None:
-        self._headers = list(headers)
+    def __init__(self, url: str, credentials: Credentials, seconds: float) -> None:
         self._version = b""
         self._open: dict[Any, str] = {}
         """Requests without an answer: their methods, by id."""
@@ -49,7 +49,7 @@ class Bridge:
         self._parameters: dict[str, dict[tuple[str, ...], str]] = {}
         """Arguments that stand in headers, too, by tool: their paths and the headers' names."""
         self._pool = HttpPool(url)
-        self._link = HttpLink(self, self._pool, seconds)
+        self._link = HttpLink(self, self._pool, seconds, credentials)
 
     async def run(self) -> None:
         """Until the end of stdin."""
@@ -95,7 +95,7 @@ class Bridge:
                 params.get("requestId")
             )  # in the stateless revision the end of the stream says so
             return
-        headers = [*self._headers, *self._era(version, method, params)]
+        headers = self._era(version, method, params)
         if isinstance(method, str) and frames.is_id(request_id):
             self._open[request_id], self._given[request_id] = method, headers
         else:
@@ -133,7 +133,7 @@ class Bridge:
 
     def headers_for(self, request_id: Any) -> Headers:
         """The headers of a message."""
-        return self._given.get(request_id, self._headers)
+        return self._given.get(request_id, ())
 
     def answered_with(self, request_id: Any, status: int) -> None:
         """The status says nothing that the message does not say."""
@@ -236,6 +236,6 @@ def _say(line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def connect(url: str, headers: Headers, seconds: float) -> None:
+def connect(url: str, credentials: Credentials, seconds: float) -> None:
     """Connect stdin and stdout to a server, until stdin ends."""
-    asyncio.run(Bridge(url, headers, seconds).run())
+    asyncio.run(Bridge(url, credentials, seconds).run())

@@ -1,6 +1,7 @@
 """The way to a server over Streamable HTTP: each message is a request of its own, in either protocol era.
 
-Owns: the server's session, and what its answers become. Must never: send a message again.
+Owns: the server's session, and what its answers become. Must never: send a message again, but for one that was refused because a token
+had expired.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from adjourn.gateway.credentials import CHALLENGE, Credentials, FixedCredentials
 from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream, as_line, head_of
@@ -22,6 +24,8 @@ _POSTED = (
     (b"content-type", b"application/json"),
     (b"accept", b"application/json, text/event-stream"),
 )
+NO_CREDENTIALS = FixedCredentials()
+_MORE_RIGHTS = b"insufficient_scope"
 _NOT_KNOWN = "whether the call had an effect is not known"
 
 
@@ -56,10 +60,17 @@ class LinkUser(Protocol):
 class HttpLink:
     """See `ServerLink`. A request may take `seconds`, and as long again after each part of a stream."""
 
-    def __init__(self, user: LinkUser, pool: HttpPool, seconds: float) -> None:
+    def __init__(
+        self,
+        user: LinkUser,
+        pool: HttpPool,
+        seconds: float,
+        credentials: Credentials = NO_CREDENTIALS,
+    ) -> None:
         self._user = user
         self._pool = pool
         self._seconds = seconds
+        self._credentials = credentials
         self._session = b""
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: dict[Any, asyncio.Task[None]] = {}
@@ -94,7 +105,7 @@ class HttpLink:
         reply = None
         try:
             async with asyncio.timeout(self._seconds) as limit:
-                reply = await self._pool.request(b"POST", [*_POSTED, *self._own(), *given], line)
+                reply = await self._ask(b"POST", [*_POSTED, *self._own(), *given], line)
                 self.size -= len(line)
                 line = b""
                 await self._take(reply, request_id, limit)
@@ -109,6 +120,23 @@ class HttpLink:
             self.size -= len(line)
             if reply is not None:
                 reply.release()
+
+    async def _ask(self, method: bytes, headers: Headers, body: bytes = b"") -> HttpReply:
+        """Send a request with the credentials, and once more if the server refuses them and there are newer ones.
+
+        Raises `UnreachableError`, for a refusal with the reason.
+        """
+        for _ in range(2):
+            shown = await self._credentials.headers()
+            reply = await self._pool.request(method, [*headers, *shown], body)
+            challenge = reply.headers.get(CHALLENGE, b"")
+            if reply.status != 401 and not (reply.status == 403 and _MORE_RIGHTS in challenge):
+                return reply
+            reply.close()
+            why = await self._credentials.refused(shown, reply.status, challenge)
+            if why:
+                break
+        raise UnreachableError(why or "the server refuses a token that is new", was_sent=False)
 
     def _own(self) -> Headers:
         own = []
@@ -180,7 +208,7 @@ class HttpLink:
             headers.append((b"last-event-id", last_event))
         reply = None
         try:
-            reply = await self._pool.request(b"GET", headers)
+            reply = await self._ask(b"GET", headers)
             if reply.status == 200:
                 reader = EventReader()
                 async for part in reply.parts():
@@ -225,7 +253,7 @@ class HttpLink:
 
     async def _leave(self) -> None:
         try:
-            reply = await self._pool.request(b"DELETE", self._own())
+            reply = await self._ask(b"DELETE", self._own())
             reply.release()
         except UnreachableError:
             pass

@@ -28,13 +28,29 @@ MAX_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 
+_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
+_TRANSPORT = frozenset((
+    "accept", "connection", "content-length", "content-type", "host", "last-event-id", "te", "trailer", "transfer-encoding", "upgrade",
+))  # fmt: skip
+"""Headers that are the transport's own."""
+
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One server: the `url` of its Streamable HTTP endpoint, or the `command` that starts it. `seconds` is how long it may take to answer."""
+    """One server: the `url` of its Streamable HTTP endpoint, or the `command` that starts it. `seconds` is how long it may take to answer.
+
+    `bearer_env` and `headers_env` name the variables that have its token and its headers' values.
+    """
 
     url: str = ""
     command: tuple[str, ...] = ()
     seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
+    bearer_env: str = ""
+    headers_env: dict[str, str] = {}
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of the environment with its secrets."""
+        return frozenset(filter(None, (self.bearer_env, *self.headers_env.values())))
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,3 +105,17 @@ def check(settings: GatewaySettings, source: str) -> None:
                 f"{source}: the url of {name} is {server.url[:80]!r}",
                 "use http://HOST/PATH or https://HOST/PATH",
             )
+        if server.variables and not server.url:
+            raise InvalidError(
+                f"{source}: {name} is a command, and has {', '.join(sorted(server.variables))} for a server over HTTP",
+                "set the variables for the gateway: a command gets them by itself",
+            )
+        for header in server.headers_env:
+            if (
+                _HEADER.fullmatch(header) is None
+                or header.lower() in _TRANSPORT
+                or header.lower().startswith("mcp-")
+            ):
+                raise InvalidError(
+                    f"{source}: {name} cannot be sent the header {header[:80]!r}", "name another header"
+                )

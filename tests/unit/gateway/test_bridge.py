@@ -8,6 +8,7 @@ import json
 import pytest
 
 from adjourn.gateway.bridge import Bridge
+from adjourn.gateway.credentials import FixedCredentials
 from adjourn.mcp import frames
 from support.loopback import serving
 
@@ -30,7 +31,7 @@ def heads_of(message: object) -> list[bytes]:
             await writer.drain()
 
     async def use(url: str) -> None:
-        bridge = Bridge(url, [], 5)
+        bridge = Bridge(url, FixedCredentials(), 5)
         bridge.take(json.dumps(message).encode() + b"\n")
         await bridge.end()
 

@@ -46,6 +46,10 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ('[servers."a b"]\nurl = "http://h/"\n', "not a server's name"),
         (SERVER + "second = 5\n", "second"),
         (SERVER + "seconds = 0\n", ">= 1"),
+        ('[servers.a]\ncommand = ["x"]\nbearer_env = "T"\n', "a is a command, and has T"),
+        (SERVER + 'headers_env = {Host = "T"}\n', "cannot be sent the header 'Host'"),
+        (SERVER + 'headers_env = {"Mcp-Session-Id" = "T"}\n', "'Mcp-Session-Id'"),
+        (SERVER + 'headers_env = {"a\\r\\nb" = "T"}\n', "cannot be sent the header"),
         ("= 5", "adjourn.toml"),
     ],
 )

@@ -37,14 +37,7 @@ def connect(url: str, *, bearer_env: str, seconds: int) -> None:
         raise UsageError(
             f"{url[:80]!r} is no address of a server", "write http://HOST/PATH or https://HOST/PATH"
         )
-    headers = []
-    if bearer_env:
-        token = os.environ.get(bearer_env, "")
-        if not token.isascii() or not token.isprintable() or not token:
-            raise UsageError(
-                f"the variable {bearer_env[:80]} has no token", "set it where the client starts this"
-            )
-        headers.append((b"authorization", f"Bearer {token}".encode()))
     with needing("gateway"):
         run = gateway.connect
-    run(url, headers, seconds)
+        credentials = gateway.from_variables(bearer_env, {}, os.environ)
+    run(url, credentials, seconds)

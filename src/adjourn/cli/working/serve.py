@@ -42,7 +42,12 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     listening = listen(settings)
     kept = open_at(workspace.root, store)
     try:
-        ground = gateway.Ground(workspace, contract, kept, for_others(os.environ, store))
+        environment = for_others(os.environ, store)
+        for (
+            server
+        ) in settings.servers.values():  # a server that is a command is not for another server's token
+            environment = {name: value for name, value in environment.items() if name not in server.variables}
+        ground = gateway.Ground(workspace, contract, kept, environment)
         gateway.serve(app(settings, ground, StderrLog(as_json=log_json)), listening, say)
     finally:
         kept.close()

@@ -280,14 +280,13 @@ def _make(
     more: dict[str, object] | None = None,
 ) -> tuple[str, list[str]]:
     """Make a checkpoint and its page. Returns the hash and notes: a failed page write does not fail the checkpoint."""
-    from adjourn.checkpoints import page_files, page_writer  # noqa: PLC0415  # signing and pages are not on the start path
-    from adjourn.checkpoints.checkpoint import create  # noqa: PLC0415
+    from adjourn.checkpoints import checkpoint, page_files, page_writer  # noqa: PLC0415  # not on the start path
 
     session.hold()
     task, tree = session.task.id, session.identity.tree
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]
-    made = create(session.task, f"{task}-{what}", trigger=trigger, session=session)
+    made = checkpoint.create(session.task, f"{task}-{what}", trigger=trigger, session=session)
     if not tree:
         return made.hash, []
     opened = session.task.ledger.sessions.get(session.id)

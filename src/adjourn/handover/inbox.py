@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError
+from adjourn.knowledge import records
 from adjourn.log import digest, timestamp, tool_name
 from adjourn.store import EMPTY, Head, Store
 from adjourn.tasks import Ledger, OpenCall, Task, is_alive, waiting_approvals
@@ -158,9 +159,7 @@ def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingIte
     """What waits in the record of one task, oldest first. Raises `AdjournError` where it cannot be read."""
     if _is_finished(ledger) or (not store.refs(RECORDS) and store.head(RECORDS + ledger.task) == EMPTY):
         return []
-    from adjourn.knowledge.records import read_record_of  # noqa: PLC0415  # as above
-
-    record = read_record_of(store, ledger.task)
+    record = records.read_record_of(store, ledger.task)
     doubts = {one.call for one in calls_in_doubt(ledger, _over(store, ledger, now))}
     return sorted(of_record(store, record, doubts, now), key=_age) if record else []
 
@@ -244,9 +243,7 @@ class _Records(NamedTuple):
         return [_naming_record(one) if places[one.kind, one.id] > 1 else one for one in items], broken
 
     def _look_at(self, name: str) -> KnownStream:
-        from adjourn.knowledge.records import CRStore  # noqa: PLC0415  # few stores have a record
-
-        record = CRStore(self.store).get(name.removeprefix(RECORDS))
+        record = records.CRStore(self.store).get(name.removeprefix(RECORDS))
         if record is None:
             return KnownStream(self.heads[name])
         items = tuple(of_record(self.store, record, self.doubts, self.now))
@@ -266,15 +263,13 @@ def _until(record: Tree, now: int) -> str:
 
 def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> list[WaitingItem]:
     """What waits in a record at `now` (milliseconds). `doubts` are the calls in doubt of its task."""
-    from adjourn.knowledge.records import current, expire_due, moot_questions, obstacles  # noqa: PLC0415
-
     if record["task"]["status"] == "completed":
         return []
-    due = expire_due(record, now)
+    due = records.expire_due(record, now)
     record = due.record if due else record
     questions = [one for one in record["questionsForUser"] if one["status"] == "open"]
     if any(one["id"].startswith("effect-") for one in questions):
-        moot = moot_questions(current(store, record), doubts)
+        moot = records.moot_questions(records.current(store, record), doubts)
         questions = [one for one in questions if one["id"] not in moot]
     points = [one for one in record["resumePoints"] if one["approvalStatus"] == "pending"]
     contested = [one for one in record["decisions"] if one["status"] == "contested"]
@@ -282,7 +277,7 @@ def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> l
     return [
         *(_question(record, one) for one in questions),
         *(
-            _resume_point(record, one, obstacles(record, one["id"]))
+            _resume_point(record, one, records.obstacles(record, one["id"]))
             for one in points
             if one["requiredAuthority"] != "system"
         ),

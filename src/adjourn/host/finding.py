@@ -14,6 +14,7 @@ Owns: that search, and whose folder does not count. Must never: read a policy, o
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -126,8 +127,6 @@ def _trusted(start: str) -> set[int]:
 
 def _name(user: int) -> str:
     try:
-        import pwd  # noqa: PLC0415  # only for a message
-
         return f"user {pwd.getpwuid(user).pw_name}"
     except KeyError:
         return f"user {user}"

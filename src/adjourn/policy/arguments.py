@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
+from unicodedata import normalize
 
 from adjourn.aex import PathMatcher, Policy, RuleVerdict, glob_path, glob_text
 from adjourn.policy.protected import (
@@ -154,8 +155,6 @@ def _resolved(path: str, base: str, root: str, around: str) -> Iterator[str]:
 
 
 def _composed(text: str) -> str:
-    from unicodedata import normalize  # noqa: PLC0415  # few paths and scopes need it
-
     return normalize("NFC", text)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
+from unicodedata import category, normalize
 
 from adjourn.errors import InvalidError
 from adjourn.log import MAX_DEPTH, MAX_SAFE_INTEGER, is_plain_fraction
@@ -31,8 +32,6 @@ def fold_key(key: str) -> str:
     """The same text for all keys that some reader takes for one: any case, NFKC, without what has no width or is blank at an end."""
     if key.isascii() and key.isprintable():
         return key.strip().lower()
-    from unicodedata import category, normalize  # noqa: PLC0415  # few keys need it
-
     text = normalize("NFKC", normalize("NFKC", key.partition("\0")[0]).casefold())
     return "".join(
         char for char in text if char not in _NO_WIDTH and category(char) not in ("Cc", "Cf")

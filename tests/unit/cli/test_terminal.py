@@ -10,7 +10,7 @@ from contextlib import redirect_stdout, suppress
 
 import pytest
 
-from adjourn.cli.shared import output, terminal
+from adjourn.cli.shared import drawing, output, terminal
 from support.kept_output import Terminal
 
 HOSTILE = "a\x1b[31mred\x07 [bold]x[/bold] :smile: \u202e"
@@ -141,12 +141,10 @@ def test_a_finding_shows_its_severity_in_colour(screen: Terminal, severity: str,
 
 def test_a_panel_shows_bars_names_and_values(screen: Terminal) -> None:
     """A panel has its title, a bar for each budget, and sections of names with their values."""
-    bars = [terminal.Bar("calls", 15, 20, "5 left")]
-    drawn = terminal.panel(
-        "t1", "1 waiting", bars, [[("goal", "do it", "")], [], [("next", "go on", "bold")]]
-    )
+    bars = [drawing.Bar("calls", 15, 20, "5 left")]
+    drawn = drawing.panel("t1", "1 waiting", bars, [[("goal", "do it", "")], [], [("next", "go on", "bold")]])
     with redirect_stdout(screen):
-        terminal.print_drawn(drawn)
+        drawing.print_drawn(drawn)
     lines = screen.shown().splitlines()
     assert [len(line) for line in lines] == [80] * len(lines)
     assert "t1" in lines[0]
@@ -157,9 +155,9 @@ def test_a_panel_shows_bars_names_and_values(screen: Terminal) -> None:
 def test_a_bar_gives_way_to_its_numbers(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a narrow panel the bars are shorter, all alike, and what is left stays on its line."""
     monkeypatch.setenv("COLUMNS", "50")
-    bars = [terminal.Bar("calls", 1500, 2000, "500 left"), terminal.Bar("minutes", 2, 90, "88 left")]
+    bars = [drawing.Bar("calls", 1500, 2000, "500 left"), drawing.Bar("minutes", 2, 90, "88 left")]
     with redirect_stdout(screen):
-        terminal.print_drawn(terminal.panel("t1", "", bars, []))
+        drawing.print_drawn(drawing.panel("t1", "", bars, []))
     lines = screen.shown().splitlines()[1:-1]
     assert ["500 left" in lines[0], "88 left" in lines[1], len(lines)] == [True, True, 2]
     assert lines[0].count("━") == lines[1].count("━") < 24
@@ -168,9 +166,9 @@ def test_a_bar_gives_way_to_its_numbers(screen: Terminal, monkeypatch: pytest.Mo
 def test_nothing_of_a_text_is_obeyed(screen: Terminal) -> None:
     """Escapes, markup and emoji codes in a text are shown as they are, in panels, tables, lines and diffs."""
     with redirect_stdout(screen):
-        terminal.print_drawn(terminal.panel(HOSTILE, HOSTILE, [], [[("name", HOSTILE, "")]]))
-        terminal.print_table(("A", "B"), [(HOSTILE, HOSTILE)], right=(False, False))
-        terminal.print_spans([(HOSTILE, "bold")])
+        drawing.print_drawn(drawing.panel(HOSTILE, HOSTILE, [], [[("name", HOSTILE, "")]]))
+        drawing.print_table(("A", "B"), [(HOSTILE, HOSTILE)], right=(False, False))
+        output.print_spans([(HOSTILE, "bold")])
         terminal.print_diff(f"+{HOSTILE}")
     assert not {"\x1b", "\x07", "\u202e"} & set(screen.shown())
     assert screen.shown().count("[bold]x[/bold]") == 7

@@ -12,8 +12,9 @@ from contextlib import suppress
 from adjourn.cli.records.inbox_keys import InboxKeys
 from adjourn.cli.records.inbox_view import draw
 from adjourn.cli.shared.context import CommandContext, check_person, user
+from adjourn.cli.shared.drawing import drawn_line, live
 from adjourn.cli.shared.keyboard import keyboard
-from adjourn.cli.shared.terminal import drawn_line, height, live, width
+from adjourn.cli.shared.terminal import height, width
 from adjourn.errors import AdjournError
 from adjourn.handover import (
     Answerer,

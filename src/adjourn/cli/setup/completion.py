@@ -60,13 +60,8 @@ def tree() -> Iterator[Completed]:
     yield Completed(
         "", summaries, {"--help": "Show this message and exit.", "--version": "Print the version."}, ""
     )
-    from adjourn.cli.app import group  # noqa: PLC0415  # it loads this module as one of its commands
-
-    context = click.Context(group, info_name="adjourn")
-    for name in COMMANDS:
-        command = group.get_command(context, name)
-        assert command is not None  # it is in the table
-        yield from _below(command, name)
+    for name, entry in COMMANDS.items():
+        yield from _below(entry.load(name), name)
 
 
 def _below(command: click.Command, path: str) -> Iterator[Completed]:

@@ -25,6 +25,12 @@ class CommandEntry(NamedTuple):
     summary: str
     title: str
 
+    def load(self, name: str) -> click.Command:
+        """The command of this entry, which `name` names."""
+        command = _load(self.target, name)
+        command.short_help = self.summary
+        return command
+
 
 _TABLE = {
     "Working": {
@@ -114,9 +120,7 @@ class LazyGroup(SuggestingGroup):
         entry = self.table.get(cmd_name)
         if entry is None:
             return None
-        command = _load(entry.target, cmd_name)
-        command.short_help = entry.summary
-        return command
+        return entry.load(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

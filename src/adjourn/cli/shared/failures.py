@@ -8,13 +8,18 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from adjourn import aex
 from adjourn.errors import AdjournError, NotFoundError
 
-_LOOK = "check the path and its permissions"
+if TYPE_CHECKING:
+    from adjourn.findings import Finding
 
+_LOOK = "check the path and its permissions"
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 NOBODY_READS = 141
 """Exit code where the output was closed before all of it was written: as of a program that SIGPIPE ends. Never 0, for what was not
@@ -46,20 +51,17 @@ def exit_code(work: Callable[[], object]) -> int:
 
 
 def _explain(error: AdjournError) -> None:
-    findings = getattr(error, "findings", None)
-    if findings:
-        from adjourn.cli.shared.output import say_finding  # noqa: PLC0415  # as below
-
-        texts: dict[str, str] = getattr(error, "texts", {})
-        for finding in findings:
-            say_finding(aex.render(finding, texts.get(finding.source, "")), err=True)
-    remedy = error.remedy or (
-        _LOOK if isinstance(error, NotFoundError) else ""
-    )  # a reader of files has no better one
-    _complain(error.message, remedy)
+    # a reader of files has no better remedy
+    remedy = error.remedy or (_LOOK if isinstance(error, NotFoundError) else "")
+    _complain(error.message, remedy, getattr(error, "findings", ()), getattr(error, "texts", {}))
 
 
-def _complain(message: str, remedy: str = "") -> None:
-    from adjourn.cli.shared.output import complain, safe  # noqa: PLC0415  # msgspec and redaction, for failures alone
+def _complain(
+    message: str, remedy: str = "", findings: Sequence[Finding] = (), texts: Mapping[str, str] = NO_TEXTS
+) -> None:
+    """Print the findings, each with the text that it is about, and the message."""
+    from adjourn.cli.shared.output import complain, safe, say_finding  # noqa: PLC0415  # for failures alone
 
+    for finding in findings:
+        say_finding(aex.render(finding, texts.get(finding.source, "")), err=True)
     complain(safe(message), safe(remedy))

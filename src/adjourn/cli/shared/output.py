@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from adjourn.cli.shared.terminal import cells, fancy, paint, print_spans, print_table, width
+from adjourn.cli.shared.terminal import Spans, cells, fancy, paint, width
 from adjourn.text import fit_text, visible_line, visible_lines, without_secrets
 
 if TYPE_CHECKING:
@@ -42,6 +42,16 @@ def imported_line(imported: dict[str, Any] | None) -> str:
         return ""
     entries = f"{imported['entries']} {'entry' if imported['entries'] == 1 else 'entries'}"
     return f"{entries} from {', '.join(imported['from'])}, not verified"
+
+
+def print_spans(line: Spans) -> None:
+    """Print one line; a terminal gets the styles, too."""
+    if not fancy():
+        print("".join(visible_lines(text) for text, _ in line).rstrip())
+        return
+    from adjourn.cli.shared.drawing import draw_line  # noqa: PLC0415  # rich takes 50 ms, only for a terminal
+
+    draw_line(line)
 
 
 def cut(text: str, room: int) -> str:
@@ -167,6 +177,8 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         say(table(head, rows))
         return
     shown = [[safe(value) for value in row] for row in rows]
+    from adjourn.cli.shared.drawing import print_table  # noqa: PLC0415  # as above
+
     print_table(head, shown, right=_numbers(head, shown))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from adjourn.cli.shared.output import safe, say, say_facts
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.knowledge import cognition
 from adjourn.log import timestamp
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ def session_ids(store: Store) -> list[str]:
 
 def session_facts(store: Store, session_id: str) -> dict[str, Any]:
     """What `--json` prints of a session. Raises `IntegrityError` where a page or a checkpoint of it was changed in the store."""
-    from adjourn.knowledge.cognition import SessionRepository, head_of  # noqa: PLC0415  # most stores have no session
-
-    sessions = SessionRepository(store)
+    sessions = cognition.SessionRepository(store)
     found = sessions.open(session_id)
     if found is None:
         raise NotFoundError(f"there is no session {session_id}", "see `adjourn checkpoints`")
@@ -39,7 +38,7 @@ def session_facts(store: Store, session_id: str) -> dict[str, Any]:
         "goal": goals.get(session["workingState"]["intentGraph"]["rootIntentId"], ""),
         "timestamp": timestamp(session["lastModifiedAt"]),
         "branch": session["currentBranchId"],
-        "head": head_of(session),
+        "head": cognition.head_of(session),
         "checkpoints": made,
         "facts": len(session["workingState"]["epistemicState"]["facts"]),
         "openQuestions": len(session["workingState"]["epistemicState"]["openQuestions"]),
@@ -72,9 +71,7 @@ def verify_sessions(store: Store) -> list[dict[str, Any]]:
 
 
 def _read_all(store: Store, session_id: str) -> int:
-    from adjourn.knowledge.cognition import SessionRepository  # noqa: PLC0415  # most stores have no session
-
-    sessions = SessionRepository(store)
+    sessions = cognition.SessionRepository(store)
     sessions.open(session_id)
     made = list(sessions.made(session_id))
     for name in made:  # a deleted one is None, and no defect

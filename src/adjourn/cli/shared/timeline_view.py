@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from adjourn.cli.shared.output import cut
-from adjourn.cli.shared.terminal import WIDTH, Spans, cells, print_spans
+from adjourn.cli.shared.output import cut, print_spans
+from adjourn.cli.shared.terminal import WIDTH, Spans, cells
 from adjourn.handover import LABEL, TimelineEntry
 from adjourn.text import day, moment
 

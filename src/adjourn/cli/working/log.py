@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example
-from adjourn.cli.shared.output import complain, cut, safe, say
+from adjourn.cli.shared.output import complain, cut, print_spans, safe, say
 from adjourn.cli.shared.pager import paged
 from adjourn.cli.shared.task_view import current_task, doubts, holders
-from adjourn.cli.shared.terminal import Spinner, print_spans, width
+from adjourn.cli.shared.terminal import Spinner, width
 from adjourn.cli.shared.timeline_view import TimelinePrinter, layout
 from adjourn.cli.working.log_graph import graph_lines
 from adjourn.errors import InvalidError, UsageError

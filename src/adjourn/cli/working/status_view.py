@@ -15,7 +15,7 @@ from adjourn.cli.shared import task_view
 from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.store_context import StoreContext
-from adjourn.cli.shared.terminal import Bar, fancy, panel, print_drawn, shown_amount
+from adjourn.cli.shared.terminal import fancy, shown_amount
 from adjourn.errors import AdjournError
 from adjourn.handover import WaitingItem, waiting_in_record
 from adjourn.host.python import leave_working_folder
@@ -91,6 +91,8 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     if as_json:
         say_json(view.to_json())
     elif fancy():
+        from adjourn.cli.shared.drawing import print_drawn  # noqa: PLC0415  # rich takes 50 ms, only for a terminal
+
         print_drawn(view.panel())
     else:
         view.say()
@@ -142,6 +144,8 @@ class StatusView:
 
     def panel(self) -> RenderableType:
         """The panel, for a terminal."""
+        from adjourn.cli.shared.drawing import Bar, panel  # noqa: PLC0415  # as above
+
         ledger = self._ledger
         bars = [Bar(one.title, one.used, one.limit, _left(one.limit - one.used)) for one in self._spent]
         counts = list(self._counts())

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example
+from adjourn.cli.shared.drawing import drawn_line, live
 from adjourn.cli.shared.task_view import current_task, doubts, holders
-from adjourn.cli.shared.terminal import drawn_line, height, live, width
+from adjourn.cli.shared.terminal import height, width
 from adjourn.cli.shared.timeline_view import entry_line, layout
 from adjourn.cli.working.status_view import StatusView
 from adjourn.handover import Timeline

@@ -190,14 +190,13 @@ class LanguageServers:
             server.client.close()
 
     def _started(self, kind: ServerKind, command: Sequence[str]) -> LanguageServer | None:
-        from adjourn.code.language_servers.client import LanguageClient  # noqa: PLC0415  # an extra
-        from adjourn.code.language_servers.server import LanguageServer  # noqa: PLC0415
+        from adjourn.code.language_servers import client, server  # noqa: PLC0415  # an extra
 
         if refused := kind.refusal(self._root):
             self._failures[kind.name] = f"{kind.name} is not started: {refused}"
             return None
         try:
-            return LanguageServer(LanguageClient(kind, command, self._root), self._language_of)
+            return server.LanguageServer(client.LanguageClient(kind, command, self._root), self._language_of)
         except AdjournError as error:
             self._failures[kind.name] = f"{kind.name} does not start: {error.message}"
             return None

@@ -5,6 +5,7 @@ Owns: reading and writing it safely. Must never: make an object of another type 
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from adjourn.errors import InvalidError
@@ -12,8 +13,7 @@ from adjourn.errors import InvalidError
 
 def load_yaml(text: bytes | str) -> Any:
     """The value of a YAML document. Raises `InvalidError`."""
-    import yaml  # noqa: PLC0415  # an extra
-
+    yaml = _package()
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -22,6 +22,11 @@ def load_yaml(text: bytes | str) -> Any:
 
 def dump_yaml(value: Any) -> str:
     """A value as a YAML document, its keys in their order."""
+    text: str = _package().safe_dump(value, allow_unicode=True, sort_keys=False)
+    return text
+
+
+def _package() -> ModuleType:
     import yaml  # noqa: PLC0415  # an extra
 
-    return yaml.safe_dump(value, allow_unicode=True, sort_keys=False)
+    return yaml

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adjourn.errors import AdjournError
+from adjourn.knowledge import records  # its code is loaded when a name of it is used: few tasks have a record
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model import Tree
@@ -29,8 +30,5 @@ def read_record_of(store: Store, task: str) -> Tree | None:
     """
     if not store.refs("record/"):
         return None
-    from adjourn.knowledge.records.effect_lookup import current  # noqa: PLC0415  # few tasks have a record
-    from adjourn.knowledge.records.store import CRStore  # noqa: PLC0415
-
-    record = CRStore(store).of_task(task)
-    return None if record is None else current(store, record)
+    record = records.CRStore(store).of_task(task)
+    return None if record is None else records.current(store, record)

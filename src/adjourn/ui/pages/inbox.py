@@ -1,6 +1,7 @@
-"""The inbox: all that waits for a person, oldest first, with what one needs to know to answer it.
+"""The inbox: all that waits for a person, oldest first, with what one needs to know to answer it; and the form of an answer.
 
-Owns: what the inbox shows beside each item. Must never: decide what waits, which `handover` does.
+Owns: what the inbox shows beside each item, reading the form. Must never: decide what waits, record an answer itself, or know what
+each kind of item takes; `handover` does.
 """
 
 from __future__ import annotations
@@ -8,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from adjourn.handover import CallReport, ShownArguments, WaitingItem, arguments_of
-from adjourn.ui.answers import answer_item
-from adjourn.ui.page import Form, WebPage
+from adjourn import host
+from adjourn.errors import AdjournError, NotFoundError
+from adjourn.handover import (
+    Answerer,
+    CallReport,
+    ItemReply,
+    ShownArguments,
+    WaitingItem,
+    arguments_of,
+    record_answer,
+)
+from adjourn.ui.page import Form, Notice, WebPage
 from adjourn.ui.site import Site
 
+VIA = "page"
+"""How events name this way of answering."""
 MAX_CARDS = 50
 """Items on the page at once; the others follow when these are answered."""
 MAX_CALLS = 3
@@ -46,6 +58,28 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "unreadable": found.unreadable,
         "left": left,
     }
+
+
+def answer_item(site: Site, form: Form) -> Notice:
+    """Record an answer. The form has `kind`, `id`, `task` or `record`, `action`, and what the action needs."""
+    store = site.find_store()
+    if store is None:
+        raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
+    option = form.get("option", "")[:6]
+    reply = ItemReply(
+        form.get("kind", ""),
+        form.get("id", ""),
+        form.get("action", ""),
+        form.get("task", ""),
+        form.get("record", ""),
+        form.get("text", ""),
+        int(option) if option.isascii() and option.isdecimal() else None,
+    )
+    try:
+        said = record_answer(Answerer(store, site.person, VIA, site.clock, host.secret()), reply)
+    except AdjournError as error:
+        return Notice(f"Not recorded: {error.message}.", "bad", error.remedy)
+    return Notice(said.text, "good" if said.is_yes else "plain")
 
 
 PAGE = WebPage("/", "Inbox", "inbox.html", query, {"answer": answer_item})

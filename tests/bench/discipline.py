@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from adjourn.checkpoints.save import close_session, save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint
 from adjourn.clients.client import ClientContext, ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
@@ -82,7 +82,7 @@ def sizes(context: ClientContext, calls: int) -> None:
         session.task.deferred.extend(NewEvent(fact, session=session.id) for fact in facts)
         if number % max(1, calls // 20) == 0:
             save_checkpoint(
-                session.task, context.options.root, f"step-{number}", budget=None, session=session
+                session.task, context.options.root, CheckpointRequest(f"step-{number}"), session=session
             )
     close_session(session, "client-eof", context.options.root)
     context.close("client-eof")

@@ -10,7 +10,7 @@ from typing import Any
 
 from adjourn.checkpoints.git_restore import RollbackChange, restore
 from adjourn.checkpoints.git_snapshot import GitSnapshot, keep
-from adjourn.checkpoints.save import save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.host.process import Process
 from adjourn.policy import Settings
 from adjourn.store.base import Store
@@ -22,7 +22,7 @@ HERE = Process("here", os.getpid(), 1)
 def mark(workspace: Workspace, name: str = "m", group: str = "g1") -> Any:
     workspace.clock.move(seconds=60)
     session = workspace.work(workspace.context(group), "file.read")
-    return save_checkpoint(session.task, str(workspace.root), name, budget=20, session=session)
+    return save_checkpoint(session.task, str(workspace.root), CheckpointRequest(name), session=session)
 
 
 def named(store: Store) -> list[str]:

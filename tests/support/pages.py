@@ -7,7 +7,7 @@ from typing import Any
 
 from adjourn.checkpoints.page_files import ACTIVE
 from adjourn.checkpoints.report import NO_REPORT, AgentReport
-from adjourn.checkpoints.save import SavedCheckpoint, save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, SavedCheckpoint, save_checkpoint
 from support.workspace import Workspace
 
 AT = "2026-05-02-1530"
@@ -19,15 +19,8 @@ def mark(
     """A client's checkpoint after a call, with a page."""
     context = workspace.context(group)
     session = workspace.work(context, "file.read")
-    return save_checkpoint(
-        session.task,
-        str(workspace.root),
-        more.pop("name", "m"),
-        budget=20,
-        said=said,
-        session=session,
-        **more,
-    )
+    wanted = CheckpointRequest(more.pop("name", "m"), said=said, **more)
+    return save_checkpoint(session.task, str(workspace.root), wanted, session=session)
 
 
 def names(workspace: Workspace) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adjourn.checkpoints.report import AgentReport
-from adjourn.checkpoints.save import save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.tasks.decision import ToolRequest
 from support.workspace import Workspace
 
@@ -48,4 +48,4 @@ def deployed(workspace: Workspace) -> Any:
 
 def _save(workspace: Workspace, session: Any, name: str, resumption: str) -> None:
     said = AgentReport(resumption_point=resumption)
-    save_checkpoint(session.task, str(workspace.root), name, budget=50, said=said, session=session)
+    save_checkpoint(session.task, str(workspace.root), CheckpointRequest(name, said=said), session=session)

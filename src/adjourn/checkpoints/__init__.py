@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         statements_of,
     )
     from adjourn.checkpoints.save import (
+        CheckpointRequest,
         close_session,
         save_checkpoint,
         save_task_checkpoint,
@@ -53,6 +54,7 @@ __all__ = [
     "MAX_PAGE_BYTES",
     "NO_REPORT",
     "AgentReport",
+    "CheckpointRequest",
     "FoundPage",
     "Freed",
     "GuardedSession",
@@ -122,7 +124,13 @@ if not TYPE_CHECKING:
                 "report_of",
                 "statements_of",
             ),
-            "save": ("close_session", "save_checkpoint", "save_task_checkpoint", "task_checkpoint_name"),
+            "save": (
+                "CheckpointRequest",
+                "close_session",
+                "save_checkpoint",
+                "save_task_checkpoint",
+                "task_checkpoint_name",
+            ),
             "shapes": ("AUDITED", "audit_entry", "imported_history", "shown_size"),
             "triggers": ("GuardedSession",),
         },

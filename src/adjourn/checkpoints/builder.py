@@ -55,7 +55,7 @@ _T = TypeVar("_T")
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the history says. `at` is in milliseconds, `began` the time stamp of the session's start, `budget` a number of calls,
     `last` the last call's tool and arguments, `failed` what went wrong before this checkpoint, `produced` are paths,
-    `produced_more` is the number of further ones.
+    `produced_more` is the number of further ones, `by` who reports ("": unknown).
     """
 
     ledger: Ledger
@@ -67,6 +67,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = ""
     produced: Sequence[str] = ()
     produced_more: int = 0
+    by: str = ""
 
 
 def compose(
@@ -78,12 +79,11 @@ def compose(
     edits: AgentReport = NO_REPORT,
     record: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] = {},
-    by: str = "",
 ) -> Page:
     """Compose the page of a checkpoint. `description` serves as the resumption point where nobody stated one.
 
     `before` is the page that this one follows, `edits` what a person changed on it (`edits_of`), `record` the task's Continuation
-    Record, `machine` the machine data, `by` who reports, "" for unknown.
+    Record, `machine` the machine data.
     """
     sources = _Sources(said, before, edits=edits, record=record)
     ledger = happened.ledger
@@ -127,7 +127,7 @@ def compose(
         budget_remaining=UNSET if remaining is None else remaining,
         duration=_minutes(happened.began or ledger.opened, happened.at),
         others=before.others if before is not None else (),
-        by=_clean(by, one_line=True, limit=MAX_NAME) or (before.by if before is not None else ""),
+        by=_clean(happened.by, one_line=True, limit=MAX_NAME) or (before.by if before is not None else ""),
     )
     omissions = {
         "progress": omitted,

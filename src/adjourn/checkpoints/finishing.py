@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from adjourn.checkpoints import page_archive
-from adjourn.checkpoints.save import save_checkpoint, task_checkpoint_name
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint, task_checkpoint_name
 from adjourn.errors import AdjournError
 from adjourn.log import Actor, kinds
 from adjourn.tasks import SYSTEM, Ledger, NewEvent, Session, Task
@@ -38,12 +38,11 @@ def finish(
     root: str,
     *,
     note: str = "",
-    budget: int | None = None,
     session: Session | None = None,
     by: Actor = SYSTEM,
     tree: str = "",
 ) -> Finish:
-    """Finish a task: write it down, save its checkpoint, archive its pages. `budget` counts calls, `note` says its outcome. `tree` is the work
+    """Finish a task: write it down, save its checkpoint, archive its pages. `note` says its outcome. `tree` is the work
     tree of the workspace `root` that has the pages.
 
     A task that is finished gets a new checkpoint if it was worked on since, and is no more finished than before. Raises `AdjournError`.
@@ -65,12 +64,8 @@ def finish(
     made = save_checkpoint(
         task,
         root,
-        name,
-        budget=budget,
-        description=note,
-        trigger=FINISHED,
+        CheckpointRequest(name, description=note, trigger=FINISHED, by=author),
         session=session,
-        by=author,
         tree=tree,
     )
     notes = [*made.notes]

@@ -63,26 +63,36 @@ class WrittenPage(NamedTuple):
     notes: list[str]
 
 
+class PageOptions(NamedTuple):
+    """How a page differs from the next one of its task. `began` is the time stamp of the session's beginning ("": of the last one),
+    `failed` says what failed, `label` names the page once it is superseded, `base` is the page that it continues in the place of the
+    newest, `more` is further machine data.
+    """
+
+    began: str = ""
+    failed: str = ""
+    label: str = ""
+    base: FoundPage | None = None
+    more: dict[str, Any] | None = None
+
+
+NO_OPTIONS = PageOptions()
+
+
 def write(
     task: Task,
     made: TaskCheckpoint,
     root: str,
+    options: PageOptions = NO_OPTIONS,
     *,
-    budget: int | None,
     said: AgentReport = NO_REPORT,
-    began: str = "",
-    failed: str = "",
-    label: str = "",
-    base: FoundPage | None = None,
-    more: dict[str, Any] | None = None,
 ) -> WrittenPage:
     """Write the page of a checkpoint that was just made, as the active page.
 
-    It continues the newest page of the task; what a person edited stays, and the notes say what was taken over from where.
-    `budget` counts calls, `began` is the session's time stamp, `failed` says what failed. `base` replaces the newest page as the
-    one that this page continues, `more` is further machine data, `label` names the page once it is superseded. Raises
+    It continues the newest page of the task; what a person edited stays, and the notes say what was taken over from where. Raises
     `AdjournError`; the checkpoint stays in the store.
     """
+    began, failed, label, base, more = options
     path = make_folder(root, FOLDER)
     _keep_out_of_git(path)
     notes: list[str] = []
@@ -108,11 +118,12 @@ def write(
             at=at,
             trigger=made.data.trigger,
             began=began or work.began,
-            budget=budget,
+            budget=ledger.budget,
             last=work.last,
             failed=failed,
             produced=work.produced,
             produced_more=work.produced_more,
+            by=_whose(made.event.by),
         )
         machine = {
             "id": made.hash,
@@ -122,7 +133,7 @@ def write(
             "at": at,
             "trigger": made.data.trigger,
             "used": ledger.calls_used,
-            **({"budget": budget} if budget is not None else {}),
+            **({"budget": ledger.budget} if ledger.budget is not None else {}),
             **({"parent": continued.page.id} if continued.page is not None and base is None else {}),
             **({"label": slug(label)} if label else {}),
             **({"commit": at_commit} if (at_commit := current_commit(root)) else {}),
@@ -136,7 +147,6 @@ def write(
             edits=continued.edits,
             record=record_of(task.store, task.id),
             machine=machine,
-            by=_whose(made.event.by),
         )
         page = _with_artifacts(page, root)
         data = render(page).encode()

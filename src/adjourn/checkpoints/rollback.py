@@ -153,7 +153,7 @@ def _make_active(task: Task, tree: str, journal: RollbackJournal, by: Actor) -> 
     if newest is not None and newest.seq == made.event.seq:
         return newest.path
     more = {"files": journal.before} if journal.before else None
-    return page_writer.write(task, made, tree, budget=task.ledger.budget, base=target, more=more).path
+    return page_writer.write(task, made, tree, page_writer.PageOptions(base=target, more=more)).path
 
 
 def _made_since(task: Task, name: str, seq: int) -> TaskCheckpoint | None:

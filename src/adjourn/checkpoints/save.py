@@ -38,23 +38,26 @@ class SavedCheckpoint(NamedTuple):
     notes: list[str]
 
 
-def save_checkpoint(
-    task: Task,
-    root: str,
-    name: str,
-    *,
-    budget: int | None,
-    description: str = "",
-    said: AgentReport = NO_REPORT,
-    trigger: str = "agent",
-    session: Session | None = None,
-    by: Actor = SYSTEM,
-    began: str = "",
-    tree: str = "",
-) -> SavedCheckpoint:
-    """Save a checkpoint of a task as it is now. `budget` counts calls, `began` is a time stamp. Its folder is in the workspace `root`,
-    its page in `tree`, a work tree of it (default: the same). Raises `AdjournError`.
+class CheckpointRequest(NamedTuple):
+    """What is to be saved: under which `name`, what for (`description`), what the agent `said`, why (`trigger`), by whom, and the time
+    stamp of the beginning of the session whose work it is ("": of the task's last one).
     """
+
+    name: str
+    description: str = ""
+    said: AgentReport = NO_REPORT
+    trigger: str = "agent"
+    by: Actor = SYSTEM
+    began: str = ""
+
+
+def save_checkpoint(
+    task: Task, root: str, wanted: CheckpointRequest, *, session: Session | None = None, tree: str = ""
+) -> SavedCheckpoint:
+    """Save a checkpoint of a task as it is now. Its folder is in the workspace `root`, its page in `tree`, a work tree of it (default:
+    the same). Raises `AdjournError`.
+    """
+    name, description, said, trigger, by, began = wanted
     before = owner(task.store, name)
     report = plans.next_report(task, said, description if trigger in REQUESTED else "")
     made = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
@@ -63,7 +66,7 @@ def save_checkpoint(
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
-        page = page_writer.write(task, made, tree or root, budget=budget, said=said, began=began)
+        page = page_writer.write(task, made, tree or root, page_writer.PageOptions(began=began), said=said)
     except AdjournError as error:
         return SavedCheckpoint(made, path, "", [*notes, f"the checkpoint has no page: {error}"])
     saved = SavedCheckpoint(made, path, page.path, [*notes, *page.notes])
@@ -129,12 +132,13 @@ def close_session(
     made = save_checkpoint(
         task,
         root,
-        name,
-        budget=session.policy.budget,
-        description=description,
-        trigger=reason,
-        by=session.actor,
-        began=opened.since if opened else "",
+        CheckpointRequest(
+            name,
+            description=description,
+            trigger=reason,
+            by=session.actor,
+            began=opened.since if opened else "",
+        ),
         tree=tree,
     )
     for note in made.notes:
@@ -147,14 +151,17 @@ def save_task_checkpoint(
     trigger: str,
     root: str,
     *,
-    budget: int | None,
     session: Session | None = None,
     tell: Callable[[str], object] = lambda _: None,
     tree: str = "",
 ) -> TaskCheckpoint:
     """Save a checkpoint under the task's own name while the session stays open, in case the client exits without closing it."""
     made = save_checkpoint(
-        task, root, task_checkpoint_name(task.id), budget=budget, trigger=trigger, session=session, tree=tree
+        task,
+        root,
+        CheckpointRequest(task_checkpoint_name(task.id), trigger=trigger),
+        session=session,
+        tree=tree,
     )
     for note in made.notes:
         tell(note)

@@ -296,12 +296,9 @@ def _make(
             session.task,
             made,
             tree,
-            budget=session.policy.budget,
-            began=opened.since if opened else "",
-            failed=failed,
-            label=label,
-            base=found,
-            more=more,
+            page_writer.PageOptions(
+                began=opened.since if opened else "", failed=failed, label=label, base=found, more=more
+            ),
         )
     except AdjournError as error:
         return made.hash, [f"checkpoint {made.data.name} has no page: {error}"]

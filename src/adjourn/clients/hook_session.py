@@ -191,7 +191,6 @@ class HookSession(GuardedSession):
             trigger,
             self.identity.root,
             tree=self.identity.tree,
-            budget=self.policy.budget,
             session=session,
             tell=self.notes.append,
         )

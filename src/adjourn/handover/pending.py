@@ -162,9 +162,7 @@ def mark_cut_off_calls(task: Task) -> None:
 def _recovered(task: Task, context: ClientContext) -> TaskCheckpoint:
 
     expire_dead_sessions(task)
-    return checkpoints.save_task_checkpoint(
-        task, RECOVERED, context.options.root, budget=task.ledger.budget, tree=context.options.tree
-    )
+    return checkpoints.save_task_checkpoint(task, RECOVERED, context.options.root, tree=context.options.tree)
 
 
 def notice(found: PendingWork, tool: str) -> str:

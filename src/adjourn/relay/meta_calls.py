@@ -38,10 +38,7 @@ def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
     made = save.save_checkpoint(
         session.task,
         context.options.root,
-        name,
-        budget=session.policy.budget,
-        description=description,
-        said=report,
+        save.CheckpointRequest(name, description=description, said=report),
         session=session,
         tree=context.options.tree,
     )
@@ -68,7 +65,6 @@ def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
         session.task,
         context.options.root,
         note=note,
-        budget=session.policy.budget,
         session=session,
         tree=context.options.tree,
     )

@@ -14,7 +14,7 @@ from adjourn.checkpoints import page_writer, plans
 from adjourn.checkpoints.page_files import ACTIVE, find_active, in_order, read, search
 from adjourn.checkpoints.plans import plan_summary, read_report
 from adjourn.checkpoints.report import AgentReport, ReportedStep
-from adjourn.checkpoints.save import close_session, save_checkpoint, save_task_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint, save_task_checkpoint
 from adjourn.log import kinds
 from support.pages import AT, mark, names, page
 from support.workspace import Workspace
@@ -50,7 +50,7 @@ def agent_last(workspace: Workspace) -> None:
 def person(workspace: Workspace) -> None:
     """A person edits an automatic page."""
     session = workspace.work(workspace.context(), "file.read")
-    save_task_checkpoint(session.task, "end-of-turn", str(workspace.root), budget=20, session=session)
+    save_task_checkpoint(session.task, "end-of-turn", str(workspace.root), session=session)
     edit(workspace)
 
 
@@ -63,7 +63,7 @@ def both(workspace: Workspace) -> None:
 def nothing(workspace: Workspace) -> None:
     """Calls, an automatic page, and no word of anybody."""
     session = workspace.work(workspace.context(), "file.read")
-    save_task_checkpoint(session.task, "end-of-turn", str(workspace.root), budget=20, session=session)
+    save_task_checkpoint(session.task, "end-of-turn", str(workspace.root), session=session)
 
 
 def edit(workspace: Workspace, text: str = EDIT) -> None:
@@ -92,7 +92,7 @@ def ended_by_a_run(workspace: Workspace) -> None:
 def turn_over(workspace: Workspace) -> None:
     """A hook's checkpoint at the end of a turn; then the client is killed."""
     session = workspace.context().session()
-    save_task_checkpoint(session.task, "end-of-turn", str(workspace.root), budget=20, session=session)
+    save_task_checkpoint(session.task, "end-of-turn", str(workspace.root), session=session)
     killed(workspace)
 
 
@@ -339,7 +339,9 @@ def test_a_report_is_durable_before_its_page_is(
     session = workspace.work(workspace.context(), "file.read")
     monkeypatch.setattr(page_writer, "write", killed_here)
     with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(session.task, str(workspace.root), "m", budget=20, said=REPORT, session=session)
+        save_checkpoint(
+            session.task, str(workspace.root), CheckpointRequest("m", said=REPORT), session=session
+        )
     told = plan_summary(session.task, str(workspace.root), session.task.clock())
     assert told is not None
     assert told.page is not None

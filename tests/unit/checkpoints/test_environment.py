@@ -10,7 +10,7 @@ import pytest
 
 from adjourn.checkpoints import page_files
 from adjourn.checkpoints.environment import commit_change, current_commit
-from adjourn.checkpoints.save import save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from support.workspace import Workspace
 
 
@@ -87,7 +87,7 @@ def test_the_next_session_is_told_that_git_moved(workspace: Workspace) -> None:
     root = str(workspace.root)
     context = workspace.context()
     session = workspace.work(context, "file.read")
-    made = save_checkpoint(session.task, root, "m", budget=20, session=session)
+    made = save_checkpoint(session.task, root, CheckpointRequest("m"), session=session)
     found = page_files.read(root, made.page)
     assert found.machine["commit"] == first
     assert notes_at(root, found) == []

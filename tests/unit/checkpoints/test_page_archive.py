@@ -20,7 +20,7 @@ from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.report import NO_REPORT, AgentReport, ReportedStep
-from adjourn.checkpoints.save import SavedCheckpoint, save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, SavedCheckpoint, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
@@ -53,7 +53,9 @@ def mark(
 ) -> SavedCheckpoint:
     workspace.clock.move(seconds=MINUTE)
     session = workspace.work(context or workspace.context(group), "file.read")
-    return save_checkpoint(session.task, str(workspace.root), name, budget=20, said=said, session=session)
+    return save_checkpoint(
+        session.task, str(workspace.root), CheckpointRequest(name, said=said), session=session
+    )
 
 
 def archived(workspace: Workspace, task: str) -> archiving.Archived:
@@ -455,7 +457,7 @@ def test_a_folder_from_elsewhere_is_not_removed(workspace: Workspace) -> None:
     context = workspace.context()
     for name in ("old", "new"):
         session = workspace.work(context, "file.read")
-        save_checkpoint(session.task, str(workspace.root), name, budget=20, session=session)
+        save_checkpoint(session.task, str(workspace.root), CheckpointRequest(name), session=session)
     theirs = workspace.folder("old") / "checkpoint.json"
     theirs.write_text(theirs.read_text() + "\n")
     root = str(workspace.root)

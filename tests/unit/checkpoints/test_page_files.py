@@ -13,7 +13,7 @@ from adjourn.checkpoints import builder, environment, page_files, page_writer
 from adjourn.checkpoints.page import Artifact
 from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, page_summary, search
 from adjourn.checkpoints.report import AgentReport, ReportedArtifact, ReportedStep
-from adjourn.checkpoints.save import close_session, save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import digest, kinds
@@ -69,8 +69,10 @@ def test_names_in_one_minute_and_before_destructive_calls(workspace: Workspace) 
         mark(workspace)
     context = workspace.context()
     session = workspace.work(context)
-    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, session=session)
-    page_writer.write(session.task, made.checkpoint, str(workspace.root), budget=20, label="deploy.run")
+    made = save_checkpoint(session.task, str(workspace.root), CheckpointRequest("m"), session=session)
+    page_writer.write(
+        session.task, made.checkpoint, str(workspace.root), page_writer.PageOptions(label="deploy.run")
+    )
     mark(workspace)
     assert names(workspace) == [
         f"checkpoint-{AT}-2.md", f"checkpoint-{AT}-3.md", f"checkpoint-{AT}-4.md", f"checkpoint-{AT}.md", ACTIVE,
@@ -149,10 +151,10 @@ def test_a_page_that_is_older_does_not_replace_a_newer_one(workspace: Workspace)
     """Another process of the client that is late leaves the newer page as it is."""
     context = workspace.context()
     session = workspace.work(context, "file.read")
-    old = save_checkpoint(session.task, str(workspace.root), "a", budget=20, session=session)
+    old = save_checkpoint(session.task, str(workspace.root), CheckpointRequest("a"), session=session)
     mark(workspace)
     before = page(workspace)
-    page_writer.write(session.task, old.checkpoint, str(workspace.root), budget=20)
+    page_writer.write(session.task, old.checkpoint, str(workspace.root))
     assert page(workspace) == before
 
 
@@ -232,7 +234,7 @@ def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
             [ToolRequest(tool="file.write", digest="1" * 64, arguments=arguments)]
         )
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])
-    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, session=session)
+    made = save_checkpoint(session.task, str(workspace.root), CheckpointRequest("m"), session=session)
     found = page_files.read(str(workspace.root), made.page)
     assert [one.path for one in found.page.artifacts] == ["new.md"]
 
@@ -306,7 +308,7 @@ def test_a_page_is_of_one_moment(workspace: Workspace, monkeypatch: pytest.Monke
         return compose(*given, **named)
 
     monkeypatch.setattr(page_writer, "compose", later)
-    made = save_checkpoint(session.task, str(workspace.root), "m", budget=20, session=session)
+    made = save_checkpoint(session.task, str(workspace.root), CheckpointRequest("m"), session=session)
     found = page_files.read(str(workspace.root), made.page)
     assert session.task.ledger.calls_used == 2
     assert found.page.iterations_used == found.machine["used"] == 1

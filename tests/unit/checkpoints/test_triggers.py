@@ -259,19 +259,25 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
     """What was said since no longer exists; what failed is, and it comes first."""
     from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
     from adjourn.checkpoints.report import AgentReport  # noqa: PLC0415
-    from adjourn.checkpoints.save import save_checkpoint  # noqa: PLC0415  # beside their only use
+    from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint  # noqa: PLC0415  # beside their only use
 
     context = plain(workspace)
     call(workspace, context, "read")
     session = context.session()
     root = str(workspace.root)
     save_checkpoint(
-        session.task, root, "a", budget=50, said=AgentReport(resumption_point="deploy"), session=session
+        session.task,
+        root,
+        CheckpointRequest("a", said=AgentReport(resumption_point="deploy")),
+        session=session,
     )
     session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     workspace.clock.move(seconds=60)
     save_checkpoint(
-        session.task, root, "b", budget=50, said=AgentReport(resumption_point="celebrate"), session=session
+        session.task,
+        root,
+        CheckpointRequest("b", said=AgentReport(resumption_point="celebrate")),
+        session=session,
     )
     workspace.clock.move(seconds=60)
     facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints import AgentReport, ReportedArtifact, ReportedStep, find, save_checkpoint
+from adjourn.checkpoints import (
+    AgentReport,
+    CheckpointRequest,
+    ReportedArtifact,
+    ReportedStep,
+    find,
+    save_checkpoint,
+)
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.handover import import_work, read_work
 from adjourn.knowledge.records import record_of
@@ -43,10 +50,7 @@ def test_everything_is_carried(two: Workspace, memory_workspace: Workspace) -> N
     save_checkpoint(
         session.task,
         str(here.root),
-        "fix-auth",
-        budget=20,
-        description="half-way",
-        said=REPORT,
+        CheckpointRequest("fix-auth", description="half-way", said=REPORT),
         session=session,
     )
     told = here.resume(here.context("g2", take_over=True))
@@ -86,7 +90,9 @@ def test_a_name_that_is_taken_over_says_so_and_hides_nothing(memory_workspace: W
     before = find(memory_workspace.store, "fix-auth")
     context = memory_workspace.context("g2", task="other")
     session = memory_workspace.work(context, "file.read")
-    made = save_checkpoint(session.task, str(memory_workspace.root), "fix-auth", budget=20, session=session)
+    made = save_checkpoint(
+        session.task, str(memory_workspace.root), CheckpointRequest("fix-auth"), session=session
+    )
     assert made.notes == [
         f'the name "fix-auth" belonged to a checkpoint of task {first}; that one is now {first}/fix-auth'
     ]
@@ -107,6 +113,6 @@ def test_a_second_save_of_the_same_task_says_nothing(memory_workspace: Workspace
     session = memory_workspace.work(memory_workspace.context(), "file.read")
     for _ in range(2):
         made = save_checkpoint(
-            session.task, str(memory_workspace.root), "fix-auth", budget=20, session=session
+            session.task, str(memory_workspace.root), CheckpointRequest("fix-auth"), session=session
         )
         assert made.notes == []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints import NO_REPORT, AgentReport, ReportedStep, save_checkpoint
+from adjourn.checkpoints import NO_REPORT, AgentReport, CheckpointRequest, ReportedStep, save_checkpoint
 from adjourn.handover import resume
 from adjourn.handover.calls import RecentCalls, telling_argument
 from adjourn.handover.rendering import MIN_ROOM, SMALL, to_json, to_lines, to_text
@@ -43,7 +43,7 @@ def save(workspace: Workspace, description: str, said: AgentReport) -> str:
     task = workspace.context().session().task
     workspace.clock.move(seconds=1)
     return save_checkpoint(
-        task, str(workspace.root), "fix-auth", budget=None, description=description, said=said
+        task, str(workspace.root), CheckpointRequest("fix-auth", description=description, said=said)
     ).page
 
 

@@ -21,7 +21,7 @@ from adjourn.checkpoints import (
 )
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
-from adjourn.checkpoints.save import save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.cli.checkpoints import export as exporting
 from adjourn.errors import RefusedError, StoreError
 from adjourn.handover import importing
@@ -74,7 +74,7 @@ def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.Verifie
     session.open()
     finish(session, admit_one(session, pay()))
     add(session, AgentNote(facts=("it is paid once",), decisions=(NotedDecision(decision="pay"),)))
-    made = save_checkpoint(task, str(workspace.root), "paid", budget=None, session=session)
+    made = save_checkpoint(task, str(workspace.root), CheckpointRequest("paid"), session=session)
     assert made.folder
     return session, folder_verification.verify(str(workspace.folder("paid")))
 
@@ -121,10 +121,10 @@ def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
     session = Session(task, PAYMENTS_POLICY, SessionIdentity(HERE, "g1"))
     session.open()
     finish(session, admit_one(session, pay()), "error")
-    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, session=session)
+    save_checkpoint(task, str(memory_workspace.root), CheckpointRequest("work"), session=session)
     shutil.copytree(memory_workspace.folder("work"), memory_workspace.root / "old")
     finish(session, admit_one(session, pay()))
-    save_checkpoint(task, str(memory_workspace.root), "work", budget=None, session=session)
+    save_checkpoint(task, str(memory_workspace.root), CheckpointRequest("work"), session=session)
     before = memory_workspace.store.refs("once/")
     shutil.copytree(memory_workspace.root / "old", memory_workspace.folder("work"), dirs_exist_ok=True)
     assert locate(memory_workspace.store, str(memory_workspace.root), "work")[1] == "folder"
@@ -359,7 +359,7 @@ def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
                 patch.setattr(os, "link", refuse)
             kill = Kill(patch, step)
             try:
-                page_writer.write(memory_workspace.task(task), made, str(memory_workspace.root), budget=20)
+                page_writer.write(memory_workspace.task(task), made, str(memory_workspace.root))
             except Killed:
                 pass
             else:
@@ -386,7 +386,7 @@ def test_a_folder_that_cannot_be_written_costs_the_page_and_not_the_checkpoint(
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "rename", refuse)
     with pytest.raises(StoreError, match=r"cannot write the page .*Read-only file system"):
-        page_writer.write(session.task, made, str(memory_workspace.root), budget=20)
+        page_writer.write(session.task, made, str(memory_workspace.root))
     assert (memory_workspace.root / "tmp" / ACTIVE).exists()
 
 

@@ -16,6 +16,7 @@ from adjourn.checkpoints import (
     MAX_PAGE_BYTES,
     NO_REPORT,
     AgentReport,
+    CheckpointRequest,
     edit_page,
     environment,
     page_files,
@@ -94,12 +95,13 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
     made = save_checkpoint(
         opened,
         context.root,
-        name or task_checkpoint_name(opened.id),
-        budget=opened.ledger.budget,
-        description=message,
-        said=said,
-        trigger="person",
-        by=user(),
+        CheckpointRequest(
+            name or task_checkpoint_name(opened.id),
+            description=message,
+            said=said,
+            trigger="person",
+            by=user(),
+        ),
         tree=context.tree,
     )
     if as_json:

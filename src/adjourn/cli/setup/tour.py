@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from adjourn.checkpoints import NO_REPORT, AgentReport, finish, save_checkpoint
+from adjourn.checkpoints import NO_REPORT, AgentReport, CheckpointRequest, finish, save_checkpoint
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.host import open_at, process, secret
 from adjourn.knowledge.cognition import CognitiveStore, SessionOptions
@@ -131,10 +131,7 @@ class TourClient:
         save_checkpoint(
             session.task,
             self._root,
-            name,
-            budget=40,
-            description=description,
-            said=said,
+            CheckpointRequest(name, description=description, said=said),
             session=session,
         )
 
@@ -183,7 +180,7 @@ def _release(root: Path, clock: TourClock) -> None:
     second.call("shell.run", {"command": "twine check dist/*"})
     second.approved("release.publish", {"version": "1.3.0", "channel": "stable"}, after=4)
     second.call("tracker.close_issue", {"id": 412})
-    finish(second.task, str(root), by=Actor("codex", "agent"), budget=40)
+    finish(second.task, str(root), by=Actor("codex", "agent"))
     second.leave()
 
 

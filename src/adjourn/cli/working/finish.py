@@ -24,9 +24,7 @@ def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> Non
     """
     writable = context.writable(task)
     expire_dead_sessions(writable)
-    result = finish(
-        writable, context.root, note=note, budget=writable.ledger.budget, by=user(), tree=context.tree
-    )
+    result = finish(writable, context.root, note=note, by=user(), tree=context.tree)
     if as_json:
         say_json(
             task=writable.id,

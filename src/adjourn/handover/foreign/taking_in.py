@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from adjourn.checkpoints import TaskCheckpoint, save_checkpoint
+from adjourn.checkpoints import CheckpointRequest, TaskCheckpoint, save_checkpoint
 from adjourn.handover.foreign.work import NO_NOTE, ForeignWork
 from adjourn.knowledge.cognition import CognitiveStore, SessionOptions, apply_reply, head_of
 from adjourn.knowledge.model import CRAuthor, Tree
@@ -45,12 +45,7 @@ def import_work(task: Task, root: str, work: ForeignWork, by: Actor, tree: str =
     saved = save_checkpoint(
         task,
         root,
-        work.name,
-        budget=task.ledger.budget,
-        description=work.description,
-        said=work.report,
-        trigger="import",
-        by=by,
+        CheckpointRequest(work.name, description=work.description, said=work.report, trigger="import", by=by),
         tree=tree,
     )
     return ImportedWork(saved.checkpoint, saved.page, saved.notes)

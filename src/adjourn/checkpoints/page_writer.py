@@ -47,7 +47,7 @@ from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundEr
 from adjourn.host import create_file, make_folder, sync_folder, write_file
 from adjourn.knowledge.records import record_of
 from adjourn.log import Actor, digest, milliseconds
-from adjourn.tasks import Ledger, Task
+from adjourn.tasks import Ledger, Task, lease_end, time_of
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
 MAX_AUTOMATIC = 100
@@ -379,7 +379,9 @@ class _Place:
 def _lives(task: Task, other: str) -> bool:
     """Whether a session with an unexpired lease works on the other task, by the clock that leases are written with."""
     leases = task.store.refs(f"lease/{other}/").values()
-    return any(end.isdigit() and int(end) > task.clock() for end in leases)
+    return bool(leases) and max(lease_end(task.store, one) for one in leases) > time_of(
+        task.store, task.clock()
+    )
 
 
 def _forget_automatic(path: str, root: str, task: str) -> None:

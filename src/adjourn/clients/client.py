@@ -20,7 +20,7 @@ from adjourn.aex import DIAGNOSTICS, NOTHING_KNOWN, KnownTool, Policy, canonical
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
 from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tools, known_tools
-from adjourn.errors import AdjournError, ConflictError, RefusedError
+from adjourn.errors import AdjournError, ConflictError, HeldError, RefusedError
 from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process, store_file
 from adjourn.log import digest, kinds
 from adjourn.policy import BrokenContractError, Contract, Principal, call_paths, for_task, reread_policy
@@ -103,6 +103,10 @@ class ClientContext:
         self.era = ""
         self.process = process.current()
         self.group = group_of(process.parent(), options.root)
+        self.replica = ""
+        """The lease of this process, where it has one for all its sessions."""
+        self.on_held: Callable[[str], bool] = _nobody_gives_back
+        """Asks another process for a task that it holds; returns whether it gave it back."""
         self._lock = RLock()
         self._store = store
         self._owns_store = store is None
@@ -204,9 +208,10 @@ class ClientContext:
             return policy.at_server(name, self.known)
         return policy.at_server("", self.known.without(command), claim=self._claim or UNNAMED)
 
-    def join(self, group: str) -> None:
-        """Work as one of the processes of another client's `group`."""
+    def join(self, group: str, replica: str = "") -> None:
+        """Work as one of the processes of another client's `group`; `replica` is the lease of this one (`ReplicaLease.ref`)."""
         self.group = group
+        self.replica = replica
 
     # --- the store and the task
 
@@ -374,10 +379,7 @@ class ClientContext:
             task = task or self.task_id()
             session = self._sessions.get(task)
             if session is None:
-                session = self._new_session(task, GuardedSession)
-                self.begin_with_prompt(session)
-                session.open(take_over=self.options.take_over, also=also)
-                self._sessions[task] = session
+                session = self._sessions[task] = self._opened_session(task, also)
             elif to := session.task.ledger.moved.get(self.group):
                 to = self.options.task or to  # a bound client opens its session again
                 session.close("moved", "" if to == task else to)
@@ -386,6 +388,18 @@ class ClientContext:
                     self._task = to
                 return self.session(to, also=also)
             return session
+
+    def _opened_session(self, task: str, also: Sequence[kinds.Data]) -> GuardedSession:
+        session = self._new_session(task, GuardedSession)
+        self.begin_with_prompt(session)
+        take_over = self.options.take_over
+        try:
+            session.open(take_over=take_over, also=also)
+        except HeldError:
+            if not self.on_held(task):
+                raise
+            session.open(take_over=take_over, also=also)
+        return session
 
     def _check_bound(self, task: str) -> None:
         bound = self.options.task
@@ -402,7 +416,13 @@ class ClientContext:
             opened,
             contract.policy,
             SessionIdentity(
-                self.process, self.group, self.client, self.era, self.options.root, self.options.tree
+                self.process,
+                self.group,
+                self.client,
+                self.era,
+                self.options.root,
+                self.options.tree,
+                self.replica,
             ),
             policy_text=contract.policy_text.encode(),
             contract_text=contract.contract_text.encode(),
@@ -454,7 +474,7 @@ class ClientContext:
         An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.
         """
         self._look_at_policy()
-        for _ in range(MAX_MOVES):
+        for attempt in range(MAX_MOVES):
             session = self.session(task)
             try:
                 placed = self._prepare(session, calls)
@@ -462,6 +482,11 @@ class ClientContext:
                     self._on_event("page", note)
                 decided = session.admit(placed)
             except TaskSwitchedError:
+                continue
+            except HeldError:
+                if attempt or not self.replica:
+                    raise
+                self._forget(session)
                 continue
             session.remember(placed, decided)
             return session, decided
@@ -486,7 +511,7 @@ class ClientContext:
         try:
             if self._broken or self._behind or session not in self._compared or session.policy.is_guarded:
                 calls = self._prepare(session, calls)
-            looks = session.policy.counts
+            looks = session.policy.counts  # they are not forwarded before they are recorded
             for call in calls:
                 looks = looks or call.effectful
             if looks and session.is_due_before(calls):
@@ -494,6 +519,17 @@ class ClientContext:
             return session, session.admit(calls, partial(forward, session))
         except TaskSwitchedError:
             return None
+        except HeldError:
+            self._forget(session)
+            if looks and self.replica:  # not forwarded: `admit` asks for the task
+                return None
+            raise
+
+    def _forget(self, session: GuardedSession) -> None:
+        """Another client took a replica's task over: its next call opens a session again, if it may."""
+        with self._lock:
+            if self.replica and self._sessions.get(session.task.id) is session:
+                del self._sessions[session.task.id]
 
     def _look_at_policy(self) -> None:
         """Take in a policy that was edited."""
@@ -603,6 +639,10 @@ class ClientContext:
             if self._store is not None and self._owns_store:
                 self._store.close()
                 self._store = None
+
+
+def _nobody_gives_back(_task: str) -> bool:
+    return False
 
 
 class _PolicyFile:

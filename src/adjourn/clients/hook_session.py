@@ -55,9 +55,11 @@ from adjourn.tasks import (
     ToolRequest,
     idempotency,
     is_same_tool,
+    lease_end,
     notice_text,
     observed,
     spent_shares,
+    time_of,
     usable_approval,
     workspace_spent,
 )
@@ -213,8 +215,9 @@ class HookSession(GuardedSession):
             self.open()
             return
         self.is_open = True
-        lease = self.task.store.ref(f"lease/{self.task.id}/{self.id}") or "0"
-        if not lease.isdigit() or int(lease) < self.task.clock() + LEASE_MILLISECONDS // 2:
+        store = self.task.store
+        lease = lease_end(store, store.ref(f"lease/{self.task.id}/{self.id}"))
+        if lease < time_of(store, self.task.clock()) + LEASE_MILLISECONDS // 2:
             self.heartbeat()
 
     def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[NewEvent]:

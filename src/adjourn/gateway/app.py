@@ -12,7 +12,6 @@ look into a message.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -33,12 +32,13 @@ from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.http_link import HttpLink
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.pipe_link import PipeLink
+from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
 from adjourn.host import Workspace
 from adjourn.policy import Contract
 from adjourn.relay import RelayOptions, StderrLog
 from adjourn.store import Store
-from adjourn.tasks import check_task_id
+from adjourn.tasks import check_task_id, expire_dead_sessions
 
 WORKERS = 16
 TIDY_SECONDS, HEARTBEAT_SECONDS, IDLE_SECONDS = 0.25, 20.0, 1800.0
@@ -67,13 +67,15 @@ class _Shared:
 class Ground(NamedTuple):
     """What all calls are decided on with, and recorded in. `environment` is that of servers that are commands.
 
-    The store is shared by all contexts, and closed by whoever opened it.
+    The store is shared by all contexts, and closed by whoever opened it. So is `lease_store`, the same one opened again for this
+    process's lease.
     """
 
     workspace: Workspace
     contract: Contract
     store: Store
     environment: Mapping[str, str]
+    lease_store: Store
 
 
 class GatewayApp:
@@ -97,6 +99,7 @@ class GatewayApp:
         """Those of `_contexts` that work on a task of the path."""
         self._leaving: set[asyncio.Task[None]] = set()
         """For the servers of closed exchanges to end."""
+        self._replica = Replica(ground.lease_store, report, self._wanted)
         self._hosts = {*_LOOPBACK, *settings.hosts, settings.address[0]}
         self.is_draining = False
 
@@ -191,6 +194,19 @@ class GatewayApp:
             if context.group != to.group and context.sessions and shared.is_idle:
                 self._end(context, "handed-over")
 
+    def _wanted(self, task: str) -> None:
+        """Another replica asks for a task. In the thread of the lease."""
+        self._loop.call_soon_threadsafe(self._give, task)
+
+    def _give(self, task: str) -> None:
+        """Give a task of the path back to another replica, unless calls are open: then it asks again."""
+        contexts = [shared for shared in self._of_task.get(task, ()) if shared.context.sessions]
+        if not all(shared.is_idle for shared in contexts):
+            return
+        for shared in contexts:
+            self._end(shared.context, "handed-over")
+        self._parts.workers.submit(self._replica.answer, task)
+
     def _shared(self, server: str, client: str, task: str) -> _Shared:
         """The context of a client at a server."""
         key = (server, client, task)
@@ -207,7 +223,8 @@ class GatewayApp:
             )
             context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
             name = _UNSAFE.sub("-", client)[:40] or "client"
-            context.join(f"gateway/{os.uname().nodename[:64]}/{name}")
+            context.join(f"gateway/{name}", self._replica.ref)
+            context.on_held = self._replica.ask
             with suppress(AdjournError):
                 context.meet_servers()
             found = self._contexts[key] = _Shared(context)
@@ -219,6 +236,8 @@ class GatewayApp:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        self._loop = asyncio.get_running_loop()
+        self._replica.start()
         tidying = asyncio.get_running_loop().create_task(self._tidy())
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -251,6 +270,8 @@ class GatewayApp:
                     session.task.flush()
                     if beats:
                         session.heartbeat()
+                    if self._replica.is_gone(session.task.ledger.sessions.values()):
+                        expire_dead_sessions(session.task)
                 except AdjournError as error:
                     self._report.event("store.error", str(error))
 
@@ -266,6 +287,7 @@ class GatewayApp:
         if waited := [*ended, *self._leaving]:
             await asyncio.wait(waited, timeout=CLOSE_SECONDS)
         self._parts.workers.shutdown(wait=False)
+        await loop.run_in_executor(None, self._replica.stop)
         for pool in self._pools.values():
             pool.close()
         self._report.flush()

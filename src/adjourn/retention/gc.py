@@ -17,7 +17,7 @@ from adjourn.host import CHECKPOINTS, resolve_inside
 from adjourn.log import decode, milliseconds
 from adjourn.retention.pruning import DAY
 from adjourn.store import Store
-from adjourn.tasks import tasks_of
+from adjourn.tasks import REPLICA, WANTED, lease_end, tasks_of, time_of
 
 OLD_FOLD = 30 * DAY
 _PLACES = {
@@ -67,9 +67,9 @@ def _entries(path: str) -> list[str]:
 
 
 def _leases(store: Store, now: int) -> Freed:
-    over = {
-        name: end for name, end in store.refs("lease/").items() if not end.isdigit() or int(end) < now - DAY
-    }
+    day_ago = time_of(store, now) - DAY
+    leases = {**store.refs("lease/"), **store.refs(REPLICA), **store.refs(WANTED)}
+    over = {name: lease for name, lease in leases.items() if lease_end(store, lease) < day_ago}
     return Freed("expired leases", *_without(store, over))
 
 
@@ -111,7 +111,8 @@ def _without(store: Store, refs: dict[str, str]) -> tuple[int, int]:
 
 def _documents(store: Store, now: int) -> Freed:
     """Documents that no event, name or needed document mentions. None while a session is open: it may mention one soon."""
-    if any(end.isdigit() and int(end) > now for end in store.refs("lease/").values()):
+    now_there = time_of(store, now)
+    if any(lease_end(store, lease) > now_there for lease in store.refs("lease/").values()):
         return Freed("documents (not looked at: a session is open)", 0, 0)
     before = _ends(store)
     sizes = dict(store.blobs())

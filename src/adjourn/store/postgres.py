@@ -64,6 +64,8 @@ SELECT hash, length(data) FROM adjourn_blob WHERE hash > %s AND data IS NOT NULL
 _DROP = "DELETE FROM adjourn_blob WHERE hash = ANY(%s) AND data IS NOT NULL"
 _FORGET = "UPDATE adjourn_blob SET data = NULL WHERE hash = %s"
 
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
 _MAX_SEQ = 2**63 - 2
 
 
@@ -199,6 +201,10 @@ class PostgresStore:
         if head != after or timeout <= 0:
             return head
         return self._watch.wait(stream, after, deadline)
+
+    def now(self) -> int:
+        """The server's clock, in milliseconds since the epoch: the same for all who use this store."""
+        return int(self._query(_NOW)[0][0])
 
     def close(self) -> None:
         for line in (self._line, self._second):

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from adjourn.tasks.heads import KeptHeads
     from adjourn.tasks.idempotency import MAX_ANSWER
     from adjourn.tasks.lease import (
-        LEASE_MILLISECONDS,
         SessionExpiredError,
         SessionIdentity,
         TaskSwitchedError,
@@ -66,6 +65,15 @@ if TYPE_CHECKING:
         judge,
         method_refusal,
         rule_name,
+    )
+    from adjourn.tasks.replica import (
+        LEASE_MILLISECONDS,
+        RENEW_SECONDS,
+        REPLICA,
+        WANTED,
+        ReplicaLease,
+        lease_end,
+        time_of,
     )
     from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_for_turn
     from adjourn.tasks.session import (
@@ -102,8 +110,11 @@ __all__ = [
     "MAX_SHOWN_TOOL",
     "OF_CLIENT",
     "OF_SERVER",
+    "RENEW_SECONDS",
     "REPEATED",
+    "REPLICA",
     "SYSTEM",
+    "WANTED",
     "Admitted",
     "AnsweredError",
     "AppendedEvent",
@@ -126,6 +137,7 @@ __all__ = [
     "PermanentConflictError",
     "PersonsAnswer",
     "RecordedAnswer",
+    "ReplicaLease",
     "Session",
     "SessionExpiredError",
     "SessionIdentity",
@@ -155,6 +167,7 @@ __all__ = [
     "is_same_tool",
     "is_vendors",
     "judge",
+    "lease_end",
     "method_refusal",
     "notice_text",
     "observed",
@@ -168,6 +181,7 @@ __all__ = [
     "settle_doubt",
     "spent_shares",
     "tasks_of",
+    "time_of",
     "usable_approval",
     "wait_for_turn",
     "waiting_approvals",
@@ -209,7 +223,6 @@ if not TYPE_CHECKING:
             "heads": ("KeptHeads",),
             "idempotency": ("MAX_ANSWER",),
             "lease": (
-                "LEASE_MILLISECONDS",
                 "SessionExpiredError",
                 "SessionIdentity",
                 "TaskSwitchedError",
@@ -236,6 +249,15 @@ if not TYPE_CHECKING:
                 "judge",
                 "method_refusal",
                 "rule_name",
+            ),
+            "replica": (
+                "LEASE_MILLISECONDS",
+                "RENEW_SECONDS",
+                "REPLICA",
+                "ReplicaLease",
+                "WANTED",
+                "lease_end",
+                "time_of",
             ),
             "retry": ("PermanentConflictError", "append_with_retry", "wait_for_turn"),
             "session": (

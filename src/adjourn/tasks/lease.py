@@ -16,21 +16,21 @@ from adjourn.host import Process, ids, lives
 from adjourn.log import MAX_SAFE_INTEGER, Actor, digest, kinds
 from adjourn.store import Store
 from adjourn.tasks.ledger import Ledger, OpenSession
+from adjourn.tasks.replica import LEASE_MILLISECONDS, lease_end, time_of
 from adjourn.tasks.task import SYSTEM, AppendedEvent, NewEvent, Task
 from adjourn.text import without_secrets
 
 if TYPE_CHECKING:
     from adjourn.aex import Policy
 
-LEASE_MILLISECONDS = 60_000
-"""How long a session on a machine that cannot be examined is taken to live without a sign of life."""
 MAX_LISTED_CALLS = 1000
 Reason = Literal["dead", "expired", "taken-over"]
 
 
 class SessionIdentity(NamedTuple):
     """Who opens a session: the client and this process. `group` is one for all processes that one client started, `root` the
-    workspace they work in, `tree` the work tree of it that has their files and pages ("" without a workspace).
+    workspace they work in, `tree` the work tree of it that has their files and pages ("" without a workspace). `replica` is the lease of
+    the process, where it has one for all its sessions (`ReplicaLease.ref`).
     """
 
     process: Process
@@ -39,6 +39,7 @@ class SessionIdentity(NamedTuple):
     era: str = ""
     root: str = ""
     tree: str = ""
+    replica: str = ""
 
 
 def describe_holder(holder: OpenSession) -> str:
@@ -47,12 +48,15 @@ def describe_holder(holder: OpenSession) -> str:
 
 
 def is_alive(store: Store, task: str, holder: OpenSession, now: int) -> bool | None:
-    """True: lives. False: seen dead. None: out of sight, and its lease has run out."""
+    """True: lives. False: seen dead. None: out of sight, and its lease has run out, or that of its replica.
+
+    `now` is the time in milliseconds, where the store has no clock.
+    """
     alive = lives(Process(holder.host, holder.pid, holder.started))
     if alive is not None:
         return alive
-    lease = store.ref(f"lease/{task}/{holder.id}") or "0"
-    return True if lease.isdigit() and int(lease) > now else None
+    end = lease_end(store, store.ref(f"lease/{task}/{holder.id}"))
+    return True if end and end > time_of(store, now) else None
 
 
 def lost(ledger: Ledger, holder: OpenSession, reason: Reason) -> kinds.SessionLost:
@@ -173,13 +177,18 @@ class TaskLease:
         return f"lease/{self.task.id}/{self.id}"
 
     def _lease_end(self) -> str:
-        return str(self.task.clock() + LEASE_MILLISECONDS)
+        return self.identity.replica or str(time_of(self.task.store, self.task.clock()) + LEASE_MILLISECONDS)
 
     def heartbeat(self) -> None:
-        """Renew the lease, and keep the head. To be called at least every third of the lease while the session is open."""
+        """Renew the lease, and keep the head. To be called at least every third of the lease while the session is open.
+
+        A replica renews its own lease.
+        """
         with self._lock:
             if self.is_open:
                 self.task.keep_head()
+                if self.identity.replica:
+                    return
                 current = self.task.store.ref(self._lease)
                 if current is None:
                     return  # whoever took it away has fenced us; the next call finds out

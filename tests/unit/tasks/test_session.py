@@ -13,7 +13,8 @@ from adjourn.host.process import Process
 from adjourn.log import digest, kinds
 from adjourn.log.event import Actor, timestamp
 from adjourn.tasks.decision import Ask, Forward
-from adjourn.tasks.lease import LEASE_MILLISECONDS, TaskSwitchedError
+from adjourn.tasks.lease import TaskSwitchedError
+from adjourn.tasks.replica import LEASE_MILLISECONDS
 from support.policies import policy_of
 from support.task_sessions import ONE, READ, REMOTE_PROCESS, WRITE, SharedTask, admit_one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 import click
 
@@ -40,14 +41,12 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     with needing("gateway"):
         listen, app = gateway.listen, gateway.GatewayApp
     listening = listen(settings)
-    kept = open_at(workspace.root, store)
-    try:
-        environment = for_others(os.environ, store)
-        for (
-            server
-        ) in settings.servers.values():  # a server that is a command is not for another server's token
-            environment = {name: value for name, value in environment.items() if name not in server.variables}
-        ground = gateway.Ground(workspace, contract, kept, environment)
+    environment = for_others(os.environ, store)
+    for server in settings.servers.values():  # a server that is a command is not for another server's token
+        environment = {name: value for name, value in environment.items() if name not in server.variables}
+    with (
+        closing(open_at(workspace.root, store)) as kept,
+        closing(open_at(workspace.root, store)) as for_lease,
+    ):
+        ground = gateway.Ground(workspace, contract, kept, environment, for_lease)
         gateway.serve(app(settings, ground, StderrLog(as_json=log_json)), listening, say)
-    finally:
-        kept.close()

@@ -42,6 +42,16 @@ def until(look: Callable[[], Any]) -> None:
         time.sleep(0.01)
 
 
+def test_the_clock_is_the_servers(store: PostgresStore) -> None:
+    """All users of a store read one clock, in milliseconds, which goes on."""
+    first, there, second = (
+        store.now(),
+        _run(store._url, "SELECT extract(epoch FROM clock_timestamp())"),
+        store.now(),
+    )
+    assert first <= float(there[0][0]) * 1000 <= second + 1
+
+
 def _break(store: PostgresStore) -> None:
     """Have the server end the store's connection, unnoticed until its next use."""
     assert store._line.connection is not None

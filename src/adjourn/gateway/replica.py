@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from itertools import starmap
 
 from adjourn.errors import AdjournError, StoreError
-from adjourn.host import now, process
-from adjourn.host.process import Process
+from adjourn.host import Process, now, process
 from adjourn.relay import StderrLog
 from adjourn.store import Store
 from adjourn.tasks import RENEW_SECONDS, OpenSession, ReplicaLease
@@ -70,11 +70,13 @@ class Replica:
             return False
         try:
             holders = self._lease.holders(task)
-            asked = [self._lease.ask(holder, task) for holder in holders]
+            asked = {holder: self._lease.ask(holder, task) for holder in holders}
             end = time.monotonic() + HAND_OVER_SECONDS
-            while not (answered := all(map(self._lease.is_answered, asked))) and time.monotonic() < end:
+            while not (answered := all(starmap(self._lease.is_answered, asked.items()))):
+                if time.monotonic() > end:
+                    break
                 time.sleep(POLL_SECONDS)
-            for one in asked:
+            for one in asked.values():
                 self._lease.forget(one)
             return bool(holders) and answered
         finally:

@@ -3,7 +3,7 @@
     replica/HOST/PID/STARTED        when the lease ends, in milliseconds by the store's clock
     wanted/HOST/PID/STARTED/TASK    the replica that asks this one to give a task back
 
-A replica renews its lease about once a second, and looks at those of the others. One that did not change for `SILENCE_SECONDS`, while
+A replica renews its lease about each second, and looks at those of the others. One that did not change for `SILENCE_SECONDS`, while
 this replica could read and write the store, is deleted; from then on everybody takes the sessions of that process for over. Silence
 is counted on the watcher's own clock. So no two machines need the same time, and a store that is away ends nobody's lease.
 
@@ -22,8 +22,8 @@ from adjourn.store import Store
 
 LEASE_MILLISECONDS = 60_000
 """How long a session or a replica that cannot be examined is taken to live without a sign of life, by those who do not watch it."""
-RENEW_SECONDS = 1.0
-SILENCE_SECONDS = 3.0
+RENEW_SECONDS = 0.75
+SILENCE_SECONDS = 2.5
 MAX_PAUSE_SECONDS = 2.0
 """A longer time between two looks of a watcher says something about the store, or about the watcher: it counts silence anew."""
 MAX_GONE = 100
@@ -122,9 +122,9 @@ class ReplicaLease:
             self._store.swap(name, self.ref, expect=None, durable=False)
         return name
 
-    def is_answered(self, asked: str) -> bool:
-        """Whether the replica has given the task back, or does not. Raises `StoreError`."""
-        return self._store.ref(asked) is None
+    def is_answered(self, holder: str, asked: str) -> bool:
+        """Whether the replica has given the task back, or does not, or is gone. Raises `StoreError`."""
+        return self._store.ref(asked) is None or self._store.ref(holder) is None
 
     def wanted(self) -> list[str]:
         """The tasks that other replicas ask this one for. Raises `StoreError`."""

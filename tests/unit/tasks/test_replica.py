@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.errors import HeldError
+from adjourn.errors import ConflictError, HeldError
 from adjourn.host import process
 from adjourn.host.process import Process
+from adjourn.log import kinds
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.lease import SessionIdentity, is_alive
 from adjourn.tasks.replica import LEASE_MILLISECONDS, RENEW_SECONDS, SILENCE_SECONDS, ReplicaLease, time_of
@@ -112,6 +113,29 @@ def test_another_client_gets_the_task_when_the_replica_is_gone() -> None:
         first.admit([])
 
 
+def test_a_fenced_session_appends_nothing_more() -> None:
+    """A replica that slept, and decided on the head before the take-over, loses its append in the store itself, whatever it believes."""
+    replicas = Replicas()
+    replicas.live(1, FIRST, SECOND)
+    first = replicas.session(FIRST, "g1")
+    admit_one(first, WRITE)
+    asleep = first.task.head
+    replicas.live(SILENCE_SECONDS + 2 * RENEW_SECONDS, SECOND)
+    second = replicas.session(SECOND, "g2")
+    entries = list(replicas.shared.store.read("t1"))
+    with pytest.raises(ConflictError):
+        replicas.shared.store.append("t1", [entries[-1]], expect=asleep)
+    replicas.live(2 * RENEW_SECONDS, FIRST, SECOND)
+    for call in (WRITE, READ):
+        with pytest.raises(HeldError):
+            first.admit([call])
+    assert list(replicas.shared.store.read("t1")) == entries
+    assert second.task.ledger.calls_used == 1
+    assert [call.tool for call in second.task.ledger.doubts.values()] == [WRITE.tool]
+    first.settle([kinds.ToolSettled(call=f"{first.id}.1", outcome="ok")])
+    assert not second.task.refresh().doubts
+
+
 def test_a_client_continues_through_another_replica_at_once() -> None:
     """The same client has a session at each of two living replicas, and they see each other's calls."""
     replicas = Replicas()
@@ -135,10 +159,14 @@ def test_a_task_is_asked_for_and_given_back() -> None:
     asked = second.ask(first.ref, "t1")
     assert second.ask(first.ref, "t1") == asked
     assert (first.wanted(), second.wanted()) == (["t1"], [])
-    assert not second.is_answered(asked)
+    assert not second.is_answered(first.ref, asked)
     first.answer("t1")
-    assert second.is_answered(asked)
+    assert second.is_answered(first.ref, asked)
+    asked = second.ask(first.ref, "t1")
+    first.release()
+    assert second.is_answered(first.ref, asked)
     second.forget(asked)
+    assert first.wanted() == []
 
 
 def test_the_stores_clock_counts_where_it_has_one() -> None:

@@ -43,7 +43,7 @@ def until(look: Callable[[], Any]) -> None:
 
 
 def test_the_clock_is_the_servers(store: PostgresStore) -> None:
-    """All users of a store read one clock, in milliseconds, which goes on."""
+    """All users of a store read one clock, in milliseconds, and it advances."""
     first, there, second = (
         store.now(),
         _run(store._url, "SELECT extract(epoch FROM clock_timestamp())"),

@@ -25,7 +25,7 @@ LEASE_MILLISECONDS = 60_000
 RENEW_SECONDS = 0.75
 SILENCE_SECONDS = 2.5
 MAX_PAUSE_SECONDS = 2.0
-"""A longer time between two looks of a watcher says something about the store, or about the watcher: it counts silence anew."""
+"""A longer time between two looks of a watcher says something about the store, or about the watcher: it counts silence from zero."""
 MAX_GONE = 100
 REPLICA = "replica/"
 WANTED = "wanted/"

@@ -80,7 +80,7 @@ def test_only_a_silent_replica_is_taken_for_gone() -> None:
 
 
 def test_an_outage_of_the_store_ends_no_lease() -> None:
-    """After a time in which nobody could renew, silence is counted anew: replicas that come back one after the other all live."""
+    """After a time in which nobody could renew, silence is counted from zero: replicas that come back one after the other all live."""
     replicas = Replicas()
     replicas.live(5, FIRST, SECOND, THIRD)
     replicas.seconds += 60

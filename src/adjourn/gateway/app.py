@@ -12,6 +12,7 @@ look into a message.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Mapping

@@ -32,9 +32,11 @@ def free_port() -> int:
 
 
 class GatewayWorkspace:
-    """`over` is how the gateway reaches the server: `http` or `stdio`."""
+    """`over` is how the gateway reaches the server: `http` or `stdio`. `settings` are further lines of `adjourn.toml`."""
 
-    def __init__(self, path: Path, *rules: str, over: str = "http", server: Path = SERVER) -> None:
+    def __init__(
+        self, path: Path, *rules: str, over: str = "http", server: Path = SERVER, settings: str = ""
+    ) -> None:
         self.root = path / "work"
         (self.root / ".aex").mkdir(parents=True)
         text = "\n".join(("policy shop v1", *rules, ""))
@@ -48,7 +50,7 @@ class GatewayWorkspace:
             else f"command = {json.dumps(command)}"
         )
         (self.root / "adjourn.toml").write_text(
-            f'listen = "127.0.0.1:{self.port}"\n[servers.up]\n{line}\n', encoding="utf-8"
+            f'listen = "127.0.0.1:{self.port}"\n{settings}\n[servers.up]\n{line}\n', encoding="utf-8"
         )
         self._calls = path / "calls"
         self._closing = ExitStack()

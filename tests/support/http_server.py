@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel
@@ -54,6 +55,14 @@ async def ask(ctx: Context) -> str:
     """Ask the person at the client."""
     found = await ctx.elicit("Which colour?", Answer)
     return str(found)
+
+
+@server.tool()
+async def pause(text: str, seconds: float) -> str:
+    """Has an effect, and takes its time."""
+    note(text)
+    await anyio.sleep(seconds)
+    return "paused"
 
 
 @server.resource("notes://one")

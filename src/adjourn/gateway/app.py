@@ -15,7 +15,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,13 +30,15 @@ from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.credentials import from_variables
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
+from adjourn.gateway.health import Health, written
 from adjourn.gateway.http_link import HttpLink
 from adjourn.gateway.http_pool import HttpPool
+from adjourn.gateway.limits import Throttle
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
 from adjourn.host import Workspace
-from adjourn.policy import Contract
+from adjourn.policy import Contract, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
 from adjourn.store import Store
 from adjourn.tasks import check_task_id, expire_dead_sessions
@@ -94,7 +96,10 @@ class GatewayApp:
             name: from_variables(server.bearer_env, server.headers_env, os.environ)
             for name, server in settings.servers.items()
         }
-        self._endpoints = {name: Endpoint(partial(self._new, name)) for name in settings.servers}
+        self.throttle = Throttle(settings.limits)
+        self._endpoints = {
+            name: Endpoint(partial(self._new, name), self.throttle) for name in settings.servers
+        }
         self._contexts: dict[tuple[str, str, str], _Shared] = {}
         self._of_task: dict[str, set[_Shared]] = {}
         """Those of `_contexts` that work on a task of the path."""
@@ -102,7 +107,14 @@ class GatewayApp:
         """For the servers of closed exchanges to end."""
         self._replica = Replica(ground.lease_store, report, self._wanted)
         self._hosts = {*_LOOPBACK, *settings.hosts, settings.address[0]}
-        self.is_draining = False
+        looks: dict[str, Callable[[], object]] = {
+            "store": partial(ground.store.ref, "health"),
+            "policy": partial(reread_policy, ground.workspace.root, ground.contract),
+        }
+        self._health = Health(looks, frozenset(("store",)), self._unhealthy)
+
+    def _unhealthy(self, what: str, why: str) -> None:
+        self._report.event("health.failed", f"{what}: {why}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -115,8 +127,7 @@ class GatewayApp:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path in ("/healthz", "/readyz"):
-            is_ready = path == "/healthz" or not self.is_draining
-            await _plain(send, 200 if is_ready else 503, "ok" if is_ready else "ending")
+            await self._tell_health(send, is_deep=path == "/readyz")
             return
         headers = dict(scope["headers"])
         if not self._is_host(headers.get(b"host", b"").decode("latin-1")):
@@ -133,9 +144,6 @@ class GatewayApp:
             known = ", ".join(f"/{one}/mcp" for one in self._endpoints)
             await _plain(send, 404, f"no server is here; there is {known}")
             return
-        if self.is_draining:
-            await _plain(send, 503, "the gateway ends: try again, it or another one will answer")
-            return
         task = found[2] or ""
         try:
             if task:
@@ -144,6 +152,19 @@ class GatewayApp:
             await _plain(send, 400, f"{error.message}; {error.remedy}")
             return
         await endpoint.handle(scope, receive, send, task)
+
+    async def _tell_health(self, send: Send, *, is_deep: bool) -> None:
+        """`/healthz`: the process lives. `/readyz`: it can work, and takes new work."""
+        found = await self._health.look() if is_deep else {}
+        is_ready = not is_deep or self._health.is_ready(found)
+        status = "ready" if is_ready else "not ready"
+        if is_deep and self.throttle.is_draining:
+            is_ready, status = False, "draining"
+        body = written(status if is_deep else "alive", found)
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        code = 200 if is_ready else 503
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     def _only(self) -> str:
         return next(iter(self._endpoints)) if len(self._endpoints) == 1 else ""
@@ -242,7 +263,7 @@ class GatewayApp:
         tidying = asyncio.get_running_loop().create_task(self._tidy())
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self.is_draining = True
+        self.throttle.is_draining = True
         tidying.cancel()
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})
@@ -276,10 +297,14 @@ class GatewayApp:
                 except AdjournError as error:
                     self._report.event("store.error", str(error))
 
-    async def _close(self) -> None:
-        """End every exchange and session; what was answered is in the store already."""
+    def end_requests(self) -> None:
+        """Answer what is open with an error, and end streams."""
         for endpoint in self._endpoints.values():
             endpoint.close("the gateway ended")
+
+    async def _close(self) -> None:
+        """End every exchange and session; what was answered is in the store already."""
+        self.end_requests()
         loop = asyncio.get_running_loop()
         ended = [
             loop.run_in_executor(self._parts.workers, self._end, shared.context, "gateway-end")
@@ -291,6 +316,7 @@ class GatewayApp:
         await loop.run_in_executor(None, self._replica.stop)
         for pool in self._pools.values():
             pool.close()
+        self._health.close()
         self._report.flush()
 
     def _end(self, context: ClientContext, reason: str) -> None:

@@ -12,17 +12,17 @@ import asyncio
 import time
 from collections.abc import Callable
 from secrets import token_urlsafe
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.event_stream import StreamEvent, written
 from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.replies import ReplyStream, as_line
 from adjourn.mcp import frames
 
-MAX_BODY = frames.MAX_MESSAGE_BYTES
 MAX_EXCHANGES = 20_000
 _FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id")
 _PARAMETER = b"mcp-param-"
@@ -50,14 +50,25 @@ class _Opening(msgspec.Struct):
     params: _Params = msgspec.field(default_factory=_Params)
 
 
+class _Posted(NamedTuple):
+    """A message of a client, as it came and as one line."""
+
+    opening: _Opening
+    headers: dict[bytes, bytes]
+    body: bytes
+    line: bytes
+    task: str
+
+
 _opening_of = msgspec.json.Decoder(_Opening).decode
 
 
 class Endpoint:
-    """One server's. `new` makes an exchange."""
+    """One server's. `new` makes an exchange; `throttle` says what may begin."""
 
-    def __init__(self, new: NewExchange) -> None:
+    def __init__(self, new: NewExchange, throttle: Throttle | None = None) -> None:
         self._new = new
+        self._throttle = throttle or Throttle(LoadLimits())
         self.sessions: dict[str, Exchange] = {}
         self.lanes: dict[tuple[str, str], list[Exchange]] = {}
         """Exchanges of clients of the stateless revision, by client and task."""
@@ -86,10 +97,11 @@ class Endpoint:
         if not (b"*/*" in accepted or (b"application/json" in accepted and b"text/event-stream" in accepted)):
             await _answer(send, 406, _problem("accept application/json and text/event-stream"))
             return
-        body = await _body(receive)
+        body = await _body(headers, receive, self._throttle.limits.body_bytes)
         if body is None:
-            await _answer(send, 413, _problem("the message is too large"))
+            await _answer(send, 413, _problem("the message is too large"), ((b"connection", b"close"),))
             return
+        is_batch = False
         try:
             opening = _opening_of(body)
             line = as_line(body)
@@ -97,6 +109,30 @@ class Endpoint:
             opening, line = await self._odd(body, send)
             if not line:
                 return
+            is_batch = True
+        throttle, who = self._throttle, self._who(opening, headers)
+        begins = is_batch or (opening.method is not None and frames.is_id(opening.id))
+        lasts = opening.method == "subscriptions/listen"
+        refusal = throttle.message(who) or (throttle.begin(who, lasts=lasts) if begins else None)
+        if refusal is not None:
+            await _answer(send, refusal.status, _problem(refusal.why), refusal.headers)
+            return
+        try:
+            await self._take(_Posted(opening, headers, body, line, task), receive, send)
+        finally:
+            if begins:
+                throttle.end(who, lasts=lasts)
+
+    def _who(self, opening: _Opening, headers: dict[bytes, bytes]) -> str:
+        """The client whose limits count."""
+        if (session := headers.get(b"mcp-session-id")) is not None:
+            exchange = self.sessions.get(session.decode(errors="replace"))
+            return exchange.who if exchange is not None else ""
+        return _name(opening.params.meta.client or opening.params.client)
+
+    async def _take(self, posted: _Posted, receive: Receive, send: Send) -> None:
+        """Hand a message over, and pass the answer on."""
+        opening, headers, body, line, task = posted
         exchange, session = self._exchange(opening, headers, body, task)
         if exchange is None and self.is_full:
             await _answer(send, 503, _problem("too many sessions are open"))
@@ -144,7 +180,9 @@ class Endpoint:
         if opening.method != "initialize" or self.is_full:
             return None, ""
         session = token_urlsafe(18)
-        exchange = self.sessions[session] = self._new(_name(opening.params.client), task)
+        name = _name(opening.params.client)
+        exchange = self.sessions[session] = self._new(name, task)
+        exchange.who = name
         return exchange, session
 
     @property
@@ -161,6 +199,7 @@ class Endpoint:
         if self.is_full:
             return None
         self.lanes[name, task] = [*lanes, exchange := self._new(name, task)]
+        exchange.who = name
         return exchange
 
     # --- streams and the end
@@ -222,7 +261,11 @@ def _name(info: object) -> str:
     return name[:100] if isinstance(name, str) else ""
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def _body(headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes | None:
+    """None for one that is too large, or that did not come whole."""
+    announced = headers.get(b"content-length", b"")
+    if len(announced) > 12 or (announced.isdigit() and int(announced) > most):
+        return None
     parts, size = [], 0
     while True:
         message = await receive()
@@ -230,7 +273,7 @@ async def _body(receive: Receive) -> bytes | None:
             return None
         parts.append(message.get("body", b""))
         size += len(parts[-1])
-        if size > MAX_BODY:
+        if size > most:
             return None
         if not message.get("more_body"):
             return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -80,6 +80,8 @@ class Exchange:
         self.waiting: dict[Any, ReplyStream] = {}
         """The streams of requests, by the requests' ids."""
         self.used = time.monotonic()
+        self.who = ""
+        """The client whose limits count."""
         self.on_use: Callable[[], None] = _nothing
         """Called before each message of the client."""
         self.on_close: Callable[[], None] = _nothing
@@ -99,6 +101,8 @@ class Exchange:
     def receive(self, line: bytes, stream: ReplyStream, request_id: Any) -> None:
         """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""
         self.used = time.monotonic()
+        self.who = ""
+        """The client whose limits count."""
         self.on_use()
         if request_id is not None:
             self.waiting[request_id] = stream

@@ -6,30 +6,62 @@ Owns: the socket, the process's life. Must never: listen beyond this machine wit
 from __future__ import annotations
 
 import gc
+import resource
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 
 import uvicorn
 
 from adjourn.errors import RefusedError, UsageError
 from adjourn.gateway.app import GatewayApp
+from adjourn.gateway.connections import BoundedConfig, expire_all
 from adjourn.gateway.settings import GatewaySettings
 
 BACKLOG = 2048
-DRAIN_SECONDS = 20
+CLOSE_SECONDS = 5
+"""For connections to close, once nothing is to be answered on them."""
 GC_THRESHOLD = 50_000
+MAX_FILES = 65_536
 
 
-class _QuietServer(uvicorn.Server):
-    """Ends with 0 where a signal asked it to: uvicorn's own raises the signal again."""
+class _DrainingServer(uvicorn.Server):
+    """Ends in steps. A first signal: nothing new begins, and open requests may finish. A second one: at once.
+
+    uvicorn's own would close the socket first, so that nobody could ask whether it is ready; and raise the signal again.
+    """
+
+    def __init__(self, config: BoundedConfig, app: GatewayApp) -> None:
+        super().__init__(config)
+        self._app = app
+        self._limits = config.limits
+        self._deadline = 0.0
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_exit)
         yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        del sig, frame
+        if self._app.throttle.is_draining:
+            self.should_exit = self.force_exit = True
+        else:
+            self._deadline = time.monotonic() + self._limits.drain_seconds
+            self._app.throttle.is_draining = True
+
+    async def on_tick(self, counter: int) -> bool:
+        now, throttle = time.monotonic(), self._app.throttle
+        if counter % 10 == 0:
+            expire_all(self.server_state.connections, now)
+        if throttle.is_draining and not self.should_exit and (not throttle.is_busy or now >= self._deadline):
+            self._app.end_requests()
+            self.should_exit = True
+        return await super().on_tick(counter)
 
 
 def listen(settings: GatewaySettings) -> socket.socket:
@@ -53,21 +85,31 @@ def listen(settings: GatewaySettings) -> socket.socket:
 
 def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None]) -> None:
     """Serve until the process is told to end; `ready` gets the address."""
-    config = uvicorn.Config(
+    config = BoundedConfig(
         app,
+        app.throttle.limits,
         interface="asgi3",
-        http="httptools",
         lifespan="on",
         log_level="error",
         access_log=False,
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+        timeout_graceful_shutdown=CLOSE_SECONDS,
         ws="none",
     )
     host, port = listening.getsockname()[:2]
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    _QuietServer(config).run(sockets=[listening])
+    _allow_files()
+    _DrainingServer(config, app).run(sockets=[listening])
+
+
+def _allow_files() -> None:
+    """More open files than programs get by themselves, as far as this user may have them: each connection is one."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if most == resource.RLIM_INFINITY else min(MAX_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from adjourn.errors import InvalidError
+from adjourn.gateway.limits import LoadLimits
 from adjourn.host import read_file
 
 MAX_BYTES = 1024 * 1024
@@ -59,6 +60,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     servers: dict[str, ServerSettings]
     listen: str = "127.0.0.1:8080"
     hosts: tuple[str, ...] = ()
+    limits: LoadLimits = LoadLimits()
 
     @property
     def address(self) -> tuple[str, int]:

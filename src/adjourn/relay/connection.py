@@ -13,11 +13,10 @@ from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
+from adjourn.relay.listed_tools import PermittedTools, RuleCheck
 from adjourn.relay.lists import ListEdit
-from adjourn.relay.permitted import PermittedTools
 from adjourn.relay.ports import MAX_WAITING, EventLoop, Outlet, Unread
 from adjourn.relay.request import Request
-from adjourn.relay.rule_check import RuleCheck
 from adjourn.relay.stderr_log import StderrLog
 from adjourn.tasks import Block
 from adjourn.text import first_line, visible_lines

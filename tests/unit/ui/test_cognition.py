@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.ui.graph_picture import MAX_BOXES, Arrow, Box, graph_picture
-from adjourn.ui.lane_picture import lane_picture, lanes_of
+from adjourn.ui.task_pictures import lane_picture, lanes_of
 from support.cognition import opened
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask

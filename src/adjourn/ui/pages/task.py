@@ -21,10 +21,9 @@ from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client
 from adjourn.log import Event, decode, digest, kinds, timestamp
 from adjourn.store import EMPTY, Head, Store
 from adjourn.tasks import Ledger, Task, following
-from adjourn.ui.budget_plot import plot_of
-from adjourn.ui.lane_picture import lane_picture
 from adjourn.ui.page import Form, WebPage
 from adjourn.ui.site import Site
+from adjourn.ui.task_pictures import lane_picture, plot_of
 
 WINDOW = 400
 """Events that are read for one page."""

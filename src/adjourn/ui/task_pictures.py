@@ -1,6 +1,7 @@
-"""The branches of a history as a picture (SVG): a point for each row of a list beside it, the newest first, and lines to what it follows.
+"""The pictures of a task's page: its calls over time with the checkpoints among them, and its checkpoints as branches (SVG).
 
-Owns: the lanes and their drawing. Must never: know what a row is.
+Owns: the points of the plot, which `text.plot` draws; the lanes of the branches and their drawing. Must never: pass on a text that was
+not escaped.
 """
 
 from __future__ import annotations
@@ -9,10 +10,42 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from adjourn.log import Event, kinds, milliseconds
+from adjourn.tasks import Ledger
+from adjourn.text import BudgetPoint, budget_plot, without_secrets
+
 ROW = 36
 """Height of a row of the list, in pixels; `static/task.css` has the same."""
 LANE, RADIUS = 16, 5
 MAX_LANES = 8
+
+
+def plot_of(events: Sequence[Event], ledger: Ledger) -> Markup:
+    """The picture of a task's last events: how many calls were used is known at the end, so it is counted backwards."""
+    if len(events) < 2:
+        return Markup()
+    used = ledger.calls_used - sum(map(_counts, events))
+    points = [BudgetPoint(milliseconds(events[0].timestamp), used)]
+    marks = []
+    for event in events:
+        used += _counts(event)
+        at = BudgetPoint(milliseconds(event.timestamp), used)
+        data = kinds.data_of(event) if event.event == kinds.CheckpointCreated.KIND else None
+        if isinstance(data, kinds.CheckpointCreated):
+            marks.append(at._replace(label=without_secrets(f"{data.name}, {event.timestamp}")))
+        if used != points[-1].value or event is events[-1]:
+            points.append(at)
+    title = f"Calls over time: {ledger.calls_used}" + (
+        "" if ledger.budget is None else f" of {ledger.budget}"
+    )
+    return Markup(budget_plot(title, points, ledger.budget, marks))  # noqa: S704  # it escapes every text
+
+
+def _counts(event: Event) -> bool:
+    if event.event != kinds.ToolAllowed.KIND:
+        return False
+    data = kinds.data_of(event)
+    return isinstance(data, kinds.ToolAllowed) and not data.uncounted
 
 
 def lanes_of(parents: Sequence[int]) -> list[int]:

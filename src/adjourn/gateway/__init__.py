@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from adjourn.gateway.app import GatewayApp, Ground
     from adjourn.gateway.bridge import connect
     from adjourn.gateway.credentials import from_variables
+    from adjourn.gateway.kept_login import KeptLogin
     from adjourn.gateway.server import listen, serve
     from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
 
@@ -18,6 +19,7 @@ __all__ = [
     "GatewayApp",
     "GatewaySettings",
     "Ground",
+    "KeptLogin",
     "ServerSettings",
     "connect",
     "from_variables",
@@ -33,6 +35,7 @@ if not TYPE_CHECKING:
             "app": ("GatewayApp", "Ground"),
             "bridge": ("connect",),
             "credentials": ("from_variables",),
+            "kept_login": ("KeptLogin",),
             "server": ("listen", "serve"),
             "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
         },

@@ -12,7 +12,6 @@ look into a message.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -27,12 +26,12 @@ from adjourn import checkpoints
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.credentials import from_variables
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.health import Health, written
 from adjourn.gateway.http_link import HttpLink
 from adjourn.gateway.http_pool import HttpPool
+from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
@@ -92,10 +91,7 @@ class GatewayApp:
             ThreadPoolExecutor(WORKERS, "relay"), report, RelayOptions(meta_tools="always")
         )
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
-        self._credentials = {
-            name: from_variables(server.bearer_env, server.headers_env, os.environ)
-            for name, server in settings.servers.items()
-        }
+        self._credentials = {name: credentials_of(server) for name, server in settings.servers.items()}
         self.throttle = Throttle(settings.limits)
         self._endpoints = {
             name: Endpoint(partial(self._new, name), self.throttle) for name in settings.servers

@@ -40,6 +40,9 @@ class FixedCredentials:
         return f"{wants} (HTTP status {status})"
 
 
+NO_CREDENTIALS = FixedCredentials()
+
+
 def from_variables(
     bearer: str, headers: Mapping[str, str], environment: Mapping[str, str]
 ) -> FixedCredentials:

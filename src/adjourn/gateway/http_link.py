@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from adjourn.gateway.credentials import CHALLENGE, Credentials, FixedCredentials
+from adjourn.gateway.credentials import CHALLENGE, NO_CREDENTIALS, Credentials
 from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream, as_line, head_of
@@ -24,7 +24,6 @@ _POSTED = (
     (b"content-type", b"application/json"),
     (b"accept", b"application/json, text/event-stream"),
 )
-NO_CREDENTIALS = FixedCredentials()
 _MORE_RIGHTS = b"insufficient_scope"
 _NOT_KNOWN = "whether the call had an effect is not known"
 

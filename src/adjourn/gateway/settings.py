@@ -39,7 +39,8 @@ _TRANSPORT = frozenset((
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One server: the `url` of its Streamable HTTP endpoint, or the `command` that starts it. `seconds` is how long it may take to answer.
 
-    `bearer_env` and `headers_env` name the variables that have its token and its headers' values.
+    `bearer_env` and `headers_env` name the variables that have its token and its headers' values. `login`: it gets the token of the login
+    that the gateway's user has there (`adjourn login`).
     """
 
     url: str = ""
@@ -47,6 +48,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
     bearer_env: str = ""
     headers_env: dict[str, str] = {}
+    login: bool = False
 
     @property
     def variables(self) -> frozenset[str]:
@@ -96,28 +98,35 @@ def check(settings: GatewaySettings, source: str) -> None:
             raise InvalidError(
                 f"{source}: {name[:80]!r} is not a server's name", "use letters, digits, - and _, at most 64"
             )
-        if bool(server.url) is bool(server.command):
-            raise InvalidError(
-                f"{source}: server {name} needs either a url or a command", "give one of the two"
-            )
-        if server.url and (
-            urlsplit(server.url).scheme not in ("http", "https") or not urlsplit(server.url).hostname
+        _check_server(server, name, source)
+
+
+def _check_server(server: ServerSettings, name: str, source: str) -> None:
+    if bool(server.url) is bool(server.command):
+        raise InvalidError(f"{source}: server {name} needs either a url or a command", "give one of the two")
+    if server.url and (
+        urlsplit(server.url).scheme not in ("http", "https") or not urlsplit(server.url).hostname
+    ):
+        raise InvalidError(
+            f"{source}: the url of {name} is {server.url[:80]!r}",
+            "use http://HOST/PATH or https://HOST/PATH",
+        )
+    if server.variables and not server.url:
+        raise InvalidError(
+            f"{source}: {name} is a command, and has {', '.join(sorted(server.variables))} for a server over HTTP",
+            "set the variables for the gateway: a command gets them by itself",
+        )
+    if server.login and (not server.url or server.bearer_env):
+        raise InvalidError(
+            f"{source}: {name} has a login beside a {'bearer_env' if server.url else 'command'}",
+            "leave one of the two out",
+        )
+    for header in server.headers_env:
+        if (
+            _HEADER.fullmatch(header) is None
+            or header.lower() in _TRANSPORT
+            or header.lower().startswith("mcp-")
         ):
             raise InvalidError(
-                f"{source}: the url of {name} is {server.url[:80]!r}",
-                "use http://HOST/PATH or https://HOST/PATH",
+                f"{source}: {name} cannot be sent the header {header[:80]!r}", "name another header"
             )
-        if server.variables and not server.url:
-            raise InvalidError(
-                f"{source}: {name} is a command, and has {', '.join(sorted(server.variables))} for a server over HTTP",
-                "set the variables for the gateway: a command gets them by itself",
-            )
-        for header in server.headers_env:
-            if (
-                _HEADER.fullmatch(header) is None
-                or header.lower() in _TRANSPORT
-                or header.lower().startswith("mcp-")
-            ):
-                raise InvalidError(
-                    f"{source}: {name} cannot be sent the header {header[:80]!r}", "name another header"
-                )

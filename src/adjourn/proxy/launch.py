@@ -15,6 +15,8 @@ from adjourn.host import Workspace, find, for_others, python, workspace_of
 from adjourn.proxy.options import ProxyOptions, parse
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
 
+OWN_FOLDER = "ADJOURN_CONFIG"
+
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +40,7 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
             contract = read_contract(
                 workspace.root, options["--policy"], options["--contract"], searched=workspace.searched()
             )
-            upstream = Upstream(options.upstream, for_others(os.environ, options["--store"]))
+            upstream = Upstream(options.upstream, variables(options))
         except (BrokenContractError, UpstreamStartError) as error:
             from adjourn.proxy import main  # noqa: PLC0415
 
@@ -49,6 +51,12 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
     except AdjournError as error:
         _print(error)
         return error.exit_code
+
+
+def variables(options: ProxyOptions) -> dict[str, str]:
+    """Those of the upstream; `adjourn connect` is ours, and finds the login there."""
+    own = {OWN_FOLDER: os.environ[OWN_FOLDER]} if options["--url"] and OWN_FOLDER in os.environ else {}
+    return for_others(os.environ, options["--store"]) | own
 
 
 def is_outside(workspace: Workspace, options: ProxyOptions) -> bool:
@@ -70,7 +78,7 @@ def become(options: ProxyOptions) -> NoReturn:
     sys.stderr.write("adjourn: no workspace here: the server runs without a policy (--outside pass)\n")
     sys.stderr.flush()
     try:
-        os.execve(program, command, for_others(os.environ, options["--store"]))  # noqa: S606  # as a client starts it: without a shell
+        os.execve(program, command, variables(options))  # noqa: S606  # as a client starts it: without a shell
     except OSError as error:
         raise UpstreamStartError(
             f"cannot start the server {command[0]!r}: {error.strerror}", REMEDY

@@ -50,6 +50,7 @@ REVIEWED = {
         "notify/senders.py",
         "subprocess.Popen",
     ): "what the user's own settings name, found outside of the workspace, in the root folder",
+    ("gateway/kept_login.py", "asyncio.create_subprocess_exec"): "Python by the helper",
     (
         "gateway/pipe_link.py",
         "asyncio.create_subprocess_exec",
@@ -74,6 +75,7 @@ PYTHONS = {
     "code/index/workers.py",
     "code/language_servers/client.py",
     "code/workflow/checks.py",
+    "gateway/kept_login.py",
     "hooks/standby.py",
     "proxy/launch.py",
     "setup/starting.py",

@@ -63,6 +63,8 @@ _TABLE = {
     "Questions to a person": {
         "inbox": ("records.inbox:inbox", "Show everything that waits for a person, and how to answer it."),
         "connect": ("working.connect:connect", "Reach an MCP server over HTTP from stdin and stdout."),
+        "login": ("working.login:login_", "Log in at an MCP server that speaks OAuth; keep the login."),
+        "logout": ("working.login:logout", "Delete the login at an MCP server, and revoke its tokens."),
         "serve": ("working.serve:serve", "Serve MCP servers over HTTP, behind the policy and the journal."),
         "ui": ("working.ui:ui_", "Serve a web page to answer what waits, on this machine."),
         "notify": ("working.notify:notify", "Notify you when something begins to wait: by command or webhook."),

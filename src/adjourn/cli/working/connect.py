@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from urllib.parse import urlsplit
 
 import click
 
 from adjourn import gateway
 from adjourn.cli.shared.context import example
 from adjourn.cli.shared.extras import needing
-from adjourn.errors import UsageError
+from adjourn.errors import AdjournError
+from adjourn.gateway import login
 
 SECONDS = 600
 
@@ -26,18 +26,30 @@ SECONDS = 600
     "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
     help="How long the server may take to answer, and again after each event.",
 )  # fmt: skip
-def connect(url: str, *, bearer_env: str, seconds: int) -> None:
+@click.option("--renew", default="", metavar="MARK", hidden=True)
+def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
     """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
 
     Speaks Streamable HTTP to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it behind the policy.
-    Needs the extra `gateway`.
+    Where the server wants a login, `adjourn login URL` obtains one. Needs the extra `gateway`.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(
-            f"{url[:80]!r} is no address of a server", "write http://HOST/PATH or https://HOST/PATH"
-        )
+    url = login.canonical(url)
     with needing("gateway"):
+        if renew:
+            return _renew(url, renew)
         run = gateway.connect
-        credentials = gateway.from_variables(bearer_env, {}, os.environ)
+        credentials = (
+            gateway.from_variables(bearer_env, {}, os.environ) if bearer_env else gateway.KeptLogin(url)
+        )
     run(url, credentials, seconds)
+    return 0
+
+
+def _renew(url: str, mark: str) -> int:
+    """Renew a kept token; what prevents it goes to whoever started this."""
+    try:
+        login.renew(url, mark)
+    except AdjournError as error:
+        print(f"{error.message}; {error.remedy}")
+        return 1
+    return 0

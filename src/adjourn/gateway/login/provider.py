@@ -1,0 +1,275 @@
+"""The SDK's OAuth client, with what a login here adds to it: what is kept, the rights that are asked for, the device flow.
+
+The SDK does the protocol: metadata from the challenge (RFC 9728, RFC 8414), registration (RFC 7591) or a client-id metadata document, PKCE,
+the resource indicator (RFC 8707), the issuer of each answer (RFC 9207), scopes, redirects within an origin.
+
+Owns: these additions. Must never: repeat the request that led to a login.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.utils import is_valid_client_metadata_url
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from pydantic import AnyUrl
+
+from adjourn.errors import RefusedError
+from adjourn.gateway.login.browser import BrowserVisit
+from adjourn.gateway.login.device import GRANT, DeviceFlow
+from adjourn.gateway.login.guarded import check_address
+from adjourn.gateway.login.kept import Login, canonical
+
+CHALLENGE = "www-authenticate"
+_REFRESH = "refresh_token"
+_S256 = "S256"
+_BASIC = "client_secret_basic"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the person said of a login: rights instead of those that the server names, a client that is known to the authorization server
+    (an https URL: that of its metadata document), a port for the browser's answer.
+    """
+
+    scope: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    port: int = 0
+    device: bool = False
+    browser: bool = True
+
+
+class _Device(msgspec.Struct):
+    """What authorization server metadata says of the device flow (RFC 8628, section 4)."""
+
+    device_authorization_endpoint: str = ""
+
+
+class NothingKept:
+    """The SDK's storage: what is kept is read before and written after."""
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return None
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """`login` has them."""
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return None
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """`login` has it."""
+
+
+class LoginProvider(OAuthClientProvider):
+    """The client of one login. `visit` and `device` ask the person; without them it only renews what is kept."""
+
+    def __init__(
+        self, url: str, wish: Wish, kept: Login | None, visit: BrowserVisit | None, device: DeviceFlow | None
+    ) -> None:
+        document = wish.client_id if is_valid_client_metadata_url(wish.client_id) else None
+        metadata = OAuthClientMetadata(
+            client_name="adjourn",
+            redirect_uris=[AnyUrl(visit.redirect_uri if visit else "http://127.0.0.1/callback")],
+            grant_types=["authorization_code", _REFRESH, *([GRANT] if device and wish.device else [])],
+        )
+        super().__init__(
+            canonical(url),
+            metadata,
+            NothingKept(),
+            visit.ask if visit else None,
+            visit.answer if visit else None,
+            document,
+        )
+        self._wish = wish
+        self._device = device
+        self._device_endpoint = ""
+        self._initialized = True
+        self.is_given_client = bool(wish.client_id and not document) or bool(kept and kept.is_given_client)
+        self.wanted_login = False
+        """Whether the server refused a request without a token."""
+        if kept is not None:
+            self._take_kept(kept)
+        if self.is_given_client and wish.client_id:
+            self.context.client_info = OAuthClientInformationFull(
+                client_id=wish.client_id,
+                client_secret=wish.client_secret or None,
+                token_endpoint_auth_method=None if wish.client_secret else "none",
+                redirect_uris=metadata.redirect_uris,
+            )
+
+    def _take_kept(self, kept: Login) -> None:
+        context = self.context
+        if kept.client:
+            context.client_info = OAuthClientInformationFull.model_validate(kept.client)
+        if kept.server:
+            context.oauth_metadata = OAuthMetadata.model_validate(kept.server)
+        if kept.resource:
+            context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(kept.resource)
+            context.auth_server_url = kept.issuer
+
+    # --- a login
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """The SDK's flow, without the last step, which repeats the request."""
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await flow.__anext__()
+            while True:
+                response = yield outgoing
+                if outgoing is request:
+                    if self.context.current_tokens is not None or response.status_code != 401:
+                        return
+                    self.wanted_login = True
+                    response = self._with_rights(response)
+                self._note_device(response)
+                outgoing = await flow.asend(response)
+                if outgoing is request:
+                    return
+        finally:
+            await flow.aclose()
+
+    def _with_rights(self, response: httpx2.Response) -> httpx2.Response:
+        """The challenge, as if it asked for the rights that the person named."""
+        if not self._wish.scope:
+            return response
+        challenge = response.headers.get(CHALLENGE, "Bearer")
+        headers = [pair for pair in response.headers.items() if pair[0] != CHALLENGE]
+        wanted = f'Bearer scope="{self._wish.scope}", {challenge.partition(" ")[2]}'.rstrip(", ")
+        return httpx2.Response(401, headers=[*headers, (CHALLENGE, wanted)], request=response.request)
+
+    def _note_device(self, response: httpx2.Response) -> None:
+        if response.status_code != 200 or "/.well-known/" not in response.request.url.path:
+            return
+        try:
+            found = msgspec.json.decode(response.content, type=_Device)
+        except msgspec.MsgspecError:
+            return
+        self._device_endpoint = found.device_authorization_endpoint or self._device_endpoint
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        """Ask the person; returns the request for the token."""
+        metadata = self.context.oauth_metadata
+        if metadata is not None and _S256 not in (metadata.code_challenge_methods_supported or ()):
+            raise RefusedError(
+                f"the authorization server {metadata.issuer} does not say that it knows PKCE with S256",
+                "ask its operator to support it",
+            )
+        self._choose_secret_form()
+        if self._device is not None and self._wants_device():
+            check_address(self._device_endpoint, self.context.server_url)
+            return await self._device.begin(self.context, self._device_endpoint, self._get_token_endpoint())
+        if metadata is not None:
+            check_address(str(metadata.authorization_endpoint), self.context.server_url)
+        return await super()._perform_authorization()
+
+    def _choose_secret_form(self) -> None:
+        """How the secret of a given client is sent: as RFC 8414 has it, by HTTP Basic where nothing else is said."""
+        info, metadata = self.context.client_info, self.context.oauth_metadata
+        if self.is_given_client and info is not None and info.client_secret:
+            known = (metadata.token_endpoint_auth_methods_supported if metadata else None) or [_BASIC]
+            info.token_endpoint_auth_method = _BASIC if _BASIC in known else "client_secret_post"
+
+    def _wants_device(self) -> bool:
+        if self._wish.device and not self._device_endpoint:
+            raise RefusedError("the authorization server has no device flow", "leave out --device")
+        return self._wish.device
+
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        if self._device is not None and self._wish.device:
+            response = await self._device.wait(response)
+        if response.status_code not in (200, 201):
+            raise RefusedError(
+                f"the authorization server gave no token: {problem_of(response)}",
+                "log in again; if that does not help, ask its operator",
+            )
+        await super()._handle_token_response(response)
+
+    # --- the renewal of a token
+
+    async def renew(self, kept: Login, client: httpx2.AsyncClient) -> str:
+        """Exchange the refresh token; returns the error of the authorization server, "" after a success."""
+        self.context.current_tokens = OAuthToken(
+            access_token=kept.access, refresh_token=kept.refresh, scope=kept.scope or None
+        )
+        response = await client.send(await self._refresh_token())
+        if response.status_code != 200:
+            return problem_of(response)
+        return "" if await self._handle_refresh_response(response) else "the answer cannot be read"
+
+    # --- what is kept of it
+
+    def login(self) -> Login:
+        """What is to be kept. Only after a success."""
+        context = self.context
+        tokens, info = context.current_tokens, context.client_info
+        assert tokens is not None
+        assert info is not None
+        issuer = self._expected_issuer()
+        if info.issuer is None:
+            info.issuer = issuer
+        return Login(
+            url=context.server_url,
+            issuer=issuer,
+            access=tokens.access_token,
+            refresh=tokens.refresh_token or "",
+            expires=time.time() + tokens.expires_in if tokens.expires_in is not None else 0.0,
+            scope=tokens.scope or "",
+            client=_plain(info),
+            is_given_client=self.is_given_client,
+            server=_plain(context.oauth_metadata),
+            resource=_plain(context.protected_resource_metadata),
+        )
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    found: dict[str, Any] = model.model_dump(mode="json", exclude_none=True) if model is not None else {}
+    return found
+
+
+class _Problem(msgspec.Struct):
+    """RFC 6749, section 5.2."""
+
+    error: str = ""
+    error_description: str = ""
+
+
+def problem_of(response: httpx2.Response) -> str:
+    """Why an authorization server refused, in its words; of an answer of another form only the status, for it may have secrets."""
+    try:
+        found = msgspec.json.decode(response.content, type=_Problem)
+    except msgspec.MsgspecError:
+        found = _Problem()
+    said = f"{found.error}: {found.error_description}".strip(": ")
+    return said[:300] or f"HTTP status {response.status_code}"
+
+
+def port_of(kept: Login | None) -> int:
+    """The port that the kept client is registered with; 0 where there is none."""
+    uris = kept.client.get("redirect_uris") if kept is not None else None
+    return urlsplit(uris[0]).port or 0 if uris else 0
+
+
+def can_reuse(kept: Login, wish: Wish, port: int) -> bool:
+    """Whether the client of an earlier login may ask for this one: authorization servers compare ports and rights with the registration."""
+    if kept.is_given_client or kept.client.get("client_id") == wish.client_id:
+        return True
+    registered = set(str(kept.client.get("scope", "")).split())
+    expires = kept.client.get("client_secret_expires_at") or 0
+    is_fresh = not expires or expires > time.time()
+    has_grant = not wish.device or GRANT in kept.client.get("grant_types", ())
+    return port == port_of(kept) and is_fresh and has_grant and set(wish.scope.split()) <= registered

@@ -28,11 +28,13 @@ from adjourn.errors import AdjournError, InvalidError
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
-from adjourn.gateway.health import Health, written
+from adjourn.gateway.gauges import Gauges
 from adjourn.gateway.http_link import HttpLink
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
+from adjourn.gateway.monitoring import Monitoring
+from adjourn.gateway.observed_store import observed
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
@@ -87,12 +89,21 @@ class GatewayApp:
         self._settings = settings
         self._ground = ground
         self._report = report
-        self._parts = ExchangeParts(
-            ThreadPoolExecutor(WORKERS, "relay"), report, RelayOptions(meta_tools="always")
-        )
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
         self._credentials = {name: credentials_of(server) for name, server in settings.servers.items()}
         self.throttle = Throttle(settings.limits)
+        looks: dict[str, Callable[[], object]] = {
+            "store": partial(ground.store.ref, "health"),
+            "policy": partial(reread_policy, ground.workspace.root, ground.contract),
+        }
+        self.monitoring = Monitoring(settings.metrics, looks, self.throttle, report)
+        ground = self._ground = ground._replace(store=observed(ground.store, self.monitoring.metrics))
+        self._parts = ExchangeParts(
+            ThreadPoolExecutor(WORKERS, "relay"),
+            report,
+            RelayOptions(meta_tools="always"),
+            self.monitoring.metrics,
+        )
         self._endpoints = {
             name: Endpoint(partial(self._new, name), self.throttle) for name in settings.servers
         }
@@ -103,28 +114,30 @@ class GatewayApp:
         """For the servers of closed exchanges to end."""
         self._replica = Replica(ground.lease_store, report, self._wanted)
         self._hosts = {*_LOOPBACK, *settings.hosts, settings.address[0]}
-        looks: dict[str, Callable[[], object]] = {
-            "store": partial(ground.store.ref, "health"),
-            "policy": partial(reread_policy, ground.workspace.root, ground.contract),
-        }
-        self._health = Health(looks, frozenset(("store",)), self._unhealthy)
-
-    def _unhealthy(self, what: str, why: str) -> None:
-        self._report.event("health.failed", f"{what}: {why}")
+        contexts = self._contexts.values()
+        self.monitoring.expose(
+            Gauges(
+                self._endpoints,
+                lambda: [shared.context for shared in list(contexts)],
+                self._pools,
+                self.throttle,
+                self._parts.workers,
+                report,
+            ).now
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, self.monitoring.watched(scope, send))
 
     # --- requests
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"]
-        if path in ("/healthz", "/readyz"):
-            await self._tell_health(send, is_deep=path == "/readyz")
+        if await self.monitoring.answer(scope, send):
             return
+        path = scope["path"]
         headers = dict(scope["headers"])
         if not self._is_host(headers.get(b"host", b"").decode("latin-1")):
             await _plain(send, 421, "this Host is not the gateway's: name it in `hosts` of adjourn.toml")
@@ -148,19 +161,6 @@ class GatewayApp:
             await _plain(send, 400, f"{error.message}; {error.remedy}")
             return
         await endpoint.handle(scope, receive, send, task)
-
-    async def _tell_health(self, send: Send, *, is_deep: bool) -> None:
-        """`/healthz`: the process lives. `/readyz`: it can work, and takes new work."""
-        found = await self._health.look() if is_deep else {}
-        is_ready = not is_deep or self._health.is_ready(found)
-        status = "ready" if is_ready else "not ready"
-        if is_deep and self.throttle.is_draining:
-            is_ready, status = False, "draining"
-        body = written(status if is_deep else "alive", found)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        code = 200 if is_ready else 503
-        await send({"type": "http.response.start", "status": code, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
 
     def _only(self) -> str:
         return next(iter(self._endpoints)) if len(self._endpoints) == 1 else ""
@@ -312,7 +312,7 @@ class GatewayApp:
         await loop.run_in_executor(None, self._replica.stop)
         for pool in self._pools.values():
             pool.close()
-        self._health.close()
+        self.monitoring.close()
         self._report.flush()
 
     def _end(self, context: ClientContext, reason: str) -> None:

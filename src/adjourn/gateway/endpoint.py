@@ -58,6 +58,7 @@ class _Posted(NamedTuple):
     body: bytes
     line: bytes
     task: str
+    number: str
 
 
 _opening_of = msgspec.json.Decoder(_Opening).decode
@@ -78,7 +79,7 @@ class Endpoint:
         method = scope["method"]
         headers = dict(scope["headers"])
         if method == "POST":
-            await self._post(headers, receive, send, task)
+            await self._post(headers, receive, send, task, scope.get("request_id", ""))
         elif method == "GET":
             await self._get(headers, receive, send)
         elif method == "DELETE":
@@ -88,7 +89,9 @@ class Endpoint:
 
     # --- messages
 
-    async def _post(self, headers: dict[bytes, bytes], receive: Receive, send: Send, task: str) -> None:
+    async def _post(
+        self, headers: dict[bytes, bytes], receive: Receive, send: Send, task: str, number: str
+    ) -> None:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
             await _answer(send, 415, _problem("send application/json"))
@@ -118,7 +121,7 @@ class Endpoint:
             await _answer(send, refusal.status, _problem(refusal.why), refusal.headers)
             return
         try:
-            await self._take(_Posted(opening, headers, body, line, task), receive, send)
+            await self._take(_Posted(opening, headers, body, line, task, number), receive, send)
         finally:
             if begins:
                 throttle.end(who, lasts=lasts)
@@ -132,7 +135,7 @@ class Endpoint:
 
     async def _take(self, posted: _Posted, receive: Receive, send: Send) -> None:
         """Hand a message over, and pass the answer on."""
-        opening, headers, body, line, task = posted
+        opening, headers, body, line, task, number = posted
         exchange, session = self._exchange(opening, headers, body, task)
         if exchange is None and self.is_full:
             await _answer(send, 503, _problem("too many sessions are open"))
@@ -143,7 +146,7 @@ class Endpoint:
             return
         kept = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
         token = opening.params.meta.token
-        stream = ReplyStream(kept, () if token is None else (token,))
+        stream = ReplyStream(kept, () if token is None else (token,), number)
         if opening.method is None or not frames.is_id(opening.id):
             exchange.receive(line, stream, None)
             event = await stream.next() if stream.size else None

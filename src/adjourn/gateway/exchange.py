@@ -19,8 +19,10 @@ import msgspec
 
 from adjourn.clients import ClientContext
 from adjourn.gateway.asyncio_loop import AsyncioLoop
+from adjourn.gateway.call_watch import CallWatch
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
+from adjourn.gateway.metrics import Metrics
 from adjourn.gateway.replies import Heard, ReplyStream, head_of
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, StderrLog
 
@@ -61,6 +63,7 @@ class ExchangeParts(NamedTuple):
     workers: ThreadPoolExecutor
     report: StderrLog
     options: RelayOptions
+    metrics: Metrics | None = None
 
 
 class Exchange:
@@ -70,15 +73,19 @@ class Exchange:
         self, parts: ExchangeParts, context: ClientContext, link: Callable[[Exchange], ServerLink]
     ) -> None:
         self.context = context
-        self._report = parts.report
+        self._report = parts.report.about(**_about(context))
         self._loop = AsyncioLoop(parts.workers, self._failed)
-        self.relay = Relay(self._loop, context, parts.report, parts.options)
+        self.relay = Relay(self._loop, context, self._report, parts.options)
         self.connection = self.relay.connection
         self.link = link(self)
         self.connection.server = self.link
         self.connection.client = _ToClient(self)
         self.waiting: dict[Any, ReplyStream] = {}
         """The streams of requests, by the requests' ids."""
+        if parts.metrics is not None:
+            listed = self.connection.upstream.read_only
+            server = context.options.server
+            self.connection.observer = CallWatch(server, listed, self.waiting, parts.metrics, self._report)
         self.used = time.monotonic()
         self.who = ""
         """The client whose limits count."""
@@ -259,6 +266,13 @@ class Exchange:
         self.link.close()
         self._loop.close()
         self.on_close()
+
+
+def _about(context: ClientContext) -> dict[str, str]:
+    """Whom the lines of the log are about."""
+    principal = context.options.principal
+    about = {"client": context.group.rpartition("/")[2], "server": context.options.server}
+    return about if principal is None else about | {"principal": principal.id}
 
 
 def _nothing() -> None:

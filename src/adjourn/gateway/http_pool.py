@@ -188,6 +188,8 @@ class HttpPool:
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._head = f" {target} HTTP/1.1\r\nhost: {host}{'' if default else f':{self._port}'}\r\n".encode()
         self._idle: deque[HttpReply] = deque()
+        self.is_up: bool | None = None
+        """Whether the last connection could be made; None before the first."""
 
     async def request(self, method: bytes, headers: Headers, body: bytes = b"") -> HttpReply:
         """Send a request; returns the answer once its head is there. `release` it in the end. Raises `UnreachableError`."""
@@ -217,10 +219,12 @@ class HttpPool:
                 CONNECT_SECONDS,
             )
         except (OSError, TimeoutError) as error:
+            self.is_up = False
             why = getattr(error, "strerror", "") or type(error).__name__
             raise UnreachableError(
                 f"cannot connect to {self._host}:{self._port}: {why}", was_sent=False
             ) from error
+        self.is_up = True
         return reply
 
     def keep(self, reply: HttpReply) -> None:

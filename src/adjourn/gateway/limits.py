@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
@@ -99,6 +99,8 @@ class Throttle:
         self._clock = clock
         self.change(limits)
         self.is_draining = False
+        self.refusals: defaultdict[str, int] = defaultdict(int)
+        """How often something was refused, by the reason."""
         self.open = 0
         """Requests that are being answered."""
         self._lasting = 0
@@ -119,11 +121,11 @@ class Throttle:
             return None
         now = self._clock()
         if self._all is not None and (seconds := self._all.take(now)):
-            return _too_fast("rate", "the gateway gets more messages than it takes", seconds)
+            return self._too_fast("rate", "the gateway gets more messages than it takes", seconds)
         if limits.client_rate and (seconds := self._bucket(client, now).take(now)):
             if self._all is not None:
                 self._all.give_back()
-            return _too_fast("client-rate", "this client sends more messages than it may", seconds)
+            return self._too_fast("client-rate", "this client sends more messages than it may", seconds)
         return None
 
     def _bucket(self, client: str, now: float) -> TokenBucket:
@@ -146,12 +148,14 @@ class Throttle:
     def begin(self, client: str, *, lasts: bool = False) -> LoadRefusal | None:
         """A client's request begins: a subscription `lasts`. Unless it is refused, `end` has to follow."""
         if self.is_draining:
-            return LoadRefusal(503, "draining", "the gateway ends: try again, it or another one will answer")
+            return self._refused(
+                503, "draining", "the gateway ends: try again, it or another one will answer"
+            )
         if self.open >= self.limits.requests:
-            return LoadRefusal(503, "requests", "the gateway has as many open requests as it takes")
+            return self._refused(503, "requests", "the gateway has as many open requests as it takes")
         mine = self._open.get(client, 0)
         if mine >= self.limits.client_requests:
-            return LoadRefusal(429, "client-requests", "this client has as many open requests as it may")
+            return self._refused(429, "client-requests", "this client has as many open requests as it may")
         self._open[client] = mine + 1
         self.open += 1
         self._lasting += lasts
@@ -167,6 +171,9 @@ class Throttle:
         else:
             del self._open[client]
 
+    def _refused(self, status: int, reason: str, why: str, seconds: int = RETRY_SECONDS) -> LoadRefusal:
+        self.refusals[reason] += 1
+        return LoadRefusal(status, reason, why, seconds)
 
-def _too_fast(reason: str, why: str, seconds: float) -> LoadRefusal:
-    return LoadRefusal(429, reason, why, max(RETRY_SECONDS, math.ceil(seconds)))
+    def _too_fast(self, reason: str, why: str, seconds: float) -> LoadRefusal:
+        return self._refused(429, reason, why, max(RETRY_SECONDS, math.ceil(seconds)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from time import monotonic_ns
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,7 +23,10 @@ MAX_KEPT, MAX_KEPT_BYTES = 1000, 64 * 1024 * 1024
 class ReplyStream:
     """One answer. `headers` are those of the client's request that go to the server, too."""
 
-    def __init__(self, headers: Headers = (), tokens: Sequence[object] = ()) -> None:
+    def __init__(self, headers: Headers = (), tokens: Sequence[object] = (), number: str = "") -> None:
+        self.begun = monotonic_ns()
+        self.number = number
+        """The id of the HTTP request."""
         self.headers = headers
         self.tokens = tokens
         """The progress tokens of the request."""

@@ -19,7 +19,7 @@ import uvicorn
 from adjourn.errors import RefusedError, UsageError
 from adjourn.gateway.app import GatewayApp
 from adjourn.gateway.connections import BoundedConfig, expire_all
-from adjourn.gateway.settings import GatewaySettings
+from adjourn.gateway.settings import GatewaySettings, address_of
 
 BACKLOG = 2048
 CLOSE_SECONDS = 5
@@ -66,21 +66,36 @@ class _DrainingServer(uvicorn.Server):
 
 def listen(settings: GatewaySettings) -> socket.socket:
     """The socket. Raises `UsageError` for an address in use, `RefusedError` for one that other machines reach."""
-    host, port = settings.address
+    family, address = _found(settings.listen)
+    if not address[0].startswith("127.") and address[0] != "::1":
+        raise RefusedError(
+            f"{settings.listen} can be reached by other machines, and the gateway cannot tell yet who asks",
+            "listen on 127.0.0.1, and let a proxy that authenticates stand before it",
+        )
+    return _bound(settings.listen, family, address)
+
+
+def _found(listen: str) -> tuple[int, tuple[str, int]]:
+    """The family and the address that a name stands for. Raises `UsageError`."""
+    host, port = address_of(listen)
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        if not str(address[0]).startswith("127.") and address[0] != "::1":
-            raise RefusedError(
-                f"{settings.listen} can be reached by other machines, and the gateway cannot tell yet who asks",
-                "listen on 127.0.0.1, and let a proxy that authenticates stand before it",
-            )
-        listening = socket.create_server((str(address[0]), port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise UsageError(
-            f"cannot listen on {settings.listen}: {error.strerror}", "choose another address or port"
-        ) from error
+        raise _unusable(listen, error) from error
+    return family, (str(address[0]), port)
+
+
+def _bound(listen: str, family: int, address: tuple[str, int]) -> socket.socket:
+    try:
+        listening = socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise _unusable(listen, error) from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
+
+
+def _unusable(listen: str, error: OSError) -> UsageError:
+    return UsageError(f"cannot listen on {listen}: {error.strerror}", "choose another address or port")
 
 
 def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None]) -> None:
@@ -98,12 +113,15 @@ def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None
         timeout_graceful_shutdown=CLOSE_SECONDS,
         ws="none",
     )
+    sockets = [listening]
+    if metrics := app.monitoring.address:
+        sockets.append(_bound(metrics, *_found(metrics)))
     host, port = listening.getsockname()[:2]
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     _allow_files()
-    _DrainingServer(config, app).run(sockets=[listening])
+    _DrainingServer(config, app).run(sockets=sockets)
 
 
 def _allow_files() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,6 +23,7 @@ from msgspec import Meta
 
 from adjourn.errors import InvalidError
 from adjourn.gateway.limits import LoadLimits
+from adjourn.gateway.monitoring import MetricsSettings
 from adjourn.host import read_file
 
 MAX_BYTES = 1024 * 1024
@@ -63,12 +64,19 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     listen: str = "127.0.0.1:8080"
     hosts: tuple[str, ...] = ()
     limits: LoadLimits = LoadLimits()
+    log: Literal["json", "text"] = "text"
+    metrics: MetricsSettings = MetricsSettings()
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port to listen on."""
-        host, _, port = self.listen.rpartition(":")
-        return host.strip("[]"), int(port)
+        return address_of(self.listen)
+
+
+def address_of(listen: str) -> tuple[str, int]:
+    """Its host and port."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def read_settings(path: str) -> GatewaySettings:
@@ -88,11 +96,8 @@ def check(settings: GatewaySettings, source: str) -> None:
         raise InvalidError(
             f"{source} names no server", 'add one: [servers.NAME] with url = "…" or command = […]'
         )
-    found = _LISTEN.fullmatch(settings.listen)
-    if found is None or int(found[2]) > 65_535:
-        raise InvalidError(
-            f"{source}: listen is {settings.listen[:80]!r}", 'write HOST:PORT, such as "127.0.0.1:8080"'
-        )
+    _check_address(settings.listen, source)
+    _check_metrics(settings, source)
     for name, server in settings.servers.items():
         if _NAME.fullmatch(name) is None:
             raise InvalidError(
@@ -130,3 +135,22 @@ def _check_server(server: ServerSettings, name: str, source: str) -> None:
             raise InvalidError(
                 f"{source}: {name} cannot be sent the header {header[:80]!r}", "name another header"
             )
+
+
+def _check_address(listen: str, source: str) -> None:
+    found = _LISTEN.fullmatch(listen)
+    if found is None or int(found[2]) > 65_535:
+        raise InvalidError(
+            f"{source}: listen is {listen[:80]!r}", 'write HOST:PORT, such as "127.0.0.1:8080"'
+        )
+
+
+def _check_metrics(settings: GatewaySettings, source: str) -> None:
+    if not settings.metrics.listen:
+        return
+    _check_address(settings.metrics.listen, source)
+    if settings.address[1] == address_of(settings.metrics.listen)[1]:
+        raise InvalidError(
+            f"{source}: metrics.listen has the port of listen",
+            "use another port, or shared = true in place of it",
+        )

@@ -11,19 +11,22 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.relay.connection import UNREAD
-    from adjourn.relay.ports import MAX_WAITING, NEVER, EventLoop, Outcome, Outlet, Unread
+    from adjourn.relay.ports import MAX_WAITING, NEVER, CallObserver, EventLoop, Outcome, Outlet, Unread
     from adjourn.relay.relay import Relay, RelayOptions
+    from adjourn.relay.request import Request
     from adjourn.relay.stderr_log import StderrLog
 
 __all__ = [
     "MAX_WAITING",
     "NEVER",
     "UNREAD",
+    "CallObserver",
     "EventLoop",
     "Outcome",
     "Outlet",
     "Relay",
     "RelayOptions",
+    "Request",
     "StderrLog",
     "Unread",
 ]
@@ -33,8 +36,9 @@ if not TYPE_CHECKING:
         __name__,
         {
             "connection": ("UNREAD",),
-            "ports": ("EventLoop", "MAX_WAITING", "NEVER", "Outcome", "Outlet", "Unread"),
+            "ports": ("CallObserver", "EventLoop", "MAX_WAITING", "NEVER", "Outcome", "Outlet", "Unread"),
             "relay": ("Relay", "RelayOptions"),
+            "request": ("Request",),
             "stderr_log": ("StderrLog",),
         },
     )

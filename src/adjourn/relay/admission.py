@@ -42,6 +42,9 @@ from adjourn.tasks import (
 _T = TypeVar("_T")
 
 
+_OUTCOMES = {Block: "denied", RecordedAnswer: "replayed", Ask: "asked"}
+
+
 class Admission:
     """One per proxy. While it is `busy`, a decision is being made in the worker: nothing may be given to it. `resume` is called when
     it no longer is.
@@ -190,7 +193,9 @@ class Admission:
             if isinstance(decision, (Forward, Continue)):
                 passing.append(call)
                 their.append(one)
-            elif isinstance(decision, Block):
+                continue
+            self._observe(request, _OUTCOMES[type(decision)])
+            if isinstance(decision, Block):
                 self._connection.report.event("tool.denied", decision.message)
                 self.refuse(request, decision)
             elif isinstance(decision, RecordedAnswer):
@@ -216,9 +221,17 @@ class Admission:
                 else:
                     self._withhold(request, error)
             elif is_store:
+                self._observe(request, "store-error")
                 self._without_store(request, place, error)
             else:
+                self._observe(request, "held")
                 self.refuse(request, Block("held", error.message, error.remedy))
+
+    def _observe(self, request: Request, outcome: str) -> None:
+        """Pass on the outcome of a call that is not simply forwarded."""
+        if (observer := self._connection.observer) is not None and request.call is not None:
+            request.tool = request.call.tool
+            observer.decided(request, outcome)
 
     def _withhold(self, request: Request, error: AdjournError) -> None:
         """Refuse a call that was forwarded before it turned out that the session may not make it. Its answer is dropped."""
@@ -255,7 +268,7 @@ class Admission:
         at_once: bool = False,
     ) -> None:
         """Put the lines of admitted calls in their places. Their answers are expected from now on."""
-        opened = session.task.ledger.open_calls
+        opened, observer = session.task.ledger.open_calls, self._connection.observer
         for (request, place), one in zip(calls, admitted, strict=True):
             call = request.call
             assert call is not None
@@ -271,6 +284,9 @@ class Admission:
             request.expect_answer("other" if call.named_only and written is None else "call")
             self._lines[place] = line
             self._tracked.append(request)
+            request.tool = call.tool
+            if observer is not None:
+                observer.decided(request, "allowed")
             told = {"tool": call.tool, "call": one.call}
             self._connection.report.routine(("tool.allowed", "", told, time_ns(), False))
         if at_once:

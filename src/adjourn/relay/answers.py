@@ -118,10 +118,13 @@ class Answers:
             self._connection.loop.work(partial(self._make_checkpoints, due), partial(self._made, data))
         elif data:
             self._connection.client.send(data)
+        observer = self._connection.observer
         for request, reply in later:  # not before the client has its answer
             if request.session is not None:
-                settlement = NewEvent(_settlement(request, reply, self._now), SYSTEM, request.session.id)
-                request.session.task.deferred.append(settlement)
+                fact = _settlement(request, reply, self._now)
+                request.session.task.deferred.append(NewEvent(fact, SYSTEM, request.session.id))
+                if observer is not None:
+                    observer.settled(request, fact.outcome, self._now)
 
     def _settle_all(
         self, later: list[tuple[Request, Reply]]
@@ -234,6 +237,8 @@ class Answers:
     def _settle(self, request: Request, fact: kinds.ToolSettled) -> None:
         """Write a fact before anything is delivered."""
         if request.session is not None:
+            if (observer := self._connection.observer) is not None:
+                observer.settled(request, fact.outcome, self._now)
             self._settled.setdefault(request.session, Settled([], {})).facts.append(fact)
 
     def _unasked(self, request_id: object) -> Iterable[bytes]:

@@ -7,6 +7,7 @@ history that a failing store may lose. Must never: decide.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Literal
 
 from adjourn.clients import ClientContext
@@ -15,7 +16,7 @@ from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.relay.listed_tools import PermittedTools, RuleCheck
 from adjourn.relay.lists import ListEdit
-from adjourn.relay.ports import MAX_WAITING, EventLoop, Outlet, Unread
+from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, Unread
 from adjourn.relay.request import Request
 from adjourn.relay.stderr_log import StderrLog
 from adjourn.tasks import Block
@@ -76,6 +77,7 @@ class Connection:
         self.rules = RuleCheck(context, report)
         self.requests: dict[Any, Request] = {}
         """Requests of the client without an answer, by id."""
+        self.observer: CallObserver | None = None
         self.subscriptions: set[Any] = set()
         """Open requests of a client in the stateless era that subscribe to changes of the tools."""
         self._given_up: list[Any] = []
@@ -165,6 +167,8 @@ class Connection:
     def settle(self, request: Request, outcome: Literal["error", "no-answer"], why: str) -> None:
         """Write the outcome of a request's call, and why, if the history has it. A failing store is reported, not raised."""
         if request.session is not None and request.call_id:
+            if self.observer is not None:
+                self.observer.settled(request, outcome, monotonic_ns())
             try:
                 settled = kinds.ToolSettled(call=request.call_id, message=first_line(why), outcome=outcome)
                 request.session.settle([settled])

@@ -6,7 +6,10 @@ Owns: these types. Must never: do I/O.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from adjourn.relay.request import Request
 
 NEVER = float("inf")
 MAX_WAITING = 1024 * 1024
@@ -51,6 +54,16 @@ class Unread(NamedTuple):
 
     about: Any
     begun: bool
+
+
+class CallObserver(Protocol):
+    """Learns the outcome of each call. It is on the path of all of them: it must be quick, and must not raise."""
+
+    def decided(self, request: Request, outcome: str, /) -> None:
+        """A call was allowed, and goes to the server now; or was not, for a reason of few words."""
+
+    def settled(self, request: Request, outcome: str, now: int, /) -> None:
+        """An allowed call is over. `now` is when its answer came (`time.monotonic_ns`)."""
 
 
 class Outlet(Protocol):

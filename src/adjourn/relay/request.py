@@ -37,7 +37,8 @@ class Request(Message, eq=False):
     `kind` says what its answer is examined for: `call`, `list`, `initialize`, `discover`, or `other`. `call` is what is decided
     on, `task` the task it names. Once it is admitted, `session` and `call_id` say where the history has it. `kept`: the answer
     is stored, since the effect may happen only once. `is_sent`: the server may answer it. `cancelled`: the client does not wait
-    for it; an answer may still arrive, and then says the outcome of the call. `started` is when it was sent, in nanoseconds.
+    for it; an answer may still arrive, and then says the outcome of the call. `started` is when it was sent, in nanoseconds. `tool` is
+    its name once it is admitted, `watched` what an observer keeps with it.
     """
 
     batch: BatchAnswers | None = None
@@ -46,11 +47,13 @@ class Request(Message, eq=False):
     task: str = ""
     session: GuardedSession | None = None
     call_id: str = ""
+    tool: str = ""
     effectful: bool = False
     kept: bool = False
     is_sent: bool = False
     cancelled: bool = False
     started: int = 0
+    watched: Any = None
 
     def expect_answer(self, kind: str) -> None:
         """It goes to the server. Nothing of its text is kept: the answer may be long in coming."""

@@ -12,6 +12,7 @@ import pytest
 from adjourn.gateway import exchange as module
 from adjourn.gateway.exchange import Exchange, ExchangeParts
 from adjourn.gateway.replies import Heard
+from adjourn.relay import StderrLog
 
 
 class BusyRelay:
@@ -41,8 +42,10 @@ def test_an_answer_that_waits_is_no_missing_one(monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> list[str]:
         with ThreadPoolExecutor(1) as workers:
-            parts = ExchangeParts(workers, stand_in, stand_in)
-            exchange = Exchange(parts, stand_in, lambda _exchange: stand_in)
+            parts = ExchangeParts(workers, StderrLog(as_json=False), stand_in)
+            options = SimpleNamespace(principal=None, server="up")
+            context: Any = SimpleNamespace(options=options, group="gateway/here/me")
+            exchange = Exchange(parts, context, lambda _exchange: stand_in)
             relay: Any = exchange.relay
             exchange.hear(Heard(b"{}\n", 1))
             exchange.fail(1, "the server ended its answer too early", was_sent=True)

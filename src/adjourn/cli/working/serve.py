@@ -41,6 +41,7 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     with needing("gateway"):
         listen, app = gateway.listen, gateway.GatewayApp
     listening = listen(settings)
+    report = StderrLog(as_json=log_json or settings.log == "json")
     environment = for_others(os.environ, store)
     for server in settings.servers.values():  # a server that is a command is not for another server's token
         environment = {name: value for name, value in environment.items() if name not in server.variables}
@@ -49,4 +50,4 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
         closing(open_at(workspace.root, store)) as for_lease,
     ):
         ground = gateway.Ground(workspace, contract, kept, environment, for_lease)
-        gateway.serve(app(settings, ground, StderrLog(as_json=log_json)), listening, say)
+        gateway.serve(app(settings, ground, report), listening, say)

@@ -1,0 +1,74 @@
+"""The state of a gateway at this moment, in numbers.
+
+Owns: how each is found. Must never: change anything, or name a client.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from adjourn import host
+from adjourn.clients import ClientContext
+from adjourn.gateway.endpoint import Endpoint
+from adjourn.gateway.http_pool import HttpPool
+from adjourn.gateway.limits import Throttle
+from adjourn.gateway.metrics import Gauge
+from adjourn.log import timestamp
+from adjourn.relay import StderrLog
+
+_SERVER = ("server",)
+
+
+class Gauges(NamedTuple):
+    """What is looked at, and what is found there `now`."""
+
+    endpoints: Mapping[str, Endpoint]
+    contexts: Callable[[], Iterable[ClientContext]]
+    pools: Mapping[str, HttpPool]
+    throttle: Throttle
+    workers: ThreadPoolExecutor
+    report: StderrLog
+
+    def now(self) -> Iterator[Gauge]:
+        endpoints, throttle = list(self.endpoints.items()), self.throttle
+        yield _one("requests_in_flight", "Requests of clients that are being answered.", throttle.open)
+        yield _one("draining", "1 while the gateway ends.", int(throttle.is_draining))
+        sessions = [((name,), len(one.sessions)) for name, one in endpoints]
+        yield Gauge("sessions", "Sessions of clients, in the revisions that have them.", _SERVER, sessions)
+        lanes = [((name,), sum(map(len, list(one.lanes.values())))) for name, one in endpoints]
+        yield Gauge("stateless_exchanges", "Exchanges for clients of the stateless revision.", _SERVER, lanes)
+        up = [((name,), pool.is_up) for name, pool in self.pools.items() if pool.is_up is not None]
+        yield Gauge("upstream_up", "Whether the last connection to a server was made.", _SERVER, up)
+        yield from self._work()
+        waiting = [
+            (("log",), self.report.size),
+            (("workers",), self.workers._work_queue.qsize()),  # noqa: SLF001  # nothing else says it
+        ]
+        yield Gauge("queue_size", "What waits in a queue.", ("queue",), waiting)
+
+    def _work(self) -> Iterator[Gauge]:
+        """What the tasks say that this process works on."""
+        found: Counter[str] = Counter()
+        seen, stamp = set(), timestamp(host.now())
+        for context in list(self.contexts()):
+            for session in context.sessions:
+                task = session.task
+                found["leases"] += 1
+                found["deferred"] += len(task.deferred)
+                if task.id not in seen:
+                    seen.add(task.id)
+                    asked = list(task.ledger.approvals.values())
+                    found["approvals"] += sum(
+                        not (one.approved or one.refused) and one.expires > stamp for one in asked
+                    )
+        yield _one("leases", "Sessions on tasks that this process holds.", found["leases"])
+        yield _one("tasks", "Tasks that this process works on.", len(seen))
+        yield _one("approvals_waiting", "Questions to people on these tasks.", found["approvals"])
+        yield _one("events_deferred", "Events that wait for the next append.", found["deferred"])
+
+
+def _one(name: str, about: str, value: float) -> Gauge:
+    return Gauge(name, about, (), [((), value)])

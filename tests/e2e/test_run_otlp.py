@@ -3,50 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.collector import Collector
 from support.run_command import RunWorkspace
-
-
-class Collector(ThreadingHTTPServer):
-    """Takes spans, after `delay` seconds and with `status`."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.status, self.delay = 200, 0.0
-        self.posted: list[tuple[str, str, Any]] = []
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-    @property
-    def spans(self) -> list[dict[str, Any]]:
-        resources = [one for _, _, body in self.posted for one in body["resourceSpans"]]
-        return [span for one in resources for scope in one["scopeSpans"] for span in scope["spans"]]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Collector
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.posted.append((self.path, self.headers["Content-Type"], body))
-        time.sleep(self.server.delay)
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture

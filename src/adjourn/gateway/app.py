@@ -38,6 +38,7 @@ from adjourn.gateway.observed_store import observed
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
+from adjourn.gateway.tracing import Tracer
 from adjourn.host import Workspace
 from adjourn.policy import Contract, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
@@ -92,6 +93,7 @@ class GatewayApp:
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
         self._credentials = {name: credentials_of(server) for name, server in settings.servers.items()}
         self.throttle = Throttle(settings.limits)
+        self._tracer = Tracer(settings.traces) if settings.traces.endpoint else None
         looks: dict[str, Callable[[], object]] = {
             "store": partial(ground.store.ref, "health"),
             "policy": partial(reread_policy, ground.workspace.root, ground.contract),
@@ -105,7 +107,7 @@ class GatewayApp:
             self.monitoring.metrics,
         )
         self._endpoints = {
-            name: Endpoint(partial(self._new, name), self.throttle) for name in settings.servers
+            name: Endpoint(partial(self._new, name), self.throttle, self._tracer) for name in settings.servers
         }
         self._contexts: dict[tuple[str, str, str], _Shared] = {}
         self._of_task: dict[str, set[_Shared]] = {}
@@ -313,6 +315,8 @@ class GatewayApp:
         for pool in self._pools.values():
             pool.close()
         self.monitoring.close()
+        if self._tracer is not None and (lost := await loop.run_in_executor(None, self._tracer.spans.close)):
+            self._report.event("traces.lost", lost)
         self._report.flush()
 
     def _end(self, context: ClientContext, reason: str) -> None:

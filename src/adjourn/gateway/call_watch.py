@@ -5,8 +5,8 @@ Owns: the names under which a call is counted. Must never: keep a call's argumen
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from time import time_ns
+from collections.abc import Collection, Mapping
+from time import monotonic_ns, time_ns
 
 from adjourn.gateway.metrics import OTHER, Metrics
 from adjourn.gateway.replies import ReplyStream
@@ -16,29 +16,37 @@ NANOSECONDS = 1e-9
 
 
 class CallWatch:
-    """See `CallObserver`. `listed` are the tools of the server, `waiting` the streams of requests."""
+    """See `CallObserver`. `about` says whose exchange it is, with the `server`. `listed` are the tools of the server, `waiting` the streams of requests."""
 
     def __init__(
         self,
-        server: str,
+        about: Mapping[str, str],
         listed: Collection[str],
         waiting: dict[object, ReplyStream],
         metrics: Metrics,
         report: StderrLog,
     ) -> None:
-        self._server = server
+        self._server = about["server"]
         self._listed = listed
         self._waiting = waiting
         self._metrics = metrics
         self._report = report
+        self._about = {f"adjourn.{name}": value for name, value in about.items()}
 
     def decided(self, request: Request, outcome: str) -> None:
         metrics, server = self._metrics, self._server
-        metrics.decisions[server, self._name(request), outcome] += 1
+        name, stream = self._name(request), self._waiting.get(request.id)
+        metrics.decisions[server, name, outcome] += 1
+        if stream is None:
+            return
         if outcome == "allowed":
-            stream = request.watched = self._waiting.get(request.id)
-            if stream is not None:
-                metrics.deciding[server].add((request.started - stream.begun) * NANOSECONDS)
+            request.watched = stream
+            metrics.deciding[server].add((request.started - stream.begun) * NANOSECONDS)
+        if (trace := stream.trace) is not None:
+            trace.name = "" if name == OTHER else name
+            trace.decided = monotonic_ns()
+            trace.asked = request.started
+            trace.attributes |= self._about | {"adjourn.decision": outcome}
 
     def settled(self, request: Request, outcome: str, now: int) -> None:
         metrics, server = self._metrics, self._server
@@ -49,6 +57,10 @@ class CallWatch:
         data = {"tool": name, "call": request.call_id, "outcome": outcome, "milliseconds": took // 1_000_000}
         if request.watched is not None:
             data["request"] = request.watched.number
+            if (trace := request.watched.trace) is not None:
+                trace.settled = now
+                trace.failed = outcome in ("error", "no-answer")
+                trace.attributes |= {"adjourn.call": request.call_id, "adjourn.outcome": outcome}
             request.watched = None
         self._report.routine(("tool.settled", "", data, time_ns(), False))
 

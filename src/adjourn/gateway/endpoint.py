@@ -21,10 +21,11 @@ from adjourn.gateway.event_stream import StreamEvent, written
 from adjourn.gateway.exchange import Exchange
 from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.replies import ReplyStream, as_line
+from adjourn.gateway.tracing import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.mcp import frames
 
 MAX_EXCHANGES = 20_000
-_FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id")
+_FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id", TRACEPARENT, TRACESTATE)
 _PARAMETER = b"mcp-param-"
 _MODERN = frames.META_VERSION.encode()
 _JSON = (b"content-type", b"application/json")
@@ -37,6 +38,7 @@ NewExchange = Callable[[str, str], Exchange]
 class _Meta(msgspec.Struct):
     client: Any = msgspec.field(name=frames.META_CLIENT, default=None)
     token: Any = msgspec.field(name="progressToken", default=None)
+    traceparent: Any = None
 
 
 class _Params(msgspec.Struct):
@@ -65,9 +67,12 @@ _opening_of = msgspec.json.Decoder(_Opening).decode
 
 
 class Endpoint:
-    """One server's. `new` makes an exchange; `throttle` says what may begin."""
+    """One server's. `new` makes an exchange; `throttle` says what may begin, `tracer` has the traces of requests."""
 
-    def __init__(self, new: NewExchange, throttle: Throttle | None = None) -> None:
+    def __init__(
+        self, new: NewExchange, throttle: Throttle | None = None, tracer: Tracer | None = None
+    ) -> None:
+        self._tracer = tracer
         self._new = new
         self._throttle = throttle or Throttle(LoadLimits())
         self.sessions: dict[str, Exchange] = {}
@@ -147,6 +152,13 @@ class Endpoint:
         kept = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
         token = opening.params.meta.token
         stream = ReplyStream(kept, () if token is None else (token,), number)
+        trace = None
+        if self._tracer is not None:
+            trace = stream.trace = self._tracer.begin(headers, opening.params.meta.traceparent)
+        if trace is not None:
+            context = trace.context(of_call=opening.method == "tools/call")
+            kept[:] = [(TRACEPARENT, context.encode()), *(pair for pair in kept if pair[0] != TRACEPARENT)]
+            line = with_context(line, trace, context)
         if opening.method is None or not frames.is_id(opening.id):
             exchange.receive(line, stream, None)
             event = await stream.next() if stream.size else None
@@ -158,6 +170,8 @@ class Endpoint:
             await _stream(stream, send, shown, receive)
         finally:
             exchange.leave(opening.id, stream)
+            if trace is not None and self._tracer is not None:
+                self._tracer.end(trace, opening.method, stream.status)
         if opening.method == "initialize" and not exchange.connection.upstream.revision:
             self._forget(session, "the server did not accept the session")
 

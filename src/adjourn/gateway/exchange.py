@@ -24,6 +24,7 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.metrics import Metrics
 from adjourn.gateway.replies import Heard, ReplyStream, head_of
+from adjourn.gateway.tracing import current
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, StderrLog
 
 MAX_BACKLOG = 100
@@ -73,7 +74,8 @@ class Exchange:
         self, parts: ExchangeParts, context: ClientContext, link: Callable[[Exchange], ServerLink]
     ) -> None:
         self.context = context
-        self._report = parts.report.about(**_about(context))
+        about = _about(context)
+        self._report = parts.report.about(**about)
         self._loop = AsyncioLoop(parts.workers, self._failed)
         self.relay = Relay(self._loop, context, self._report, parts.options)
         self.connection = self.relay.connection
@@ -84,8 +86,7 @@ class Exchange:
         """The streams of requests, by the requests' ids."""
         if parts.metrics is not None:
             listed = self.connection.upstream.read_only
-            server = context.options.server
-            self.connection.observer = CallWatch(server, listed, self.waiting, parts.metrics, self._report)
+            self.connection.observer = CallWatch(about, listed, self.waiting, parts.metrics, self._report)
         self.used = time.monotonic()
         self.who = ""
         """The client whose limits count."""
@@ -114,6 +115,7 @@ class Exchange:
         if request_id is not None:
             self.waiting[request_id] = stream
         self._given = stream
+        current.set(stream.trace)
         try:
             self.relay.gate.handle([line])
         finally:
@@ -168,6 +170,8 @@ class Exchange:
 
     def _take(self, heard: Heard) -> None:
         self._now = heard
+        stream = self.waiting.get(heard.about)
+        current.set(stream.trace if stream is not None else None)
         try:
             self.relay.answers.handle([heard.line])
         finally:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from time import perf_counter
+from time import monotonic_ns
 from typing import Any, TypeVar, cast
 
 from adjourn.errors import ConflictError, StoreError
 from adjourn.gateway.metrics import Metrics
+from adjourn.gateway.tracing import current
 from adjourn.store import Store
 
 _T = TypeVar("_T")
@@ -37,7 +38,7 @@ class _ObservedStore:
 
         @wraps(append)
         def observed(*given: Any, **named: Any) -> _T:
-            begun = perf_counter()
+            begun = monotonic_ns()
             try:
                 head = append(*given, **named)
             except ConflictError:
@@ -46,7 +47,10 @@ class _ObservedStore:
             except StoreError:
                 metrics.failed("append")
                 raise
-            metrics.appended(perf_counter() - begun)
+            took = monotonic_ns() - begun
+            metrics.appended(took * 1e-9)
+            if (trace := current.get()) is not None:
+                trace.appended(begun)
             return head
 
         return observed

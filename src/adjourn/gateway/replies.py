@@ -15,6 +15,7 @@ import msgspec
 
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
+from adjourn.gateway.tracing import Trace
 
 MAX_KEPT, MAX_KEPT_BYTES = 1000, 64 * 1024 * 1024
 """Events that wait for a client that does not read, and their bytes: beyond that the oldest are dropped, the last one is not."""
@@ -27,6 +28,7 @@ class ReplyStream:
         self.begun = monotonic_ns()
         self.number = number
         """The id of the HTTP request."""
+        self.trace: Trace | None = None
         self.headers = headers
         self.tokens = tokens
         """The progress tokens of the request."""

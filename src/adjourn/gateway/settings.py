@@ -24,6 +24,7 @@ from msgspec import Meta
 from adjourn.errors import InvalidError
 from adjourn.gateway.limits import LoadLimits
 from adjourn.gateway.monitoring import MetricsSettings
+from adjourn.gateway.tracing import TracesSettings
 from adjourn.host import read_file
 
 MAX_BYTES = 1024 * 1024
@@ -66,6 +67,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     limits: LoadLimits = LoadLimits()
     log: Literal["json", "text"] = "text"
     metrics: MetricsSettings = MetricsSettings()
+    traces: TracesSettings = TracesSettings()
 
     @property
     def address(self) -> tuple[str, int]:

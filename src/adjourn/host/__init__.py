@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adjourn.host.git import GitCommand, distrusting, trusting
     from adjourn.host.http import UnansweredError, address, exchange
     from adjourn.host.keys import KEY_BYTES, reading_secret, secret
+    from adjourn.host.otlp import SpanExporter, TraceSpan
     from adjourn.host.own_settings import read_own_toml
     from adjourn.host.page_link import LINK, page_host, page_link
     from adjourn.host.process import Process, group_of, lives
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from adjourn.host.worktrees import main_of, top_of
 
 __all__ = [
-    "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "LINK", "MAX_NAME", "OF_CODE", "GitCommand", "Process",
+    "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "LINK", "MAX_NAME", "OF_CODE", "GitCommand", "Process", "SpanExporter", "TraceSpan",
     "UnansweredError", "Workspace", "address", "check_name", "create_file", "default_store", "distrusting", "exchange",
     "find", "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
     "make_folder", "now", "open_at", "open_plain", "open_regular", "outside", "page_host", "page_link", "read_file",
@@ -55,6 +56,7 @@ if not TYPE_CHECKING:
         "git": ("GitCommand", "distrusting", "trusting"),
         "http": ("UnansweredError", "address", "exchange"),
         "keys": ("KEY_BYTES", "reading_secret", "secret"),
+        "otlp": ("SpanExporter", "TraceSpan"),
         "own_settings": ("read_own_toml",),
         "page_link": ("LINK", "page_host", "page_link"),
         "process": ("Process", "group_of", "lives"),

@@ -21,7 +21,7 @@ import pytest
 from mcp import Client, MCPError
 
 from adjourn.errors import RefusedError
-from adjourn.gateway.login import Wish
+from adjourn.gateway.login import Wish, log_in
 from support.gateway import free_port, text_of
 from support.login import LoginWorkspace, without_keyring
 from support.proxy import wait_for
@@ -114,6 +114,15 @@ def test_without_a_login_the_error_says_what_to_run(work: LoginWorkspace) -> Non
         assert why == f"{work.url} needs a login; run: adjourn login {work.url}"
         work.login()
         assert "result" in json.loads(bridge.ask(initialize(2)))
+
+
+def test_a_server_that_wants_a_login_for_some_requests_only(work: LoginWorkspace) -> None:
+    """Its first answer is no refusal, but its metadata say that it takes tokens; where there are none, no login is made."""
+    work.behave(open=True)
+    work.login()
+    assert work.run(echoed) == "hi"
+    with pytest.raises(RefusedError, match="asks for no login"):
+        log_in(f"http://127.0.0.1:{work.authority_port}/", Wish(), print)
 
 
 def test_only_a_person_logs_in(work: LoginWorkspace) -> None:

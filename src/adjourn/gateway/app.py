@@ -261,7 +261,7 @@ class GatewayApp:
         tidying = asyncio.get_running_loop().create_task(self._tidy())
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self.throttle.is_draining = True
+        self.throttle.is_leaving = self.throttle.is_draining = True
         tidying.cancel()
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})

@@ -35,7 +35,7 @@ class Gauges(NamedTuple):
     def now(self) -> Iterator[Gauge]:
         endpoints, throttle = list(self.endpoints.items()), self.throttle
         yield _one("requests_in_flight", "Requests of clients that are being answered.", throttle.open)
-        yield _one("draining", "1 while the gateway ends.", int(throttle.is_draining))
+        yield _one("draining", "1 while the gateway ends.", int(throttle.is_leaving))
         sessions = [((name,), len(one.sessions)) for name, one in endpoints]
         yield Gauge("sessions", "Sessions of clients, in the revisions that have them.", _SERVER, sessions)
         lanes = [((name,), sum(map(len, list(one.lanes.values())))) for name, one in endpoints]

@@ -35,13 +35,15 @@ class LoadLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """`[limits]`. A rate of 0 is none; a burst of 0 is what a second allows.
 
     `header_seconds`, `body_seconds`: how long a request's headers and its body may take to arrive. `stalled_seconds`: how long a client may
-    take nothing of its answer. `drain_seconds`: how long open requests may take once the gateway was told to end.
+    take nothing of its answer. `notice_seconds`: how long a gateway that is to end still takes new requests, while `/readyz` tells a load
+    balancer to send them elsewhere. `drain_seconds`: how long open requests may take after that.
     """
 
     body_bytes: Annotated[int, Meta(ge=1024, le=frames.MAX_MESSAGE_BYTES)] = frames.MAX_MESSAGE_BYTES
     header_seconds: Seconds = 10.0
     body_seconds: Seconds = 60.0
     stalled_seconds: Seconds = 60.0
+    notice_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     drain_seconds: Seconds = 20.0
     connections: Count = 20_000
     requests: Count = 8192
@@ -98,7 +100,8 @@ class Throttle:
     def __init__(self, limits: LoadLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.change(limits)
-        self.is_draining = False
+        self.is_leaving = self.is_draining = False
+        """Whether others are to send nothing more, and whether nothing more is taken."""
         self.refusals: defaultdict[str, int] = defaultdict(int)
         """How often something was refused, by the reason."""
         self.open = 0

@@ -87,8 +87,8 @@ class Monitoring:
 
     async def _ready(self, send: Send) -> None:
         found = await self._health.look()
-        is_ready = self._health.is_ready(found) and not self._throttle.is_draining
-        status = "draining" if self._throttle.is_draining else "ready" if is_ready else "not ready"
+        is_ready = self._health.is_ready(found) and not self._throttle.is_leaving
+        status = "draining" if self._throttle.is_leaving else "ready" if is_ready else "not ready"
         await _page(send, 200 if is_ready else 503, written(status, found))
 
     def close(self) -> None:

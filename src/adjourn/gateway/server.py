@@ -29,7 +29,7 @@ MAX_FILES = 65_536
 
 
 class _DrainingServer(uvicorn.Server):
-    """Ends in steps. A first signal: nothing new begins, and open requests may finish. A second one: at once.
+    """Ends in steps. A first signal: after a notice nothing new begins, and open requests may finish. A second one: at once.
 
     uvicorn's own would close the socket first, so that nobody could ask whether it is ready; and raise the signal again.
     """
@@ -38,7 +38,7 @@ class _DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._limits = config.limits
-        self._deadline = 0.0
+        self._notice = self._deadline = 0.0
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -48,16 +48,20 @@ class _DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         del sig, frame
-        if self._app.throttle.is_draining:
+        if self._app.throttle.is_leaving:
             self.should_exit = self.force_exit = True
         else:
-            self._deadline = time.monotonic() + self._limits.drain_seconds
-            self._app.throttle.is_draining = True
+            self._notice = time.monotonic() + self._limits.notice_seconds
+            self._deadline = self._notice + self._limits.drain_seconds
+            self._app.throttle.is_leaving = True
+            self._app.throttle.is_draining = not self._limits.notice_seconds
 
     async def on_tick(self, counter: int) -> bool:
         now, throttle = time.monotonic(), self._app.throttle
         if counter % 10 == 0:
             expire_all(self.server_state.connections, now)
+        if throttle.is_leaving and now >= self._notice:
+            throttle.is_draining = True
         if throttle.is_draining and not self.should_exit and (not throttle.is_busy or now >= self._deadline):
             self._app.end_requests()
             self.should_exit = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing
 
 import click
@@ -50,4 +51,10 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
         closing(open_at(workspace.root, store)) as for_lease,
     ):
         ground = gateway.Ground(workspace, contract, kept, environment, for_lease)
-        gateway.serve(app(settings, ground, report), listening, say)
+        gateway.serve(app(settings, ground, report), listening, _ready)
+
+
+def _ready(address: str) -> None:
+    """Print the address at once, also into a pipe: whoever started this waits for it."""
+    say(address)
+    sys.stdout.flush()

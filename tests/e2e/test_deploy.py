@@ -1,0 +1,244 @@
+"""The files of `deploy/`: checked by the tools of their formats, and what they define is run as processes.
+
+No engine for containers runs here, and no systemd: an image is not built, a unit is not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support import deployed, tools
+from support.deployed import DEPLOY, Place
+from support.gateway import free_port
+from support.proxy import wait_for
+from support.recording_server import RecordingServer
+
+EXPOSURE = 20
+"""Tenths: the most that `systemd-analyze security` may find. 10.0 is a service without any hardening."""
+
+
+@pytest.fixture
+def server() -> Iterator[RecordingServer]:
+    with RecordingServer() as recording:
+        yield recording
+        recording.shutdown()
+
+
+def test_the_containerfile_has_no_finding() -> None:
+    """Of hadolint."""
+    program = tools.python_program("hadolint", "deploy")
+    if program is None:
+        pytest.skip("hadolint is not installed: make tools")
+    done = subprocess.run(
+        [*program, str(DEPLOY / "Containerfile")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_image_is_not_roots_and_has_what_the_wheel_is_built_from() -> None:
+    """A user by number, one process that gets signals, and every file that is copied passes .dockerignore."""
+    told = deployed.image()
+    uid, _, gid = told["user"].partition(":")
+    assert (int(uid) > 0, int(gid) > 0) == (True, True)
+    assert told["command"][0] == "adjourn"
+    root = DEPLOY.parent
+    let_in = [line[1:] for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = [
+        word
+        for name, rest in deployed.instructions()
+        if name == "COPY" and not rest.startswith("--from")
+        for word in rest.split()[:-1]
+    ]
+    for path in (word.removeprefix("./") for word in copied):
+        assert path in let_in
+        assert (root / path).exists()
+
+
+def test_the_compose_file_is_valid_and_fits_the_image() -> None:
+    """By the schema of the compose specification; its ports, user and folders are the image's; nothing may gain rights."""
+    checked = subprocess.run(
+        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stdout
+    services, image = deployed.services(), deployed.image()
+    gateway = services["gateway"]
+    assert gateway["user"] == image["user"]
+    targets = {volume.split(":")[1] for volume in gateway["volumes"]}
+    assert {"/etc/adjourn/adjourn.toml", "/workspace", "/var/lib/adjourn"} == targets
+    for name in ("gateway", "proxy"):
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+        assert services[name]["security_opt"] == ["no-new-privileges:true"]
+    settings = (DEPLOY / "adjourn.toml").read_text(encoding="utf-8")
+    assert [f"0.0.0.0:{port}" in settings for port in image["ports"]] == [True, True]
+    assert "gateway:8080" in (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8")
+    seconds = sum(int(value) for value in re.findall(r"(?:notice|drain)_seconds = (\d+)", settings))
+    assert seconds < int(gateway["stop_grace_period"].removesuffix("s"))
+
+
+def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:
+    """`systemd-analyze` finds no error, and little that the service could do beyond its work."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd is not installed")
+    text = (DEPLOY / "adjourn.service").read_text(encoding="utf-8")
+    path = tmp_path / "adjourn.service"
+    path.write_text(text.replace("/opt/adjourn/bin/adjourn serve", "/bin/true serve"), encoding="utf-8")
+    checked = subprocess.run([program, "verify", str(path)], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    judged = subprocess.run(
+        [program, "security", "--offline=true", f"--threshold={EXPOSURE}", str(path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert judged.returncode == 0, judged.stdout
+    told = deployed.unit()
+    assert told["NoNewPrivileges"] == ["yes"]
+    assert told["DynamicUser"] == ["yes"]
+
+
+def test_what_the_image_defines_starts_and_is_healthy(tmp_path: Path, server: RecordingServer) -> None:
+    """Its command in its environment; its health check succeeds while it is ready, and fails from SIGTERM on."""
+    port, metrics_port, image = free_port(), free_port(), deployed.image()
+    place = Place(tmp_path, "/workspace", server.url)
+    place.configure(port, metrics_port)
+    health = [sys.executable, *(word.replace("9464", str(metrics_port)) for word in image["health"][1:])]
+
+    def is_healthy() -> bool:
+        return subprocess.run(health, capture_output=True, check=False).returncode == 0
+
+    process = place.start(image["command"], image["environment"])
+    try:
+        wait_for(is_healthy)
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        wait_for(lambda: not is_healthy())
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_what_the_unit_defines_starts(tmp_path: Path, server: RecordingServer) -> None:
+    """Its command in its environment and folder; a stop ends it with 0."""
+    told = deployed.unit()
+    place = Place(tmp_path, told["WorkingDirectory"][0], server.url)
+    place.configure(free_port(), port := free_port())
+    environment = dict(word.split("=", 1) for word in told["Environment"][0].split())
+    process = place.start(told["ExecStart"][0].split(), environment)
+    try:
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz").json()["status"] == "ready"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Load:
+    """Clients that call one after the other through one address, until it is over."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.statuses: Counter[int] = Counter()
+        self.is_over = False
+
+    async def run(self, clients: int) -> None:
+        async with httpx.AsyncClient() as http:
+            await asyncio.gather(*(self._caller(http, f"client-{number}") for number in range(clients)))
+
+    async def _caller(self, http: httpx.AsyncClient, name: str) -> None:
+        number = 0
+        while not self.is_over:
+            number += 1
+            self.statuses[await self._call(http, name, number)] += 1
+
+    async def _call(self, http: httpx.AsyncClient, name: str, number: int) -> int:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {"name": "write", "arguments": {"text": f"{name} {number}"}, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+        headers = {
+            "accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/call", "mcp-name": "write", "host": "localhost",
+        }  # fmt: skip
+        answer = await http.post(self._url, json=message, headers=headers, timeout=30)
+        if answer.status_code == 200:
+            assert "isError" not in answer.text, answer.text
+        return answer.status_code
+
+
+def test_replicas_restart_in_turn_and_no_call_fails(
+    tmp_path: Path, server: RecordingServer, new_postgres_url: Callable[[], str]
+) -> None:
+    """Two gateways on PostgreSQL behind HAProxy, as the compose file has them: under load each call is answered, and happens once."""
+    haproxy = tools.haproxy()
+    if haproxy is None:
+        pytest.skip("haproxy is not installed: make tools")
+    image, front = deployed.image(), free_port()
+    place = Place(tmp_path, "/workspace", server.url)
+    (place.workspace / ".aex/policy.aex").write_text("policy gateway v1\nuse tracker.*\n", encoding="utf-8")
+    environment = image["environment"] | {"ADJOURN_STORE": new_postgres_url()}
+    ports = [free_port(), free_port()]
+    files = [place.configure(port, free_port(), f"{number}.toml") for number, port in enumerate(ports)]
+    commands = [[*image["command"][:-1], f"/etc/adjourn/{file.name}"] for file in files]
+    for file in files:  # so many clients are not slowed down
+        file.write_text(re.sub(r"client_\w+ = .*\n", "", file.read_text(encoding="utf-8")), encoding="utf-8")
+    text = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8").partition("resolvers docker\n")[0]
+    servers = "".join(f"    server g{port} 127.0.0.1:{port}\n" for port in ports)
+    text = re.sub(r"    server-template .*\n", servers, text).replace("bind :8080", f"bind 127.0.0.1:{front}")
+    (tmp_path / "haproxy.cfg").write_text(text, encoding="utf-8")
+    running = [place.start(command, environment) for command in commands]
+    balancer = subprocess.Popen([haproxy, "-db", "-f", tmp_path / "haproxy.cfg"], stdout=subprocess.DEVNULL)
+    load = Load(f"http://127.0.0.1:{front}/tracker/mcp")
+
+    def restart_all() -> None:
+        try:
+            for number, process in enumerate(running):
+                seen = load.statuses[200]
+                wait_for(lambda: load.statuses[200] > seen + 50)  # noqa: B023  # at once
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(40) == 0
+                process.communicate()
+                running[number] = place.start(commands[number], environment)
+                time.sleep(1.5)  # HAProxy looks each second
+        finally:
+            load.is_over = True
+
+    async def run() -> None:
+        await asyncio.gather(load.run(4), asyncio.to_thread(restart_all))
+
+    try:
+        wait_for(lambda: is_ready(front))
+        asyncio.run(asyncio.wait_for(run(), 120))
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+        balancer.kill()
+        balancer.wait()
+    assert load.statuses.keys() == {200}
+    done = [message["params"]["arguments"]["text"] for _, message in server.of("tools/call")]
+    assert len(done) == len(set(done)) == load.statuses[200]
+
+
+def is_ready(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False

@@ -22,11 +22,13 @@ from mcp import Client, MCPError
 
 from adjourn.errors import RefusedError
 from adjourn.gateway.login import Wish, log_in
+from support.certificates import make_certificate
 from support.gateway import free_port, text_of
 from support.login import LoginWorkspace, without_keyring
 from support.proxy import wait_for
 from support.terminal import at_terminal
 
+KILLS = 40 if os.environ.get("ADJOURN_CAMPAIGN") == "1" else 3
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -123,6 +125,23 @@ def test_a_server_that_wants_a_login_for_some_requests_only(work: LoginWorkspace
     assert work.run(echoed) == "hi"
     with pytest.raises(RefusedError, match="asks for no login"):
         log_in(f"http://127.0.0.1:{work.authority_port}/", Wish(), print)
+
+
+def test_a_login_over_tls(tmp_path: Path) -> None:
+    """Both servers speak TLS: with their certificate trusted all works, without it nobody is asked and nothing is sent."""
+    certificate = make_certificate(tmp_path / "both.pem")
+    with LoginWorkspace(tmp_path, certificate=certificate) as work:
+        done = work.person("login", work.url)
+        assert done.returncode == 0, done.stderr
+        assert work.run(echoed) == "hi"
+        del work.environment["SSL_CERT_FILE"]
+        before = work.grants()
+        done = work.person("login", work.url)
+        assert done.returncode == 1
+        assert "certificate" in done.stderr.lower()
+        with bridging(work) as bridge:
+            assert "certificate" in bridge.ask(initialize(1)).lower()
+        assert work.grants() == before
 
 
 def test_only_a_person_logs_in(work: LoginWorkspace) -> None:
@@ -237,6 +256,21 @@ def test_a_kill_in_the_middle_of_a_renewal_loses_no_login(work: LoginWorkspace) 
     wait_for(lambda: work.secrets() != before)
     assert work.run(echoed) == "hi"
     assert work.grants().count("refresh") == 1
+
+
+def test_kills_at_any_moment_lose_no_login(work: LoginWorkspace) -> None:
+    """Each time the token was revoked, and the bridge is killed somewhere between its start and its answer; refresh tokens are good once."""
+    work.login()
+    for number in range(KILLS):
+        work.behave(revoked=time.time(), late=0.2)
+        with bridging(work) as bridge:
+            bridge.say(initialize(1))
+            time.sleep(2.5 * number / KILLS)
+            os.killpg(bridge.process.pid, signal.SIGKILL)
+    work.behave(revoked=time.time())
+    assert work.run(echoed) == "hi"
+    made = [grant for grant in work.grants() if grant == "refresh"]
+    assert 1 <= len(made) <= KILLS + 1
 
 
 def test_a_code_for_another_device(work: LoginWorkspace) -> None:

@@ -43,9 +43,12 @@ def visit(said: str) -> None:
 
 
 class LoginWorkspace:
-    """A workspace with a policy that allows everything, an authorization server and an MCP server, `url`."""
+    """A workspace with a policy that allows everything, an authorization server and an MCP server, `url`.
 
-    def __init__(self, path: Path) -> None:
+    With a `certificate` both speak TLS, and it is trusted.
+    """
+
+    def __init__(self, path: Path, *, certificate: Path | None = None) -> None:
         self.root, self.folder = path / "work", path
         (self.root / ".aex").mkdir(parents=True)
         (self.root / ".aex" / "policy.aex").write_text("policy shop v1\nallow *\n", encoding="utf-8")
@@ -55,9 +58,12 @@ class LoginWorkspace:
             "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
         }  # fmt: skip
         self.authority_port, port = free_port(), free_port()
-        self.url = f"http://127.0.0.1:{port}/mcp"
+        self.url = f"http{'s' if certificate else ''}://127.0.0.1:{port}/mcp"
         self._closing = ExitStack()
         command = [sys.executable, str(SERVER), str(self.authority_port), str(port), str(path)]
+        if certificate is not None:
+            command.append(str(certificate))
+            self.environment["SSL_CERT_FILE"] = str(certificate)
         with (path / "server.log").open("w") as log:
             process = subprocess.Popen(command, cwd=self.root, env=self.environment, stdout=log, stderr=log)
         self._closing.callback(process.wait)

@@ -1,4 +1,5 @@
-"""An authorization server and an MCP server that wants its tokens, both made with the SDK: `python oauth_server.py AUTHORITY_PORT PORT FOLDER`.
+"""An authorization server and an MCP server that wants its tokens, both made with the SDK: `python oauth_server.py AUTHORITY_PORT PORT FOLDER`,
+and the file of a certificate with its key, for TLS.
 
 A person of the authorization server allows everything at once. `settings.json` in the folder, read at each request, says how it behaves;
 `grants` gets a line for each request of a token, `calls` one for each effect.
@@ -39,7 +40,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 AUTHORITY_PORT, PORT, FOLDER = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-ISSUER, URL = f"http://127.0.0.1:{AUTHORITY_PORT}", f"http://127.0.0.1:{PORT}/mcp"
+CERTIFICATE = sys.argv[4] if len(sys.argv) > 4 else None
+SCHEME = "https" if CERTIFICATE else "http"
+ISSUER, URL = f"{SCHEME}://127.0.0.1:{AUTHORITY_PORT}", f"{SCHEME}://127.0.0.1:{PORT}/mcp"
 DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 SCOPES = ["mcp", "write"]
 REGISTRATION = ClientRegistrationOptions(enabled=True, valid_scopes=SCOPES, default_scopes=["mcp"])
@@ -287,7 +290,9 @@ async def main() -> None:
     authority = Authority()
     apps = ((resource_app(authority), PORT), (authority_app(authority), AUTHORITY_PORT))
     servers = [
-        uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
+        uvicorn.Server(
+            uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", ssl_certfile=CERTIFICATE)
+        )
         for app, port in apps
     ]
     await asyncio.gather(*(server.serve() for server in servers))

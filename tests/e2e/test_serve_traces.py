@@ -117,7 +117,7 @@ def test_a_refused_call_has_a_trace_and_one_that_is_not_sampled_has_none(
     refused = work.ask("tools/call", name="drop", arguments={}, header=GIVEN)
     assert "up.drop" in refused.text
     work.stop()
-    assert by_name(collector).keys() == {"tools/call", "decide", "append"}
+    assert by_name(collector).keys() == {"tools/call", "decide"}
     (served,) = by_name(collector)["tools/call"]
     assert attributes(served)["adjourn.decision"] == "denied"
     ((headers, _),) = work.upstream.of("tools/call")

@@ -38,7 +38,7 @@ from adjourn.gateway.observed_store import observed
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
-from adjourn.gateway.tracing import Tracer
+from adjourn.gateway.tracing import AppendTimes, Tracer
 from adjourn.host import Workspace
 from adjourn.policy import Contract, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
@@ -93,13 +93,16 @@ class GatewayApp:
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
         self._credentials = {name: credentials_of(server) for name, server in settings.servers.items()}
         self.throttle = Throttle(settings.limits)
-        self._tracer = Tracer(settings.traces) if settings.traces.endpoint else None
+        appends = AppendTimes()
+        self._tracer = Tracer(settings.traces, appends) if settings.traces.endpoint else None
         looks: dict[str, Callable[[], object]] = {
             "store": partial(ground.store.ref, "health"),
             "policy": partial(reread_policy, ground.workspace.root, ground.contract),
         }
         self.monitoring = Monitoring(settings.metrics, looks, self.throttle, report)
-        ground = self._ground = ground._replace(store=observed(ground.store, self.monitoring.metrics))
+        ground = self._ground = ground._replace(
+            store=observed(ground.store, self.monitoring.metrics, appends)
+        )
         self._parts = ExchangeParts(
             ThreadPoolExecutor(WORKERS, "relay"),
             report,

@@ -9,8 +9,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from functools import partial
 from typing import TypeVar
 
 from adjourn.relay import Outcome
@@ -48,7 +46,7 @@ class AsyncioLoop:
             outcome = Outcome(job)
             self._loop.call_soon_threadsafe(self._worked, lambda: then(outcome))
 
-        self._jobs.append(partial(copy_context().run, run))
+        self._jobs.append(run)
         self._begin()
 
     def _begin(self) -> None:

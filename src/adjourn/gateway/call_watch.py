@@ -46,6 +46,7 @@ class CallWatch:
             trace.name = "" if name == OTHER else name
             trace.decided = monotonic_ns()
             trace.asked = request.started
+            trace.stream = request.session.task.id if request.session is not None else ""
             trace.attributes |= self._about | {"adjourn.decision": outcome}
 
     def settled(self, request: Request, outcome: str, now: int) -> None:

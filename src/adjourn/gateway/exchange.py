@@ -24,7 +24,6 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.metrics import Metrics
 from adjourn.gateway.replies import Heard, ReplyStream, head_of
-from adjourn.gateway.tracing import current
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, StderrLog
 
 MAX_BACKLOG = 100
@@ -115,7 +114,6 @@ class Exchange:
         if request_id is not None:
             self.waiting[request_id] = stream
         self._given = stream
-        current.set(stream.trace)
         try:
             self.relay.gate.handle([line])
         finally:
@@ -170,8 +168,6 @@ class Exchange:
 
     def _take(self, heard: Heard) -> None:
         self._now = heard
-        stream = self.waiting.get(heard.about)
-        current.set(stream.trace if stream is not None else None)
         try:
             self.relay.answers.handle([heard.line])
         finally:

@@ -5,14 +5,14 @@ Owns: that. Must never: change what is asked of the store, or what it answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from time import monotonic_ns
 from typing import Any, TypeVar, cast
 
 from adjourn.errors import ConflictError, StoreError
 from adjourn.gateway.metrics import Metrics
-from adjourn.gateway.tracing import current
+from adjourn.gateway.tracing import AppendTimes
 from adjourn.store import Store
 
 _T = TypeVar("_T")
@@ -21,37 +21,38 @@ _T = TypeVar("_T")
 class _ObservedStore:
     """Passes everything on. Each method is wrapped when it is first used."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(self, store: Store, metrics: Metrics, appends: AppendTimes) -> None:
         self._store = store
         self._metrics = metrics
+        self._appends = appends
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
         if not callable(found) or name.startswith("_"):
             return found
-        watched = self._timed(found) if name == "append" else self._counted(name, found)
+        watched = self._timed(name, found) if name in _APPENDING else self._counted(name, found)
         setattr(self, name, watched)
         return watched
 
-    def _timed(self, append: Callable[..., _T]) -> Callable[..., _T]:
-        metrics = self._metrics
+    def _timed(self, name: str, append: Callable[..., _T]) -> Callable[..., _T]:
+        metrics, appends, streams_of = self._metrics, self._appends, _APPENDING[name]
+        counted = self._counted(name, append)
 
         @wraps(append)
-        def observed(*given: Any, **named: Any) -> _T:
+        def observed(first: Any, *given: Any, **named: Any) -> _T:
             begun = monotonic_ns()
             try:
-                head = append(*given, **named)
+                outcome = counted(first, *given, **named)
             except ConflictError:
                 metrics.conflicted()
                 raise
-            except StoreError:
-                metrics.failed("append")
-                raise
-            took = monotonic_ns() - begun
-            metrics.appended(took * 1e-9)
-            if (trace := current.get()) is not None:
-                trace.appended(begun)
-            return head
+            ended = monotonic_ns()
+            metrics.appended((ended - begun) * 1e-9)
+            if appends.is_kept:
+                appends.note(streams_of(first), begun, ended)
+            if isinstance(outcome, list):
+                _look(outcome, metrics)
+            return outcome
 
         return observed
 
@@ -62,6 +63,8 @@ class _ObservedStore:
         def observed(*given: Any, **named: Any) -> _T:
             try:
                 return method(*given, **named)
+            except ConflictError:
+                raise
             except StoreError:
                 metrics.failed(name)
                 raise
@@ -69,6 +72,22 @@ class _ObservedStore:
         return observed
 
 
-def observed(store: Store, metrics: Metrics) -> Store:
+def _look(outcomes: Iterable[object], metrics: Metrics) -> None:
+    """Count what went wrong among appends that were made together."""
+    for one in outcomes:
+        if isinstance(one, ConflictError):
+            metrics.conflicted()
+        elif isinstance(one, StoreError):
+            metrics.failed("append")
+
+
+_APPENDING: dict[str, Callable[[Any], Iterable[str]]] = {
+    "append": lambda stream: (stream,),
+    "append_many": lambda appends: [one.stream for one in appends],
+}
+"""The methods that append, and to which streams, by their first argument."""
+
+
+def observed(store: Store, metrics: Metrics, appends: AppendTimes) -> Store:
     """The same store."""
-    return cast("Store", _ObservedStore(store, metrics))
+    return cast("Store", _ObservedStore(store, metrics, appends))

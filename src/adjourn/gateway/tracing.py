@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
 from secrets import token_hex
+from threading import Lock
 from time import monotonic_ns, time_ns
 from typing import Annotated
 
@@ -27,14 +28,11 @@ from adjourn.host import SpanExporter, TraceSpan
 TRACEPARENT, TRACESTATE = b"traceparent", b"tracestate"
 ANSWERED, ASKED = 2, 3
 """Kinds of spans: a request that we answer, one that we make."""
-MAX_APPENDS = 16
-"""Appends of one request that are shown."""
+MAX_APPENDS, MAX_STREAMS = 16, 1024
+"""The last appends of a stream that are known, and of how many streams."""
 _CONTEXT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
 _METHOD = re.compile(r"[A-Za-z][A-Za-z/_]{0,63}")
 _NONE = ("0" * 32, "0" * 16)
-
-current: ContextVar[Trace | None] = ContextVar("trace", default=None)
-"""The trace of what is being handled."""
 
 
 class TracesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,8 +45,8 @@ class TracesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class Trace:
     """One request of a client, on its way. `parent` is the client's span."""
 
-    __slots__ = ("appends", "asked", "attributes", "begun", "decided", "failed", "given", "id", "name", "parent",
-                 "settled", "span", "upstream")  # fmt: skip
+    __slots__ = ("asked", "attributes", "begun", "decided", "failed", "given", "id", "name", "parent",
+                 "settled", "span", "stream", "upstream")  # fmt: skip
 
     def __init__(self, trace: str, parent: str, given: str) -> None:
         self.id, self.parent, self.given = trace, parent, given
@@ -56,7 +54,8 @@ class Trace:
         self.begun = monotonic_ns()
         self.decided = self.asked = self.settled = 0
         """When the decision was there, the server was asked, and had answered (`monotonic_ns`)."""
-        self.appends: list[tuple[int, int]] = []
+        self.stream = ""
+        """The task whose appends are shown."""
         self.name = ""
         self.failed = False
         self.attributes: dict[str, str | int] = {}
@@ -65,17 +64,43 @@ class Trace:
         """What the server gets: the span of our request for a call, which has one; else that of the client's request."""
         return f"00-{self.id}-{self.upstream if of_call else self.span}-01"
 
-    def appended(self, begun: int) -> None:
-        """The store took something for this request. From any thread."""
-        if len(self.appends) < MAX_APPENDS:
-            self.appends.append((begun, monotonic_ns()))
+
+class AppendTimes:
+    """When the store took something, by stream, for a short while: several requests may share an append."""
+
+    def __init__(self) -> None:
+        self.is_kept = False
+        self._of: OrderedDict[str, deque[tuple[int, int]]] = OrderedDict()
+        self._lock = Lock()
+
+    def note(self, streams: Iterable[str], begun: int, ended: int) -> None:
+        """The store took something for these. From any thread."""
+        with self._lock:
+            for stream in streams:
+                times = self._of.get(stream)
+                if times is None:
+                    times = self._of[stream] = deque(maxlen=MAX_APPENDS)
+                    if len(self._of) > MAX_STREAMS:
+                        self._of.popitem(last=False)
+                else:
+                    self._of.move_to_end(stream)
+                times.append((begun, ended))
+
+    def of(self, stream: str, since: int) -> list[tuple[int, int]]:
+        """The last of a stream that began after `since`."""
+        with self._lock:
+            return [one for one in self._of.get(stream, ()) if one[0] >= since]
 
 
 class Tracer:
     """Begins and ends traces. Raises `InvalidError` for an invalid endpoint."""
 
-    def __init__(self, settings: TracesSettings, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self, settings: TracesSettings, appends: AppendTimes, chance: Callable[[], float] = random.random
+    ) -> None:
         self.spans = SpanExporter(settings.endpoint)
+        self._appends = appends
+        appends.is_kept = True
         self._sample = settings.sample
         self._chance = chance
         self._offset = time_ns() - monotonic_ns()
@@ -100,7 +125,7 @@ class Tracer:
         put(self._span(trace, name, (trace.begun, now), about, span=trace.span, kind=ANSWERED))
         if trace.decided:
             put(self._span(trace, "decide", (trace.begun, trace.decided), {}))
-        for append in trace.appends:
+        for append in self._appends.of(trace.stream, trace.begun):
             put(self._span(trace, "append", append, {}))
         if trace.asked:
             took = (trace.asked, trace.settled or now)

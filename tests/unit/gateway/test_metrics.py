@@ -12,6 +12,7 @@ from adjourn.gateway import metrics as module
 from adjourn.gateway.exposition import Exposition
 from adjourn.gateway.metrics import BOUNDS, Metrics, Timing
 from adjourn.gateway.observed_store import observed
+from adjourn.gateway.tracing import AppendTimes
 from adjourn.log import digest
 from adjourn.store import EMPTY, Entry, Head, Store
 from adjourn.store.conformance import StoreConformance
@@ -24,7 +25,7 @@ class TestObservedStore(StoreConformance):
     examples = 20
 
     def make_store(self) -> Store:
-        return observed(MemoryStore(), Metrics({}))
+        return observed(MemoryStore(), Metrics({}), AppendTimes())
 
 
 @given(st.lists(st.floats(0, 200), max_size=50))
@@ -64,7 +65,7 @@ class Broken(MemoryStore):
 def test_what_the_store_does_is_counted() -> None:
     """Appends with their time, those that came too late, and failures by what was asked; each passes on unchanged."""
     metrics = Metrics({})
-    store = observed(Broken(), metrics)
+    store = observed(Broken(), metrics, AppendTimes())
     entry = Entry(digest(b"{}"), b"{}")
     store.append("a", [entry], expect=EMPTY)
     with pytest.raises(ConflictError):

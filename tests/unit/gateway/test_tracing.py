@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.gateway.tracing import Trace, Tracer, TracesSettings, parsed, with_context
+from adjourn.gateway.tracing import AppendTimes, Trace, Tracer, TracesSettings, parsed, with_context
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GIVEN = f"00-{TRACE}-{SPAN}-01"
@@ -45,7 +45,7 @@ def test_any_text_is_read_or_is_none(text: str) -> None:
 
 
 def tracer(sample: float, chance: float = 0.5) -> Tracer:
-    return Tracer(TracesSettings(endpoint="http://127.0.0.1:9", sample=sample), lambda: chance)
+    return Tracer(TracesSettings(endpoint="http://127.0.0.1:9", sample=sample), AppendTimes(), lambda: chance)
 
 
 def test_a_client_says_whether_its_trace_is_recorded() -> None:

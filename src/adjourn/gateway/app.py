@@ -34,11 +34,9 @@ from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.monitoring import Monitoring
-from adjourn.gateway.observed_store import observed
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
-from adjourn.gateway.tracing import AppendTimes, Tracer
 from adjourn.host import Workspace
 from adjourn.policy import Contract, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
@@ -93,24 +91,21 @@ class GatewayApp:
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
         self._credentials = {name: credentials_of(server) for name, server in settings.servers.items()}
         self.throttle = Throttle(settings.limits)
-        appends = AppendTimes()
-        self._tracer = Tracer(settings.traces, appends) if settings.traces.endpoint else None
         looks: dict[str, Callable[[], object]] = {
             "store": partial(ground.store.ref, "health"),
             "policy": partial(reread_policy, ground.workspace.root, ground.contract),
         }
-        self.monitoring = Monitoring(settings.metrics, looks, self.throttle, report)
-        ground = self._ground = ground._replace(
-            store=observed(ground.store, self.monitoring.metrics, appends)
-        )
+        self.monitoring = Monitoring(settings.metrics, settings.traces, looks, self.throttle, report)
+        ground = self._ground = ground._replace(store=self.monitoring.observed(ground.store))
         self._parts = ExchangeParts(
             ThreadPoolExecutor(WORKERS, "relay"),
             report,
             RelayOptions(meta_tools="always"),
-            self.monitoring.metrics,
+            self.monitoring.of_calls,
         )
         self._endpoints = {
-            name: Endpoint(partial(self._new, name), self.throttle, self._tracer) for name in settings.servers
+            name: Endpoint(partial(self._new, name), self.throttle, self.monitoring.tracer)
+            for name in settings.servers
         }
         self._contexts: dict[tuple[str, str, str], _Shared] = {}
         self._of_task: dict[str, set[_Shared]] = {}
@@ -317,9 +312,7 @@ class GatewayApp:
         await loop.run_in_executor(None, self._replica.stop)
         for pool in self._pools.values():
             pool.close()
-        self.monitoring.close()
-        if self._tracer is not None and (lost := await loop.run_in_executor(None, self._tracer.spans.close)):
-            self._report.event("traces.lost", lost)
+        await self.monitoring.close()
         self._report.flush()
 
     def _end(self, context: ClientContext, reason: str) -> None:

@@ -31,6 +31,7 @@ class CallWatch:
         self._waiting = waiting
         self._metrics = metrics
         self._report = report
+        self._names: dict[str, str] = {}
         self._about = {f"adjourn.{name}": value for name, value in about.items()}
 
     def decided(self, request: Request, outcome: str) -> None:
@@ -55,16 +56,27 @@ class CallWatch:
         metrics.calls[server, name, outcome] += 1
         took = now - request.started
         metrics.upstream[server].add(took * NANOSECONDS)
-        data = {"tool": name, "call": request.call_id, "outcome": outcome, "milliseconds": took // 1_000_000}
-        if request.watched is not None:
-            data["request"] = request.watched.number
-            if (trace := request.watched.trace) is not None:
-                trace.settled = now
-                trace.failed = outcome in ("error", "no-answer")
-                trace.attributes |= {"adjourn.call": request.call_id, "adjourn.outcome": outcome}
-            request.watched = None
-        self._report.routine(("tool.settled", "", data, time_ns(), False))
+        stream, request.watched = request.watched, None
+        if stream is not None and (trace := stream.trace) is not None:
+            trace.settled = now
+            trace.failed = outcome in ("error", "no-answer")
+            trace.attributes |= {"adjourn.call": request.call_id, "adjourn.outcome": outcome}
+        if self._report.is_json:
+            data = {
+                "tool": name,
+                "call": request.call_id,
+                "outcome": outcome,
+                "milliseconds": took // 1_000_000,
+                "request": stream.number if stream is not None else "",
+            }
+            self._report.routine(("tool.settled", "", data, time_ns(), False))
 
     def _name(self, request: Request) -> str:
+        """What the call is counted as: a tool that is listed has its name."""
         tool = request.tool
-        return self._metrics.name_of(self._server, tool) if tool in self._listed else OTHER
+        name = self._names.get(tool)
+        if name is None:
+            if tool not in self._listed:
+                return OTHER
+            name = self._names[tool] = self._metrics.name_of(self._server, tool)
+        return name

@@ -9,6 +9,7 @@ Owns: these pages. Must never: need the store or a server to say that the proces
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,11 @@ from adjourn.gateway.asgi import Scope, Send
 from adjourn.gateway.health import Health, written
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.metrics import Gauge, Metrics
+from adjourn.gateway.observed_store import observed
 from adjourn.gateway.request_watch import RequestWatch
+from adjourn.gateway.tracing import AppendTimes, Tracer, TracesSettings
 from adjourn.relay import StderrLog
+from adjourn.store import Store
 
 if TYPE_CHECKING:
     from adjourn.gateway.exposition import Exposition
@@ -35,11 +39,12 @@ class MetricsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Monitoring:
-    """One per gateway. `looks` are those of `Health`."""
+    """One per gateway. `looks` are those of `Health`. Raises `InvalidError` for an invalid endpoint of traces."""
 
     def __init__(
         self,
         settings: MetricsSettings,
+        traces: TracesSettings,
         looks: Mapping[str, Callable[[], object]],
         throttle: Throttle,
         report: StderrLog,
@@ -49,7 +54,10 @@ class Monitoring:
         """Where these pages are, beside the servers' own address."""
         self._throttle = throttle
         self._report = report
+        self._appends = AppendTimes()
+        self.tracer = Tracer(traces, self._appends) if traces.endpoint else None
         self.metrics = Metrics(throttle.refusals)
+        self._counts = bool(settings.listen or settings.shared)
         self._watch = RequestWatch(self.metrics, report)
         self.watched = self._watch.watched
         self._health = Health(looks, frozenset(("store",)), self._unhealthy)
@@ -59,10 +67,21 @@ class Monitoring:
 
     def expose(self, gauges: Callable[[], Iterable[Gauge]]) -> None:
         """Show the metrics, with what is looked up for them, if anybody is to see them."""
-        if self._settings.listen or self._settings.shared:
+        if self._counts:
             from adjourn.gateway.exposition import Exposition  # noqa: PLC0415  # 40 ms
 
             self._exposition = Exposition(self.metrics, gauges)
+
+    @property
+    def of_calls(self) -> Metrics | None:
+        """What calls add to; None where nobody would see it."""
+        return self.metrics if self._counts or self.tracer is not None or self._report.is_json else None
+
+    def observed(self, store: Store) -> Store:
+        """The same store; its appends are timed, and its failures counted, where somebody sees that."""
+        if self._counts or self.tracer is not None:
+            return observed(store, self.metrics, self._appends)
+        return store
 
     def _unhealthy(self, what: str, why: str) -> None:
         self._report.event("health.failed", f"{what}: {why}")
@@ -91,9 +110,13 @@ class Monitoring:
         status = "draining" if self._throttle.is_leaving else "ready" if is_ready else "not ready"
         await _page(send, 200 if is_ready else 503, written(status, found))
 
-    def close(self) -> None:
-        """Look no more."""
+    async def close(self) -> None:
+        """Look no more; send the spans that wait."""
         self._health.close()
+        if self.tracer is not None:
+            send = asyncio.get_running_loop().run_in_executor(None, self.tracer.spans.close)
+            if lost := await send:
+                self._report.event("traces.lost", lost)
 
 
 async def _page(send: Send, status: int, body: bytes, kind: bytes = _JSON) -> None:

@@ -36,15 +36,17 @@ class _ObservedStore:
 
     def _timed(self, name: str, append: Callable[..., _T]) -> Callable[..., _T]:
         metrics, appends, streams_of = self._metrics, self._appends, _APPENDING[name]
-        counted = self._counted(name, append)
 
         @wraps(append)
         def observed(first: Any, *given: Any, **named: Any) -> _T:
             begun = monotonic_ns()
             try:
-                outcome = counted(first, *given, **named)
+                outcome = append(first, *given, **named)
             except ConflictError:
                 metrics.conflicted()
+                raise
+            except StoreError:
+                metrics.failed("append")
                 raise
             ended = monotonic_ns()
             metrics.appended((ended - begun) * 1e-9)

@@ -34,7 +34,7 @@ class StderrLog:
     """Thread-safe. Routine lines wait for `flush`, which also puts them into words: off the way of a call."""
 
     def __init__(self, *, as_json: bool) -> None:
-        self._json = as_json
+        self.is_json = as_json
         self._about: dict[str, str] = {}
         self._said: list[tuple[Any, ...]] = []
         self.routine: Callable[[tuple[str, str, dict[str, Any], int, bool]], None] = self._said.append
@@ -52,7 +52,7 @@ class StderrLog:
 
     def about(self, **names: str) -> StderrLog:
         """The same log, for what happens to somebody: `names` are further members of each line of JSON."""
-        if not self._json:
+        if not self.is_json:
             return self
         log = copy(self)
         log._about = about = self._about | names  # noqa: SLF001  # our own
@@ -72,7 +72,7 @@ class StderrLog:
             said = self._said[:]
             del self._said[: len(said)]
             for event, text, data, when, is_prose, *about in said[-MAX_WAITING:]:
-                if self._json:
+                if self.is_json:
                     told = data if not is_prose else redact_json(data or ({"message": text} if text else {}))
                     waiting.append(_as_json(event, told, when, about[0] if about else {}))
                 elif is_prose:

@@ -370,6 +370,17 @@ def test_a_login_that_is_not_safe_is_refused(
     assert not list(work.config.rglob("login.json"))
 
 
+def test_only_the_named_authorization_server_is_used(work: LoginWorkspace) -> None:
+    """With `--issuer` a server that leads to another one gets no secret of the client, and asks nobody."""
+    own = f"http://127.0.0.1:{work.authority_port}"
+    with pytest.raises(RefusedError, match=f"leads to the authorization server {own}, not to"):
+        work.login(
+            Wish(client_id="known", client_secret="of-known", issuer="https://mine.example", browser=False)
+        )
+    assert work.grants() == []
+    work.login(Wish(issuer=own + "/", browser=False))
+
+
 def test_the_gateway_uses_the_login_of_its_user(work: LoginWorkspace, tmp_path: Path) -> None:
     """`login = true`: clients of the gateway need no token of the server; without the login the error says what to run."""
     port = free_port()

@@ -39,6 +39,12 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
 @click.option(
     "--client-secret-env", default="", metavar="VAR", help="The variable with the secret of that client."
 )
+@click.option(
+    "--issuer",
+    default="",
+    metavar="URL",
+    help="Use this authorization server and no other (default: as the server says).",
+)
 @click.option("--device", is_flag=True, help="Show a code, to be entered in a browser anywhere.")
 @click.option("--no-browser", is_flag=True, help="Open no browser: only show the address.")
 @click.option(
@@ -48,7 +54,14 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
     help="Wait on this port for the browser's answer (default: any).",
 )
 def login_(
-    url: str, *, scope: str, client_id: str, client_secret_env: str, port: int | None, **how: bool
+    url: str,
+    *,
+    scope: str,
+    client_id: str,
+    client_secret_env: str,
+    issuer: str,
+    port: int | None,
+    **how: bool,
 ) -> None:
     """Log in at the MCP server at URL, which speaks OAuth 2.1, and keep the login for `adjourn connect`, `proxy --url` and `serve`.
 
@@ -65,7 +78,9 @@ def login_(
             "set the variable, and give --client-id",
         )
     with needing("gateway"):
-        wish = login.Wish(scope, client_id, secret, port or 0, how["device"], not how["no_browser"])
+        wish = login.Wish(
+            scope, client_id, secret, port or 0, issuer, device=how["device"], browser=not how["no_browser"]
+        )
         found = login.log_in(url, wish, lambda text: print(text, flush=True))
     with login.alone(url):
         place = login.keep(found)

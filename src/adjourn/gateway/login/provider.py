@@ -21,6 +21,7 @@ from mcp.client.auth.utils import (
     build_protected_resource_metadata_discovery_urls,
     create_oauth_metadata_request,
     is_valid_client_metadata_url,
+    issuers_match,
 )
 from mcp.shared.auth import (
     OAuthClientInformationFull,
@@ -40,19 +41,21 @@ from adjourn.gateway.login.kept import Login, canonical
 CHALLENGE = "www-authenticate"
 _REFRESH = "refresh_token"
 _S256 = "S256"
+_OF_AUTHORIZATION_SERVER = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 _BASIC = "client_secret_basic"
 
 
 @dataclass(frozen=True)
 class Wish:
     """What the person said of a login: rights instead of those that the server names, a client that is known to the authorization server
-    (an https URL: that of its metadata document), a port for the browser's answer.
+    (an https URL: that of its metadata document), a port for the browser's answer, the only authorization server (`issuer`) that may be used.
     """
 
     scope: str = ""
     client_id: str = ""
     client_secret: str = ""
     port: int = 0
+    issuer: str = ""
     device: bool = False
     browser: bool = True
 
@@ -103,12 +106,13 @@ class LoginProvider(OAuthClientProvider):
         self._device = device
         self._device_endpoint = ""
         self._initialized = True
-        self.is_given_client = bool(wish.client_id and not document) or bool(kept and kept.is_given_client)
+        self._given = "" if document else wish.client_id
+        """The id of the client that the user named."""
         self.wanted_login = False
         """Whether the server refused a request without a token."""
         if kept is not None:
-            self._take_kept(kept)
-        if self.is_given_client and wish.client_id:
+            self._take_kept(kept, renews=visit is None)
+        elif self._given:
             self.context.client_info = OAuthClientInformationFull(
                 client_id=wish.client_id,
                 client_secret=wish.client_secret or None,
@@ -116,13 +120,15 @@ class LoginProvider(OAuthClientProvider):
                 redirect_uris=metadata.redirect_uris,
             )
 
-    def _take_kept(self, kept: Login) -> None:
+    def _take_kept(self, kept: Login, *, renews: bool) -> None:
+        """Take the client of an earlier login; a login finds its servers again, a renewal uses those that are known."""
         context = self.context
         if kept.client:
             context.client_info = OAuthClientInformationFull.model_validate(kept.client)
-        if kept.server:
+            self._given = context.client_info.client_id if kept.is_given_client else ""
+        if kept.server and renews:
             context.oauth_metadata = OAuthMetadata.model_validate(kept.server)
-        if kept.resource:
+        if kept.resource and renews:
             context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(kept.resource)
             context.auth_server_url = kept.issuer
 
@@ -159,7 +165,8 @@ class LoginProvider(OAuthClientProvider):
         return httpx2.Response(401, headers={CHALLENGE: challenge}, request=response.request)
 
     def _note_device(self, response: httpx2.Response) -> None:
-        if response.status_code != 200 or "/.well-known/" not in response.request.url.path:
+        path = response.request.url.path
+        if response.status_code != 200 or not any(name in path for name in _OF_AUTHORIZATION_SERVER):
             return
         try:
             found = msgspec.json.decode(response.content, type=_Device)
@@ -167,9 +174,17 @@ class LoginProvider(OAuthClientProvider):
             return
         self._device_endpoint = found.device_authorization_endpoint or self._device_endpoint
 
+    def _select_authorization_server(self, advertised: list[str]) -> str:
+        return next((one for one in advertised if issuers_match(one, self._wish.issuer)), advertised[0])
+
     async def _perform_authorization(self) -> httpx2.Request:
         """Ask the person; returns the request for the token."""
         metadata = self.context.oauth_metadata
+        if self._wish.issuer and not issuers_match(self._expected_issuer(), self._wish.issuer):
+            raise RefusedError(
+                f"{self.context.server_url} leads to the authorization server {self._expected_issuer()}, not to {self._wish.issuer}",
+                "do not log in, unless you trust that one",
+            )
         if metadata is not None and _S256 not in (metadata.code_challenge_methods_supported or ()):
             raise RefusedError(
                 f"the authorization server {metadata.issuer} does not say that it knows PKCE with S256",
@@ -186,7 +201,7 @@ class LoginProvider(OAuthClientProvider):
     def _choose_secret_form(self) -> None:
         """How the secret of a given client is sent: as RFC 8414 has it, by HTTP Basic where nothing else is said."""
         info, metadata = self.context.client_info, self.context.oauth_metadata
-        if self.is_given_client and info is not None and info.client_secret:
+        if info is not None and info.client_secret and info.client_id == self._given:
             known = (metadata.token_endpoint_auth_methods_supported if metadata else None) or [_BASIC]
             info.token_endpoint_auth_method = _BASIC if _BASIC in known else "client_secret_post"
 
@@ -236,7 +251,7 @@ class LoginProvider(OAuthClientProvider):
             expires=time.time() + tokens.expires_in if tokens.expires_in is not None else 0.0,
             scope=tokens.scope or "",
             client=_plain(info),
-            is_given_client=self.is_given_client,
+            is_given_client=info.client_id == self._given,
             server=_plain(context.oauth_metadata),
             resource=_plain(context.protected_resource_metadata),
         )
@@ -272,7 +287,7 @@ def port_of(kept: Login | None) -> int:
 
 def can_reuse(kept: Login, wish: Wish, port: int) -> bool:
     """Whether the client of an earlier login may ask for this one: authorization servers compare ports and rights with the registration."""
-    if kept.is_given_client or kept.client.get("client_id") == wish.client_id:
+    if kept.is_given_client:
         return True
     registered = set(str(kept.client.get("scope", "")).split())
     expires = kept.client.get("client_secret_expires_at") or 0

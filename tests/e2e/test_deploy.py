@@ -6,7 +6,9 @@ No engine for containers runs here, and no systemd: an image is not built, a uni
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -107,6 +109,42 @@ def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:
     told = deployed.unit()
     assert told["NoNewPrivileges"] == ["yes"]
     assert told["DynamicUser"] == ["yes"]
+
+
+@pytest.mark.campaign
+@pytest.mark.skipif(
+    os.environ.get("ADJOURN_CAMPAIGN") != "1", reason="installs packages for a minute: make campaign"
+)
+def test_what_the_image_installs_is_a_gateway(tmp_path: Path) -> None:
+    """The steps of the build, with this Python and these folders in the place of the image's."""
+    stage = deployed.instructions()[: -len(deployed.final_stage())]
+
+    def here(text: str) -> str:
+        return text.replace("/opt/", f"{tmp_path}/opt/").replace("/src", f"{tmp_path}/src")
+
+    environment = dict(os.environ)
+    for name, rest in stage:
+        if name == "ENV":
+            environment |= dict(word.split("=", 1) for word in shlex.split(here(rest)))
+        elif name == "COPY":
+            source, target = (
+                rest.split()[:-1],
+                tmp_path / "src" / rest.split()[-1].removeprefix("/src").lstrip("/."),
+            )
+            for one in (DEPLOY.parent / word for word in source):
+                if one.is_dir():
+                    shutil.copytree(one, target, dirs_exist_ok=True)
+                else:
+                    (target.parent if target.suffix else target).mkdir(parents=True, exist_ok=True)
+                    shutil.copy(one, target)
+        elif name == "RUN":
+            step = here(rest).replace("python -m", f"{sys.executable} -m")
+            subprocess.run(["sh", "-ec", step], cwd=tmp_path / "src", env=environment, check=True)
+    program = tmp_path / "opt/adjourn/bin/adjourn"
+    done = subprocess.run([program, "serve", "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    used = "import httptools, prometheus_client, psycopg, uvicorn"
+    subprocess.run([program.with_name("python"), "-c", used], check=True)
 
 
 def test_what_the_image_defines_starts_and_is_healthy(tmp_path: Path, server: RecordingServer) -> None:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,36 @@ def test_a_request_that_is_too_slow_or_too_large_ends_its_connection(
     begun = time.monotonic()
     assert said in raw(limited, *parts, pause=0.1)
     assert time.monotonic() - begun < 8
+
+
+def test_a_client_that_does_not_read_its_answer_loses_its_connection(tmp_path: Path) -> None:
+    """After stalled_seconds, while one that reads slowly gets all of it; what it called is done and settled."""
+    size = 7_800_000  # more than the buffers of both sides; the server says each text twice
+    message = call("echo", 1, text="x" * (size // 2))
+    body = json.dumps(message).encode()
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers_of(message).items())
+    request = (
+        f"POST /up/mcp HTTP/1.1\r\nhost: localhost\r\n{head}content-length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+
+    def read_with(gateway: GatewayWorkspace, pauses: list[float]) -> int:
+        with socket.create_connection(("127.0.0.1", gateway.port), 30) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+            connection.sendall(request)
+            received = 0
+            with suppress(ConnectionError):
+                while received < size and (chunk := connection.recv(1 << 20)):
+                    received += len(chunk)
+                    time.sleep(pauses.pop() if pauses else 0)
+            return received
+
+    with GatewayWorkspace(tmp_path, *RULES, settings="[limits]\nstalled_seconds = 1") as work:
+        assert read_with(work, [0.4] * 4) >= size
+        assert read_with(work, [4.5]) < size
+        assert httpx.get(work.url("/healthz")).status_code == 200
+        work.stop()
+        assert json.loads(work.adjourn("inbox", "--json"))["waiting"] == []
 
 
 def test_connections_beyond_the_limit_are_refused(limited: GatewayWorkspace) -> None:

@@ -9,9 +9,13 @@ Owns: time-outs and the number of connections. Must never: touch a request that 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import math
+import sys
+import termios
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -89,8 +93,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._unread_since = NEVER
 
     def _expire_unread(self, now: float) -> None:
-        """While bytes wait, nothing is added: fewer than before is progress."""
-        waiting = self.transport.get_write_buffer_size()
+        """While bytes wait, nothing is added: fewer than before is progress, also of those that the kernel has."""
+        waiting = self.transport.get_write_buffer_size() + _unacknowledged(self.transport)
         if self._unread_since is NEVER or waiting < self._unread:
             self._unread_since = now
         elif now - self._unread_since > self._limits.stalled_seconds:
@@ -104,6 +108,14 @@ class BoundedProtocol(HttpToolsProtocol):
         head = f"HTTP/1.1 {status} {_PHRASES[status]}\r\nconnection: close\r\ncontent-length: {len(text)}\r\n"
         self.transport.write(head.encode() + header + b"content-type: text/plain\r\n\r\n" + text)
         self.transport.close()
+
+
+def _unacknowledged(transport: asyncio.Transport) -> int:
+    """Bytes that the kernel keeps for the client; 0 where it does not say."""
+    found = bytearray(4)
+    with suppress(OSError):
+        fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, found)
+    return int.from_bytes(found, sys.byteorder)
 
 
 def expire_all(connections: Iterable[object], now: float) -> None:

@@ -278,6 +278,19 @@ _OTHERS = st.one_of(
     ),
 )
 rule_lines = st.lists(st.one_of(_ALLOWS, _ALLOWS, _DENIES, _CONFIRMS, _OTHERS), max_size=8)
+subjects = st.sampled_from(["user:ann", "user:bob", "group:ops", "group:Dev", "service:ci"])
+block_rules = st.lists(
+    st.one_of(
+        st.builds("allow {} {}".format, scoped_patterns, _CLAUSES),
+        _DENIES,
+        _CONFIRMS,
+        st.builds("limit {} {} per day".format, _NAMED, st.integers(1, 9)),
+    ),
+    min_size=1,
+    max_size=4,
+)
+rule_blocks = st.lists(st.tuples(st.lists(subjects, min_size=1, max_size=3), block_rules), max_size=4)
+"""Rules for somebody: those whom they are for, and the lines."""
 call_tools = st.sampled_from(["t", "t.a", "t.b", "u", "T", "t_a", "t/a", "v"])
 call_paths = st.lists(st.sampled_from(["src/x", "src/a/b", "docs/c", "SRC/a/x", "etc"]), max_size=2)
 

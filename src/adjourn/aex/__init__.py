@@ -57,9 +57,10 @@ if TYPE_CHECKING:
     from adjourn.aex.tree import MAX_DOCUMENT_BYTES, unparse
     from adjourn.aex.types import check_inputs, is_of, known_type
     from adjourn.aex.where import PathMatcher, values_at
+    from adjourn.aex.whom import Asker, narrowed
 
 __all__ = [
-    "BLANK", "DIAGNOSTICS", "MAX_DOCUMENT_BYTES", "MAX_SEAL_BYTES", "NOTHING_KNOWN", "CallQuery",
+    "BLANK", "DIAGNOSTICS", "MAX_DOCUMENT_BYTES", "MAX_SEAL_BYTES", "NOTHING_KNOWN", "Asker", "CallQuery",
     "CheckStep", "Condition", "ConfirmStep", "Constant", "Diagnostic", "DoModel", "DoStep", "Document",
     "Explanation", "ForModel", "ForStep", "IfModel", "IfStep", "KnownTool", "KnownTools", "ListOf",
     "MakeModel", "MakeStep", "Name", "ObjectEntry", "ObjectOf", "PathMatcher", "Permission", "Permissions", "Policy",
@@ -67,7 +68,7 @@ __all__ = [
     "StepModel", "Text", "Value", "Word", "as_client_names_it", "canonical_server", "check_inputs",
     "classify", "compiled", "decoded", "discover", "effective", "examine", "explain", "finding", "fold",
     "formatted", "from_text", "github", "glob_path", "glob_text", "is_of", "known_type",
-    "layer", "load", "matches", "merge", "model", "not_granted", "parse", "parse_condition", "read_json_policy",
+    "layer", "load", "matches", "merge", "model", "narrowed", "not_granted", "parse", "parse_condition", "read_json_policy",
     "read_layer", "refused_of", "render", "review", "reviewed", "safe_name", "sample_task", "sarif",
     "split_scope", "steps_of", "summary", "tool_name_ok", "unmatched_rules", "unparse", "values_at",
 ]  # fmt: skip
@@ -106,4 +107,5 @@ if not TYPE_CHECKING:
         "tree": ("MAX_DOCUMENT_BYTES", "unparse"),
         "types": ("check_inputs", "is_of", "known_type"),
         "where": ("PathMatcher", "values_at"),
+        "whom": ("Asker", "narrowed"),
     })  # fmt: skip

@@ -32,7 +32,7 @@ class Need(msgspec.Struct, frozen=True):
 
 class Budget(msgspec.Struct, frozen=True):
     """`key=number`, or `key=number per UNIT`; `text` is the number as written. With a unit, of `per_seconds`, it is the budget of
-    all tasks of a workspace together.
+    all tasks of a workspace together, or, with `each`, that of each principal.
     """
 
     word: Word
@@ -41,6 +41,7 @@ class Budget(msgspec.Struct, frozen=True):
     text: Word
     unit: Word | None = None
     per_seconds: int = 0
+    each: bool = False
 
 
 class WhereTest(msgspec.Struct, frozen=True):
@@ -189,6 +190,14 @@ class ForStep(Statement, frozen=True):
     body: list[Statement]
 
 
+class Block(msgspec.Struct, frozen=True):
+    """`for WHOM` with rules that hold only for them. `word` is its first line, `rules` a document of its body alone."""
+
+    word: Word
+    whom: list[Word]
+    rules: Document
+
+
 class Document(msgspec.Struct):
     """One parsed text. Lists keep every statement in the order of the text, also repeated ones.
 
@@ -209,6 +218,7 @@ class Document(msgspec.Struct):
     checkpoints: list[CheckpointRule] = []
     modes: list[Mode] = []
     requires: list[Require] = []
+    blocks: list[Block] = []
     steps: list[Statement] = []
     findings: list[Finding] = []
     guesses: int = 20

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from adjourn.aex.ast import ConfirmStep, Document, ReturnStep, steps_of
+from adjourn.aex.check_blocks import check_blocks
 from adjourn.aex.check_steps import Checker, Steps
 from adjourn.aex.check_v1 import check_v1
 from adjourn.aex.diagnostics import finding, quoted
@@ -39,7 +40,7 @@ def examine(text: str, source: str = "") -> Document:
 
 def check(document: Document) -> list[Finding]:
     """The findings about a parsed document, without the parser's."""
-    checker = _Declarations(document)
+    checker = _Declarations(document, [])
     checker.check()
     steps = Steps(document, checker.findings)
     if not document.is_policy:
@@ -49,9 +50,6 @@ def check(document: Document) -> list[Finding]:
 
 class _Declarations(Checker):
     """Header, goal, patterns, inputs and budget."""
-
-    def __init__(self, document: Document) -> None:
-        super().__init__(document, [])
 
     def check(self) -> None:
         document = self.document
@@ -73,6 +71,15 @@ class _Declarations(Checker):
         self.budget()
         if document.is_v1:
             check_v1(document, self.report)
+        for block in document.blocks:
+            _Declarations(block.rules, self.findings).check_rules()
+        check_blocks(document, self.report)
+
+    def check_rules(self) -> None:
+        """The findings about rules that hold for somebody."""
+        self.patterns()
+        self.budget()
+        check_v1(self.document, self.report)
 
     def task(self) -> None:
         document = self.document
@@ -132,8 +139,10 @@ class _Declarations(Checker):
 
     def budget(self) -> None:
         document = self.document
-        for seconds in {entry.per_seconds: None for entry in document.budget}:
-            keys = (entry.key for entry in document.budget if entry.per_seconds == seconds)
+        by_unit: dict[tuple[int, bool], list[Word]] = {}
+        for entry in document.budget:
+            by_unit.setdefault((entry.per_seconds, entry.each), []).append(entry.key)
+        for keys in by_unit.values():
             self.repeated("budget key", keys)
         for entry in document.budget:
             key = entry.key.text

@@ -140,7 +140,7 @@ _TABLE = (
     Diagnostic(
         "AEX048", "warning", "Has no effect",
         "An `if` or `for` without a deeper-indented body, a `confirm` of a tool that `use` does not name, "
-        "or a checkpoint at a share of a budget that does not exist.",
+        "a checkpoint at a share of a budget that does not exist, or a rule for somebody where one for all says as much.",
         "complete it, or remove it",
     ),
     Diagnostic(
@@ -245,6 +245,12 @@ _TABLE = (
         "AEX145", "error", "Only a policy may say this",
         "`mode` and `require` are for policies: a contract can neither relax the policy nor say who signs contracts.",
         "move the line to the policy",
+    ),
+    Diagnostic(
+        "AEX146", "error", "For nobody",
+        "`for` is followed by those whom the indented rules below it hold for, separated by commas: `user:NAME`, `group:NAME` or "
+        "`service:NAME`. If one of them cannot be read, nothing below it is allowed, and its restrictions hold for all.",
+        "write `for group:ops`, `for user:ann` or `for service:ci`, and indent the rules below it",
     ),
     Diagnostic(
         "AEX150", "error", "Not signed as required",

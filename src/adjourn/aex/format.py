@@ -20,7 +20,7 @@ from adjourn.aex.meaning import meaning
 from adjourn.aex.parser import parse
 from adjourn.aex.spelling import INDENT, spelled
 from adjourn.aex.text import Word
-from adjourn.aex.tree import TreeNode, walk
+from adjourn.aex.tree import SOMEBODY, TreeNode, walk
 from adjourn.errors import InvalidError
 
 _GROUPS = (
@@ -39,6 +39,7 @@ _PLACES = {
     for kind in alike
 }
 _STEP = (len(_GROUPS), 0)
+_PLACES[SOMEBODY] = (len(_GROUPS) + 1, 0)
 
 
 def formatted(document: Document) -> str:
@@ -102,7 +103,7 @@ class _Writer:
         group = -1
         for piece in _joined(sorted(pieces, key=lambda piece: piece.place)):
             blank = piece.above[:1] == [""]
-            if lines and (blank or group != piece.place[0] or piece.place == _STEP):
+            if lines and (blank or group != piece.place[0] or piece.place >= _STEP):
                 lines.append("")
             lines += piece.above[blank:]
             lines += self.statement(piece, "")
@@ -154,6 +155,9 @@ def _statements(document: Document) -> Iterator[Any]:
     yield from document.modes
     yield from document.requires
     yield from steps_of(document.steps)
+    for block in document.blocks:
+        yield block
+        yield from (part for part in _statements(block.rules) if not isinstance(part, Header))
 
 
 def _line_of(part: Any) -> int:

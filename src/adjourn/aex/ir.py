@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from adjourn.aex import ast
 from adjourn.aex.expr import Constant, Text, Value
-from adjourn.aex.shape import DocumentModel, model, unquote
+from adjourn.aex.shape import model, unquote
 from adjourn.aex.text import Word
 
 Literals = list[str | int | float | bool]
@@ -106,10 +106,11 @@ class Limit(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 
 
 class WorkspaceBudget(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The calls of all tasks of a workspace together."""
+    """The calls of all tasks of a workspace together; with `each`, those of each principal."""
 
     calls: int
     per_seconds: int
+    each: Literal["principal"] | UnsetType = UNSET
 
 
 class Once(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,6 +123,17 @@ class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     before: list[str]
     at: list[int | float]
+
+
+class Block(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Rules that hold only for `whom`: `user:NAME`, `group:NAME`, `service:NAME`."""
+
+    whom: list[str]
+    permissions: Permissions
+    confirm: list[Confirm] | UnsetType = UNSET
+    budget: dict[str, int | float] | UnsetType = UNSET
+    workspace_budgets: list[WorkspaceBudget] | UnsetType = UNSET
+    limits: list[Limit] | UnsetType = UNSET
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -142,29 +154,29 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     limits: list[Limit] | UnsetType = UNSET
     once: list[Once] | UnsetType = UNSET
     checkpoints: list[Checkpoint] | UnsetType = UNSET
+    blocks: list[Block] | UnsetType = UNSET
 
 
 def compiled(document: ast.Document) -> Program:
     """The representation of a document without errors. Where a name was given twice, the last one counts."""
-    published = model(document)
-    given = published.return_statement
+    given = model(document).return_statement
     return Program(
         version=document.version,
         agent=document.name,
         type="policy" if document.is_policy else "task",
         goal=document.goal,
         permissions=_permissions(document),
-        needs=published.needs,
-        budget=_budget(published) or UNSET,
+        needs={need.name.text: need.type.text for need in document.needs},
+        budget=_budget(document) or UNSET,
         steps=_steps(document.steps, written=document.is_v1),
         return_=UNSET if isinstance(given, UnsetType) else given.expression,
         mode=_mode(document),
         signed_by=[name.text for line in document.requires for name in line.signers] or UNSET,
         workspace_budgets=_workspace_budgets(document) or UNSET,
-        limits=[Limit(_texts(line.patterns), line.calls, line.per_seconds) for line in document.limits]
-        or UNSET,
+        limits=_limits(document) or UNSET,
         once=[Once(_texts(line.patterns), line.by.text) for line in document.once] or UNSET,
         checkpoints=[_checkpoint(line) for line in document.checkpoints] or UNSET,
+        blocks=[_block(block) for block in document.blocks] or UNSET,
     )
 
 
@@ -196,16 +208,37 @@ def _permissions(document: ast.Document) -> Permissions:
     )
 
 
-def _budget(published: DocumentModel) -> dict[str, int | float]:
+def _block(block: ast.Block) -> Block:
+    rules = block.rules
+    return Block(
+        whom=_texts(block.whom),
+        permissions=_permissions(rules),
+        confirm=[one for one in _steps(rules.steps, written=True) if isinstance(one, Confirm)] or UNSET,
+        budget=_budget(rules) or UNSET,
+        workspace_budgets=_workspace_budgets(rules) or UNSET,
+        limits=_limits(rules) or UNSET,
+    )
+
+
+def _limits(document: ast.Document) -> list[Limit]:
+    return [Limit(_texts(line.patterns), line.calls, line.per_seconds) for line in document.limits]
+
+
+def _budget(document: ast.Document) -> dict[str, int | float]:
     """JSON has no infinity: a budget without a limit has no key, and one below every number is 0."""
-    values = {} if isinstance(published.budget, UnsetType) else published.budget
+    published = model(document).budget
+    values = {} if isinstance(published, UnsetType) else published
     return {key: 0 if value == -inf else value for key, value in values.items() if value != inf}
 
 
 def _workspace_budgets(document: ast.Document) -> list[WorkspaceBudget]:
-    """The last of each unit of time, unless it is no limit."""
-    last = {entry.per_seconds: entry.value for entry in document.budget if entry.unit is not None}
-    return [WorkspaceBudget(int(max(calls, 0)), seconds) for seconds, calls in last.items() if calls != inf]
+    """The last of each unit of time, of all and of each principal, unless it is no limit."""
+    last = {(one.per_seconds, one.each): one.value for one in document.budget if one.unit is not None}
+    return [
+        WorkspaceBudget(int(max(calls, 0)), seconds, "principal" if each else UNSET)
+        for (seconds, each), calls in last.items()
+        if calls != inf
+    ]
 
 
 def _checkpoint(line: ast.CheckpointRule) -> Checkpoint:

@@ -7,8 +7,10 @@ Must never: judge a call (that is `policy`), let a contract widen a policy.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
+
+from msgspec.structs import replace
 
 from adjourn import aex
 from adjourn.aex.ast import CheckpointRule, ConfirmStep, Document, LimitRule, OnceRule, Permission, Where
@@ -16,45 +18,54 @@ from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import Constant, Text, Value
 from adjourn.aex.files import load
-from adjourn.aex.policy import Policy
-from adjourn.aex.rule import Rule
+from adjourn.aex.policy import Part, Policy
+from adjourn.aex.rule import EACH, Rule
 from adjourn.aex.text import BLANK, DIGITS, only
 from adjourn.aex.where import Test
+from adjourn.aex.whom import distinct, divided, for_whom, smaller_budgets
 from adjourn.findings import Finding, Span
 
 MAX_NARROWED = 20_000
 """Most rules that a merge creates; requests of a contract beyond it are not granted."""
 
+UNKNOWN = "clients without a login"
+"""The owner of a budget of each principal, where none is known."""
 PLACES = (os.path.join(".aex", "policy.aex"), "aex.policy.aex")
 
 
 def layer(document: Document) -> Policy:
-    """The permissions that one document states: its rules, those of `confirm before` from the top level only."""
+    """The permissions that one document states. Where nobody is known, they are as they stand; see `narrowed`."""
+    parts = [for_whom(_layer(block.rules), [word.text for word in block.whom]) for block in document.blocks]
+    return divided([Part((), _layer(document)), *parts])
+
+
+def _layer(document: Document) -> Policy:
+    """The rules for all, those of `confirm before` from the top level only."""
     source = document.source
     budgets = _budgets(document)
     calls = budgets.pop("calls", None)
     return Policy(
         allow=_permissions("allow", document),
         deny=_permissions("deny", document),
-        confirm=_distinct(_confirms(document)),
+        confirm=distinct(_confirms(document)),
         budget=None if calls is None else int(calls.amount),
         budget_rule=calls,
         budgets=budgets,
         workspace_budgets=_workspace_budgets(document),
-        limits=_distinct(
+        limits=distinct(
             rule
             for line in document.limits
             for rule in _rules("limit", line, source, amount=line.calls, per_seconds=line.per_seconds)
         ),
-        once=_distinct(
+        once=distinct(
             rule for line in document.once for rule in _rules("once", line, source, by=line.by.text)
         ),
-        checkpoints=_distinct(
+        checkpoints=distinct(
             rule for line in document.checkpoints for rule in _rules("checkpoint", line, source)
         ),
         percents=[percent.value for line in document.checkpoints for percent in line.percents],
         observe=bool(document.modes) and all(mode.value.text == "observe" for mode in document.modes),
-        require=_distinct(
+        require=distinct(
             Rule("require", word.text, source, word.line)
             for line in document.requires
             for word in line.signers
@@ -80,27 +91,18 @@ def merge(policy: Policy | None, contract: Policy | None) -> Policy:
     """
     if policy is None or contract is None:
         return policy or contract or Policy()
-    budget, budget_rule = policy.budget, policy.budget_rule
-    if contract.budget is not None and (budget is None or contract.budget < budget):
-        budget, budget_rule = contract.budget, contract.budget_rule
-    budgets = dict(policy.budgets)
-    for key, rule in contract.budgets.items():
-        if key not in budgets or rule.amount < budgets[key].amount:
-            budgets[key] = rule
-    return Policy(
+    if policy.parts:
+        return divided([Part(part.whom, merge(part.rules, contract)) for part in policy.parts])
+    return replace(
+        smaller_budgets(policy, contract),
         allow=[each for _, rules in _narrowed(policy, contract) for each in rules],
-        deny=_distinct((*policy.deny, *contract.deny)),
-        confirm=_distinct((*policy.confirm, *contract.confirm)),
-        budget=budget,
-        budget_rule=budget_rule,
-        budgets=budgets,
-        workspace_budgets=_distinct((*policy.workspace_budgets, *contract.workspace_budgets)),
-        limits=_distinct((*policy.limits, *contract.limits)),
-        once=_distinct((*policy.once, *contract.once)),
-        checkpoints=_distinct((*policy.checkpoints, *contract.checkpoints)),
+        deny=distinct((*policy.deny, *contract.deny)),
+        confirm=distinct((*policy.confirm, *contract.confirm)),
+        workspace_budgets=distinct((*policy.workspace_budgets, *contract.workspace_budgets)),
+        limits=distinct((*policy.limits, *contract.limits)),
+        once=distinct((*policy.once, *contract.once)),
+        checkpoints=distinct((*policy.checkpoints, *contract.checkpoints)),
         percents=(*policy.percents, *contract.percents),
-        observe=policy.observe,
-        require=policy.require,
         goal=contract.goal,
         name=contract.name,
     )
@@ -120,8 +122,10 @@ def _narrowed(policy: Policy, contract: Policy) -> Iterator[tuple[Rule, list[Rul
 def not_granted(policy: Policy, contract: Policy) -> list[Finding]:
     """A warning for each pattern of the contract that the merge drops."""
     found = []
-    for rule, rules in _narrowed(policy, contract):
-        if not rules:
+    policies = [part.rules for part in policy.parts] or [policy]
+    granted = [[rules for _, rules in _narrowed(each, contract)] for each in policies]
+    for rule, *remains in zip(contract.allow, *granted, strict=True):
+        if not any(remains):
             message = f"the policy does not grant all of {quoted(rule.pattern)}, so none of it is permitted"
             found.append(finding("AEX134", message, Span(rule.line), source=rule.source))
     return found
@@ -183,7 +187,7 @@ def read_layer(text: str, source: str, wanted: str) -> tuple[Policy, list[Findin
 
 
 def _permissions(kind: str, document: Document) -> list[Rule]:
-    return _distinct(
+    return distinct(
         rule
         for line in document.permissions
         if (line.keyword == "deny") == (kind == "deny")
@@ -236,14 +240,6 @@ def _confirms(document: Document) -> Iterator[Rule]:
             )
 
 
-def _distinct(rules: Iterable[Rule]) -> list[Rule]:
-    """The first of the rules that say the same."""
-    first: dict[object, Rule] = {}
-    for rule in rules:
-        first.setdefault(rule.meaning, rule)
-    return list(first.values())
-
-
 def _budgets(document: Document) -> dict[str, Rule]:
     """The task's last budget of each key that is counted: never below 0, whole calls; infinity is no limit."""
     found: dict[str, Rule] = {}
@@ -267,20 +263,23 @@ def _budgets(document: Document) -> dict[str, Rule]:
 
 
 def _workspace_budgets(document: Document) -> list[Rule]:
-    """The last number of calls per unit of time for each unit, as above."""
-    found: dict[int, Rule] = {}
+    """The last number of calls for each unit of time, of all and of each principal, as above."""
+    found: dict[tuple[int, bool], Rule] = {}
     for entry in document.budget:
         if entry.unit is None or entry.key.text != "calls":
             continue
-        found.pop(entry.per_seconds, None)
+        found.pop((entry.per_seconds, entry.each), None)
         if entry.value < float("inf"):
-            found[entry.per_seconds] = Rule(
+            found[entry.per_seconds, entry.each] = Rule(
                 "budget",
                 f"calls={entry.text.text}",
                 document.source,
                 entry.key.line,
-                clauses=f"per {entry.unit.text}",
+                clauses=f"per {entry.unit.text}{EACH if entry.each else ''}",
                 amount=max(entry.value, 0.0) // 1,
                 per_seconds=entry.per_seconds,
+                each=entry.each,
+                counter=f"{entry.per_seconds}/each" if entry.each else str(entry.per_seconds),
+                owner=UNKNOWN if entry.each else "",
             )
     return list(found.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adjourn.aex.ast import (
+    Block,
     CheckStep,
     Document,
     DoStep,
@@ -22,13 +23,16 @@ from adjourn.aex.ast import (
 )
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import arguments, parse_value
-from adjourn.aex.rule_lines import V1_READERS, read_budget, read_confirm, read_permission
+from adjourn.aex.for_lines import read_whom
+from adjourn.aex.rule_lines import V1_READERS, needs_v1, read_budget, read_confirm, read_permission
 from adjourn.aex.suggestions import FORMS, HEADERS, keyword_meant, line_help
 from adjourn.aex.text import BIND, BLANK, LOOP_NAME, NAME, TOOL, VERSION, Word, comma_list, only, run
-from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES, Tree, TreeNode, build
+from adjourn.aex.tree import DECLARATIONS, SOMEBODY, STEPS, V1_RULES, Tree, TreeNode, build
 from adjourn.findings import Finding
 from adjourn.text import nearest
 
+IN_BLOCKS = ("allow", "use", "deny", "confirm", "limit", "budget")
+"""What may hold only for somebody."""
 _GOAL = 'write: goal "the result to reach"'
 
 
@@ -112,8 +116,41 @@ class _Parser:
             read_budget(self.document, word, self.report)
         elif node.kind in V1_RULES:
             V1_READERS[node.kind](self.document, word, self.report)
+        elif node.kind == SOMEBODY:
+            self.block(node, word)
         else:
             self.unknown(word)
+
+    def block(self, node: TreeNode, word: Word) -> None:
+        """Rules that hold only for somebody."""
+        document = self.document
+        if not self.policy:
+            remedy = "write `for NAME in LIST`, or move rules for somebody to the policy"
+            self.report("AEX100", f"invalid for: {quoted(word.text)}", word, remedy)
+            return
+        needs_v1(document, "for", word, self.report)
+        rules = Document(document.source, Tree([], [], []), is_policy=True, headers=document.headers)
+        document.blocks.append(Block(word, read_whom(word, self.report), rules))
+        for child in node.children:
+            if child.kind not in ("blank", "comment"):
+                self.rule_of_block(child, rules)
+
+    def rule_of_block(self, node: TreeNode, rules: Document) -> None:
+        word = self.tree.word(node)
+        if node.kind in ("use", "allow", "deny"):
+            read_permission(rules, node.kind, word, self.report)
+        elif node.kind == "confirm":
+            rules.steps.append(read_confirm(rules, word, self.report))
+        elif node.kind == "budget":
+            read_budget(rules, word, self.report)
+        elif node.kind == "limit":
+            V1_READERS["limit"](rules, word, self.report)
+        elif node.kind == "unknown":
+            self.unknown(word)
+        else:
+            keyword = word.text.partition(" ")[0]
+            remedy = f"a `for` holds {', '.join(IN_BLOCKS)}; what holds for all is at the top level"
+            self.report("AEX100", f"`{keyword}` inside a `for` of a policy", word, remedy)
 
     def unknown(self, word: Word, *, nested: bool = False) -> None:
         keyword = word.text.partition(" ")[0]
@@ -176,8 +213,12 @@ class _Parser:
     # Steps
 
     def top_step(self, node: TreeNode) -> None:
-        if self.policy and node.kind != "confirm":
-            self.refuse(self.tree.word(node))
+        word = self.tree.word(node)
+        if self.policy and node.kind == "for" and " in " not in word.text:
+            if read_whom(word, self.report):
+                self.refuse(word)
+        elif self.policy and node.kind != "confirm":
+            self.refuse(word)
         else:
             self.document.steps += self.steps([node])
 

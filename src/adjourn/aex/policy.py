@@ -28,8 +28,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The effective permissions of a workspace or a task. Immutable; safe to share between threads.
 
     An empty `allow` permits nothing. `budget` is the number of calls, None for no limit; `budgets` are those beside
-    it, by key (minutes, tokens, usd; legs of each call), each a rule with its `amount`. `workspace_budgets` are the calls of
-    all tasks together, `amount` in `per_seconds`. `checkpoints` name the tools
+    it, by key (minutes, tokens, usd; legs of each call), each a rule with its `amount`. `workspace_budgets` are calls that are
+    counted over all tasks, of all, of some or of each principal, `amount` in `per_seconds`. `checkpoints` name the tools
     before which a checkpoint is made, `percents` the shares of a budget at which one is. `observe`: decide and record,
     block nothing.
     `require` names who may sign contracts: one of them must have, if any is named.
@@ -37,6 +37,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     Rules name a tool as `inv.remove_item`, or as `remove_item` for short. `servers` are the spellings of the name of the one
     server whose tools are judged (`at_server`), the canonical one first; none: a tool has just the name that is asked for.
     `claims` are names that it gives itself, and that are not its own. `known` are the tools that servers have listed.
+
+    A policy with rules for somebody has `parts`: the first for all, each other one for some. It says itself what holds where
+    nobody is known; `narrowed` makes of it what holds for one.
     """
 
     allow: Sequence[Rule] = ()
@@ -57,10 +60,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     servers: Sequence[str] = ()
     claims: Sequence[str] = ()
     known: KnownTools = NOTHING_KNOWN
+    parts: Sequence[Part] = ()
     tools: dict[str, ToolRules] = {}
 
     def __post_init__(self) -> None:
-        for name in (*_LOOKED_UP, "require", "servers", "claims", "workspace_budgets"):
+        for name in (*_LOOKED_UP, "require", "servers", "claims", "workspace_budgets", "parts"):
             msgspec.structs.force_setattr(self, name, tuple(getattr(self, name)))
         msgspec.structs.force_setattr(self, "tools", {})
         msgspec.structs.force_setattr(self, "percents", tuple(sorted(set(self.percents))))
@@ -81,6 +85,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.budget is not None or bool(
             self.budgets or self.workspace_budgets or self.limits or self.once or self.checkpoints
         )
+
+    def stated(self, kind: str) -> list[Rule]:
+        """The rules of a kind (allow, deny, confirm, limits, once, checkpoints, workspace_budgets), whomever they hold for."""
+        policies = [part.rules for part in self.parts] or [self]
+        return [rule for policy in policies for rule in getattr(policy, kind)]
 
     @property
     def signers(self) -> tuple[str, ...]:
@@ -215,6 +224,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def __repr__(self) -> str:
         counts = f"{len(self.allow)} allow, {len(self.deny)} deny, {len(self.confirm)} confirm"
         return f"<Policy {self.name or 'unnamed'}: {counts}, budget {self.budget}>"
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Rules that hold for `whom` (none: for all): `user:ann`, `service:ci` or `group:ops`."""
+
+    whom: tuple[str, ...]
+    rules: Policy
 
 
 class ToolRules:

@@ -13,6 +13,9 @@ import msgspec
 from adjourn.aex.match import PatternIndex, fold_pattern, split_scope
 from adjourn.aex.where import Guard, PathMatcher, Test
 
+EACH = " each principal"
+"""The end of the clauses of a budget that each principal has."""
+
 
 class Rule(msgspec.Struct, frozen=True):
     """One rule as written. `kind` is allow, deny, confirm, budget, limit, once, checkpoint or require; `line` is 1-based.
@@ -20,7 +23,9 @@ class Rule(msgspec.Struct, frozen=True):
     `clauses` is what followed the pattern, and the fields behind it what that means: `where` for allow, deny and
     confirm; `by` who may confirm ("" and "human": any person), or the argument that names the effect of a `once`;
     `within_seconds` how long a confirmation waits, and `otherwise` (deny, allow) what silence means; `amount` the calls
-    of a limit or the size of a budget; `per_seconds` the unit of a limit. `under` is the rule of the policy that a
+    of a limit or the size of a budget; `per_seconds` the unit of a limit. `whom` are those that it holds for (none: all). A budget
+    with a unit is counted by `counter`, and is that of `owner` (empty: of all tasks together); with `each`, both become those of a
+    principal when the policy is narrowed for it. `under` is the rule of the policy that a
     contract's rule is narrowed by: both have to be met.
     """
 
@@ -36,18 +41,28 @@ class Rule(msgspec.Struct, frozen=True):
     amount: float = 0
     per_seconds: int = 0
     under: Rule | None = None
+    whom: tuple[str, ...] = ()
+    each: bool = False
+    counter: str = ""
+    owner: str = ""
 
     @property
     def text(self) -> str:
-        """The pattern with its clauses, as written."""
-        return f"{self.pattern} {self.clauses}" if self.clauses else self.pattern
+        """The pattern with its clauses, as written, and whom it holds for."""
+        text = f"{self.pattern} {self.clauses}" if self.clauses else self.pattern
+        return f"{text} for {', '.join(self.whom)}" if self.whom else text
+
+    @property
+    def period(self) -> str:
+        """Of a budget with a unit: `per day`."""
+        return self.clauses.removesuffix(EACH)
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """Equal for two rules of a kind that say the same, in any file and line."""
+        """Equal for two rules of a kind that say the same, in any file and line, for whomever they hold."""
         return (
             self.pattern, self.where, self.by, self.within_seconds, self.otherwise, self.amount, self.per_seconds,
-            self.under,
+            self.under, self.counter,
         )  # fmt: skip
 
     def narrowed_by(self, outer: Rule) -> Rule:

@@ -74,7 +74,7 @@ def read_confirm(document: Document, word: Word, report: Report) -> ConfirmStep:
     by, within, otherwise = (clauses.get(keyword) for keyword in ("by", "within", "else"))
     for clause in (by, within, otherwise):
         if clause:
-            _needs_v1(document, clause.keyword, clause.word, report)
+            needs_v1(document, clause.keyword, clause.word, report)
     return ConfirmStep(
         word,
         before,
@@ -90,19 +90,23 @@ def _where(document: Document, clauses: dict[str, Clause], report: Report) -> Wh
     clause = clauses.get("where")
     if clause is None:
         return None
-    _needs_v1(document, "where", clause.word, report)
+    needs_v1(document, "where", clause.word, report)
     return read_where(clause, report)
 
 
-def _needs_v1(document: Document, keyword: str, word: Word, report: Report) -> None:
+def needs_v1(document: Document, keyword: str, word: Word, report: Report) -> None:
+    """Report a form of version 1 in a document of version 0."""
     if not document.is_v1 and not document.has_bad_header and document.headers:
         report("AEX139", f"`{keyword}` needs v1 in the header", word, "")
 
 
 def read_budget(document: Document, word: Word, report: Report) -> None:
-    """Read `budget KEY=NUMBER, …`; each part may have `per UNIT`, which makes it the budget of all tasks together."""
+    """Read `budget KEY=NUMBER, …`; each part may have `per UNIT`, which makes it the budget of all tasks together, and
+    `each principal`, which makes that the budget of each principal.
+    """
     for part in comma_list(word, len("budget ")):
-        amount, clauses = cut(part, 0, ("per",))
+        amount, found = cut(part, 0, ("per", "each"))
+        clauses = take(found, report)
         equals = amount.text.find("=")
         key, text = amount.strip(0, max(equals, 0)), amount.strip(equals + 1)
         value = number(text.text) if equals >= 0 else None
@@ -110,13 +114,28 @@ def read_budget(document: Document, word: Word, report: Report) -> None:
             message = f"not `key=number`: {quoted(part.text)}"
             report("AEX100", message, part, budget_help(part.text))
             continue
-        per = take(clauses, report).get("per")
+        per, each = clauses.get("per"), clauses.get("each")
+        if each and not _each(each, per, report):
+            continue
         if per is None:
             document.budget.append(Budget(part, key, value, text))
             continue
-        _needs_v1(document, "per", per.word, report)
+        needs_v1(document, "per", per.word, report)
         if seconds := _unit(per, report):
-            document.budget.append(Budget(part, key, value, text, per.rest, seconds))
+            document.budget.append(Budget(part, key, value, text, per.rest, seconds, bool(each)))
+
+
+def _each(each: Clause, per: Clause | None, report: Report) -> bool:
+    """Whether `each principal` follows `per UNIT`; a report, if it does not."""
+    if each.rest.text != "principal":
+        message = f"a budget is counted for each principal, not for {quoted(each.rest.text or 'each')}"
+        report("AEX144", message, each.word, "write `each principal`")
+    elif per is None or per.word.column > each.word.column:
+        message = "`each principal` follows a unit of time"
+        report("AEX144", message, each.word, "write it as in: budget calls=100 per day each principal")
+    else:
+        return True
+    return False
 
 
 def _unit(per: Clause, report: Report) -> int:
@@ -250,7 +269,7 @@ def _policy_only(document: Document, keyword: str, word: Word, report: Report) -
 
 def _v1(keyword: str, reader: Reader) -> Reader:
     def read(document: Document, word: Word, report: Report) -> None:
-        _needs_v1(document, keyword, word, report)
+        needs_v1(document, keyword, word, report)
         reader(document, word, report)
 
     return read

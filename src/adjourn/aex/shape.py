@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.aex.ast import (
+    Block,
     CheckStep,
     ConfirmStep,
     Document,
@@ -85,6 +86,14 @@ class RuleModel(msgspec.Struct, frozen=True):
     line: int
 
 
+class BlockModel(msgspec.Struct, frozen=True):
+    """Rules that hold only for those whom the first line names."""
+
+    whom: list[str]
+    rules: list[RuleModel]
+    line: int
+
+
 class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
     is_policy: bool
     use: list[str]
@@ -96,6 +105,7 @@ class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
     budget: dict[str, int | float] | UnsetType = UNSET
     return_statement: ReturnModel | UnsetType = UNSET
     rules: list[RuleModel] | UnsetType = UNSET
+    blocks: list[BlockModel] | UnsetType = UNSET
 
 
 def model(document: Document) -> DocumentModel:
@@ -113,7 +123,19 @@ def model(document: Document) -> DocumentModel:
         budget=budget or UNSET,
         return_statement=_return(max(returns, key=lambda step: step.end)) if returns else UNSET,
         rules=[RuleModel(word.text, word.line) for word in _rules(document)] or UNSET,
+        blocks=[_block(block) for block in document.blocks] or UNSET,
     )
+
+
+def _block(block: Block) -> BlockModel:
+    rules = block.rules
+    words = [line.word for line in rules.permissions]
+    words += [step.word for step in rules.steps]
+    words += [entry.word for entry in rules.budget]
+    words += [line.word for line in rules.limits]
+    words.sort(key=lambda word: (word.line, word.column))
+    told = [RuleModel(word.text, word.line) for word in words]
+    return BlockModel([word.text for word in block.whom], told, block.word.line)
 
 
 def _rules(document: Document) -> list[Word]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from adjourn.aex.ast import (
+    Block,
     Budget,
     CheckpointRule,
     CheckStep,
@@ -29,6 +30,7 @@ from adjourn.aex.ast import (
 )
 from adjourn.aex.expr import MAX_DEPTH, ObjectEntry, Text, arguments, parse_value, scan
 from adjourn.aex.meaning import by_name, meaning
+from adjourn.aex.rule import EACH
 from adjourn.aex.text import BLANK, Word
 
 INDENT = "  "
@@ -44,16 +46,17 @@ def spelled(parts: Sequence[Any], indent: str, *, policy: bool) -> list[str]:
         case ReturnStep():
             return _return(part, indent)
         case Permission():
-            return [_permission(parts, part, policy=policy)]
+            return [indent + _permission(parts, part, policy=policy)]
         case Budget():
-            return ["budget " + ", ".join(map(_amount, parts))]
+            return [f"{indent}budget {', '.join(map(_amount, parts))}"]
         case _:
             return [indent + _LINES[type(part)](part)]
 
 
 def _amount(budget: Budget) -> str:
     unit = f" per {budget.unit.text}" if budget.unit else ""
-    return f"{budget.key.text}={budget.text.text}{unit}"
+    each = EACH if budget.each else ""
+    return f"{budget.key.text}={budget.text.text}{unit}{each}"
 
 
 def _permission(parts: Sequence[Permission], first: Permission, *, policy: bool) -> str:
@@ -122,6 +125,7 @@ _LINES: dict[type, Callable[[Any], str]] = {
     CheckpointRule: _checkpoint,
     Mode: lambda part: f"mode {part.value.text}",
     Require: lambda part: f"require signed by {_list(part.signers)}",
+    Block: lambda block: f"for {_list(block.whom)}",
     DoStep: _do,
     CheckStep: lambda step: f"check {step.condition.text}",
     ConfirmStep: _confirm,

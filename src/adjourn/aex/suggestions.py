@@ -37,6 +37,8 @@ FORMS: Final = {
     "for": "for NAME in LIST",
 }
 """How each statement is written, by its first word."""
+FOR_SOMEBODY: Final = "for group:NAME"
+"""How `for` is written in a policy."""
 _SYNONYMS: Final = {
     word: statement
     for statement, words in {
@@ -66,7 +68,7 @@ _SYNONYMS: Final = {
 VERSION_1_BUDGETS: Final = ("minutes", "tokens", "usd", "legs")
 _BUDGETS: Final = dict.fromkeys(("max_calls", "maxcalls", "max-calls", "tool_calls", "requests"), "calls")
 _COMMENTS: Final = ("//", "--", ";", "/*", "<!--", "%")
-_POLICY_WORDS: Final = frozenset(("allow", "deny", "confirm", "budget", "goal", "policy", "limit", "once", "checkpoint", "mode", "require"))  # fmt: skip
+_POLICY_WORDS: Final = frozenset(("allow", "deny", "confirm", "budget", "goal", "policy", "limit", "once", "checkpoint", "mode", "require", "for"))  # fmt: skip
 _SAME_FORM: Final = ("allow", "use", "deny", "confirm", "goal")
 """Statements that other tools write in the same form: with another first word."""
 _CLIP: Final = 80
@@ -120,17 +122,18 @@ def line_help(text: str, known: Iterable[str], *, policy: bool) -> str:
     if word.lower() in ("include", "import", "extends"):
         return "one file holds the whole document; policies in JSON can extend others"
     meant = keyword_meant(text, FORMS, policy=policy)
+    form = FOR_SOMEBODY if policy and meant == "for" else FORMS.get(meant, "")
     if not meant:
         words = sorted(word for word in known if not policy or word in _POLICY_WORDS)
         return f"begin the line with one of these words and one space: {', '.join(words)}"
     if not rest.strip(BLANK + ":="):
-        return f"complete the line: `{FORMS[meant]}`" if word == meant else f"did you mean `{FORMS[meant]}`?"
+        return f"complete the line: `{form}`" if word == meant else f"did you mean `{form}`?"
     argument = rest.lstrip(BLANK + ":=").removeprefix("before ").strip(BLANK)
     newer = "" if meant in known else "; it needs v1 in the header"
     if meant == "budget":
         return f"did you mean `{_budget(word, argument)}`?"
     if word.lower() in _SYNONYMS and not (meant in _SAME_FORM or (meant == "limit" and " per " in argument)):
-        return f"did you mean `{meant}`? write it as in: {FORMS[meant]}{newer}"
+        return f"did you mean `{meant}`? write it as in: {form}{newer}"
     if meant in HEADERS:
         name = argument.split()[0]
         return f"did you mean `{meant} {fit_text(name, _CLIP)} {'v0' if argument.endswith(' v0') else 'v1'}`?"
@@ -168,6 +171,9 @@ def pattern_help(pattern: str, keyword: str) -> str:
         return ""
     if words[1].startswith(("#", "//")):
         return "put the comment on a line of its own"
+    if words[1] == "for" and ":" in words[-1]:
+        whom = fit_text(" ".join(words[2:]), _CLIP)
+        return f"write `for {whom}` in a line above, and indent `{keyword} {words[0]}` below it"
     if clause := _CLAUSES.get(words[1].lower()):
         return f"did you mean `{clause}` for `{words[1]}`?"
     if words[0] in ("=", ":"):

@@ -24,12 +24,15 @@ MAX_DEPTH = 64
 V1_RULES = frozenset(("limit", "once", "checkpoint", "mode", "require"))
 DECLARATIONS = V1_RULES | {"task", "agent", "policy", "goal", "use", "allow", "deny", "need", "budget"}
 STEPS = frozenset(("do", "make", "check", "confirm", "return", "if", "for"))
+SOMEBODY = "for somebody"
+"""The kind of a `for` that names somebody (`for group:ops`) instead of a loop's variable."""
+_WITH_BODY = ("if", "for", SOMEBODY)
 
 
 class TreeNode(msgspec.Struct):
     """Lines `first` to `last` (0-based, inclusive) of a text; of an `if` or `for`, its own line and `children`.
 
-    `kind` is the statement's keyword, or blank, comment or unknown. `closed` is False for a `return` block
+    `kind` is the statement's keyword, `SOMEBODY`, or blank, comment or unknown. `closed` is False for a `return` block
     whose braces never balance.
     """
 
@@ -127,14 +130,14 @@ class _Builder:
         indent = self.indent(at)
         self.settle(at, indent)
         self.flush(len(self.waiting))
-        kind = _keyword(body, nested=bool(self.stack))
+        kind = _keyword(body, nested=bool(self.stack) and self.stack[-1].node.kind != SOMEBODY)
         node = TreeNode(kind, at, at, [])
         if kind == "make":
             node.last = self.items(at + 1)
         elif kind == "return":
             self.braces(node, body)
         self.siblings().append(node)
-        if kind in ("if", "for"):
+        if kind in _WITH_BODY:
             self.open(node, indent)
         return node.last + 1
 
@@ -170,7 +173,7 @@ class _Builder:
 
     def close(self) -> None:
         opened = self.stack.pop().node
-        self.report("AEX048", f"`{opened.kind}` has no body", opened.first)
+        self.report("AEX048", f"`{opened.kind.partition(' ')[0]}` has no body", opened.first)
 
     def inside(self, indent: int) -> int:
         """How many of the waiting lines belong to a body that ends: up to its last comment."""
@@ -225,6 +228,8 @@ def _keyword(body: str, *, nested: bool) -> str:
         return "if" if word == "if" else "unknown"
     if word == "confirm" and not rest.startswith("before "):
         return "unknown"
+    if word == "for" and not nested and ":" in rest.lstrip(BLANK + ",").partition(",")[0].partition(" ")[0]:
+        return SOMEBODY
     if word in STEPS or (word in DECLARATIONS and not nested):
         return word
     return "unknown"

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.aex import DIAGNOSTICS, NOTHING_KNOWN, KnownTool, Policy, canonical_server, load
+from adjourn.aex import DIAGNOSTICS, NOTHING_KNOWN, KnownTool, Policy, canonical_server, load, narrowed
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
 from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tools, known_tools
@@ -203,6 +203,8 @@ class ClientContext:
         return msgspec.structs.replace(contract, policy=self._bound(contract.policy))
 
     def _bound(self, policy: Policy) -> Policy:
+        """The policy as it holds for whoever stands behind the client, and for the tools of the server."""
+        policy = narrowed(policy, self.options.principal)
         name, command = self.options.server or self.server, self.options.command
         if name or not command:
             return policy.at_server(name, self.known)

@@ -41,7 +41,7 @@ class CallSetting(NamedTuple):
     client: ClientContext
     ledger: Ledger
     known: KnownTools
-    workspace: Mapping[int, int]
+    workspace: Mapping[str, int]
 
 
 def explain_call(setting: CallSetting, tool: str, given: Mapping[str, object]) -> list[ExplainedCall]:

@@ -18,12 +18,13 @@ from adjourn.tasks.ledger import Ledger
 NOTICE_SHARES = (75, 90)
 """Percents of any budget at which the agent is informed."""
 NEVER = float("inf")
+_THESE = {"task": "this task", "workspace": "this workspace"}
 
 
 class SpentShare(NamedTuple):
     """A share of a budget that is spent: the budget's key, the percent that was reached, and how much is used of how much.
 
-    `owner` is whose budget it is, for the agent: that of the task, or of all tasks of the workspace.
+    `owner` is whose budget it is, for the agent: that of the task, of all tasks of the workspace, or of somebody by name.
     """
 
     budget: str
@@ -35,21 +36,21 @@ class SpentShare(NamedTuple):
     @property
     def mark(self) -> str:
         """Its name among the notices that were sent. A raised budget is another one."""
-        return f"{self.percent}%{self.budget}={self.limit:.15g}"
+        mark = f"{self.percent}%{self.budget}={self.limit:.15g}"
+        return mark if self.owner in _THESE else f"{mark}@{'_'.join(self.owner.split())}"
 
 
 def spent_shares(
-    policy: Policy, ledger: Ledger, told: Collection[str], workspace: Mapping[int, int] = NONE_SPENT
+    policy: Policy, ledger: Ledger, told: Collection[str], workspace: Mapping[str, int] = NONE_SPENT
 ) -> list[SpentShare]:
     """Of each budget the largest share that is spent, unless it is among those `told`.
 
-    `workspace` is what all tasks spent of the budgets of the workspace, by the seconds of their period.
+    `workspace` is what is spent of the budgets over all tasks, by their counters.
     """
     budgets = [(key, used, limit, "task") for key, used, limit in budgets_used(policy, ledger)]
     for rule in policy.workspace_budgets:
-        _, _, period = rule.text.partition(" per ")
-        key = f"calls_per_{period}" if period else "calls"
-        budgets.append((key, workspace.get(rule.per_seconds, 0), rule.amount or 0, "workspace"))
+        key = f"calls_{rule.period.replace(' ', '_')}"
+        budgets.append((key, workspace.get(rule.counter, 0), rule.amount or 0, rule.owner or "workspace"))
     found = []
     for key, used, limit, owner in budgets:
         reached = [percent for percent in NOTICE_SHARES if limit and used * 100 >= percent * limit]
@@ -61,9 +62,8 @@ def spent_shares(
 def notice_text(shares: Collection[SpentShare], tool: str) -> str:
     """One line for the agent. `tool` is how it calls `aex.checkpoint`, "" where it cannot."""
     spent = " and ".join(
-        f"{', '.join(map(_told, of_owner))} of this {owner}'s budget"
-        for owner in ("task", "workspace")
-        if (of_owner := [one for one in shares if one.owner == owner])
+        f"{', '.join(_told(one) for one in shares if one.owner == owner)} of {_THESE.get(owner, owner)}'s budget"
+        for owner in dict.fromkeys(one.owner for one in shares)
     )
     how = f"call {tool} with your progress and a resumptionPoint" if tool else "state what comes next"
     return f"adjourn: {spent} are spent. Save the work now: {how}, then continue."
@@ -88,7 +88,7 @@ class BudgetNotice:
         self.at = 0.0
 
     def due(
-        self, policy: Policy, ledger: Ledger, workspace: Mapping[int, int] = NONE_SPENT
+        self, policy: Policy, ledger: Ledger, workspace: Mapping[str, int] = NONE_SPENT
     ) -> list[SpentShare]:
         """What the next answer should say, as `spent_shares`. Computes `at` again."""
         if policy.budget is None and not (policy.budgets or policy.workspace_budgets):

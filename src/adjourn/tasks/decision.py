@@ -26,7 +26,7 @@ MAX_LEGS = 8
 """How often one call may continue with an answer to what it asked for, where no `budget legs=` says so."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
 NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
-NONE_SPENT: Mapping[int, int] = MappingProxyType({})
+NONE_SPENT: Mapping[str, int] = MappingProxyType({})
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +154,7 @@ def decide(
     now: int,
     spent: int = 0,
     counted: Mapping[str, int] = NONE_COUNTED,
-    workspace: Mapping[int, int] = NONE_SPENT,
+    workspace: Mapping[str, int] = NONE_SPENT,
     auto_confirm: bool = False,
     claim: OnceClaim | None = None,
 ) -> Decision:
@@ -359,17 +359,19 @@ def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
     return None
 
 
-def _workspace_spent(policy: Policy, workspace: Mapping[int, int], spent: int) -> Block | None:
-    """The refusal when a budget that all tasks share leaves no room for the call."""
+def _workspace_spent(policy: Policy, workspace: Mapping[str, int], spent: int) -> Block | None:
+    """The refusal when a budget over all tasks leaves no room for the call."""
     for rule in policy.workspace_budgets:
-        used = workspace.get(rule.per_seconds, 0) + spent
+        used = workspace.get(rule.counter, 0) + spent
         if used >= rule.amount:
+            owner, period = rule.owner or "the workspace", rule.period
+            made = f"{rule.owner or 'its tasks'} made {used} of {rule.amount:.0f} calls {period}"
             return Block(
                 "budget_exhausted",
-                f"Call budget of the workspace exhausted: its tasks made {used} of {rule.amount:.0f} calls {rule.clauses} ({rule})",
+                f"Call budget of {owner} exhausted: {made} ({rule})",
                 f"{_last_step(policy)}; wait until calls are older than that, or a person can raise the budget in the policy",
                 str(rule),
-                budget=f"calls {rule.clauses}",
+                budget=f"calls {period} of {owner}" if rule.owner else f"calls {period}",
                 used=used,
                 limit=int(rule.amount),
             )

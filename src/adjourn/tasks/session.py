@@ -68,7 +68,7 @@ class Batch(msgspec.Struct):
     spent: int = 0
     counted: dict[str, int] = {}
     taken: set[str] = set()
-    workspace: Mapping[int, int] = NONE_SPENT
+    workspace: Mapping[str, int] = NONE_SPENT
 
 
 class Session(TaskLease):
@@ -89,8 +89,8 @@ class Session(TaskLease):
         super().__init__(task, policy, identity, policy_text=policy_text, contract_text=contract_text)
         self._auto_confirm = auto_confirm
         self._calls = 0
-        self.workspace_spent: Mapping[int, int] = NONE_SPENT
-        """What all tasks had spent of the workspace's budgets after the last calls, by the seconds of the period."""
+        self.workspace_spent: Mapping[str, int] = NONE_SPENT
+        """What was spent of the budgets over all tasks after the last calls, by their counters."""
 
     def decide_under(self, policy: Policy) -> None:
         """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""

@@ -1,4 +1,5 @@
-"""The calls of all tasks of a store in a period: a ref for each period, swapped together with the events that it counts.
+"""The calls of all tasks of a store in a period: of everybody, of some, or of one principal. Each count is a ref, swapped together
+with the events that it counts.
 
 A new task, another client or a restart finds them spent, since no task owns them. They are counted in sixtieths of the period, as rates are.
 
@@ -17,33 +18,34 @@ from adjourn.errors import IntegrityError
 from adjourn.store import Store, Swap
 from adjourn.tasks.ledger import SLICES
 
-Counts = Mapping[int, str | None]
-"""The values of the refs, by the seconds of the period."""
+Counts = Mapping[str, str | None]
+"""The values of the refs, by the counter of the rule."""
 NO_COUNTS: Counts = MappingProxyType({})
 _Slices = list[tuple[int, int]]
 
 
-def name_of(seconds: int) -> str:
-    """The ref that counts the calls of a period of so many seconds."""
-    return f"budget/calls/{seconds}"
+def name_of(counter: str) -> str:
+    """The ref of a count; its first part is the seconds of the period."""
+    return f"budget/calls/{counter}"
 
 
 def counts_of(store: Store, budgets: Sequence[Rule]) -> Counts:
-    """The refs of the periods of these budgets, by the seconds of each."""
-    return {rule.per_seconds: store.ref(name_of(rule.per_seconds)) for rule in budgets}
+    """The refs that count for these budgets, by the counter of each."""
+    return {counter: store.ref(name_of(counter)) for counter in {rule.counter: None for rule in budgets}}
 
 
-def spent(counts: Counts, now: int) -> dict[int, int]:
-    """How many calls all tasks made in each period that ends `now` (milliseconds), by its seconds.
+def spent(counts: Counts, now: int) -> dict[str, int]:
+    """How many calls each counter counts in its period that ends `now` (milliseconds).
 
     Raises `IntegrityError` where a count cannot be read: how much is left is not known then.
     """
     return {
-        seconds: sum(calls for _, calls in _recent(text, seconds, now)) for seconds, text in counts.items()
+        counter: sum(calls for _, calls in _recent(text, _seconds(counter), now))
+        for counter, text in counts.items()
     }
 
 
-def workspace_spent(store: Store, budgets: Sequence[Rule], now: int) -> dict[int, int]:
+def workspace_spent(store: Store, budgets: Sequence[Rule], now: int) -> dict[str, int]:
     """`spent` of what the store says."""
     return spent(counts_of(store, budgets), now)
 
@@ -51,7 +53,8 @@ def workspace_spent(store: Store, budgets: Sequence[Rule], now: int) -> dict[int
 def counted(counts: Counts, now: int, calls: int) -> dict[str, Swap]:
     """The swaps by which some calls are counted, if nobody else counts any meanwhile. Raises as `spent`."""
     swaps = {}
-    for seconds, before in counts.items():
+    for counter, before in counts.items():
+        seconds = _seconds(counter)
         slices = _recent(before, seconds, now)
         at = _slice(seconds, now)
         if slices and slices[-1][0] >= at:  # the clock may have been set back
@@ -59,8 +62,12 @@ def counted(counts: Counts, now: int, calls: int) -> dict[str, Swap]:
             slices.append((at, already + calls))
         else:
             slices.append((at, calls))
-        swaps[name_of(seconds)] = Swap(before, msgspec.json.encode(slices).decode())
+        swaps[name_of(counter)] = Swap(before, msgspec.json.encode(slices).decode())
     return swaps
+
+
+def _seconds(counter: str) -> int:
+    return int(counter.partition("/")[0])
 
 
 def _recent(text: str | None, seconds: int, now: int) -> _Slices:

@@ -60,14 +60,14 @@ def test_a_raised_budget_has_shares_of_its_own() -> None:
 def test_a_budget_of_the_workspace_is_told_with_its_owner() -> None:
     """What all tasks spent together is examined after each call, and told beside what the task spent."""
     notice, policy = BudgetNotice(), _policy("calls=20 per day\nbudget calls=4")
-    assert notice.due(policy, Ledger(task="t", calls_used=1), {86_400: 14}) == []
+    assert notice.due(policy, Ledger(task="t", calls_used=1), {"86400": 14}) == []
     assert notice.at == 0
-    shares = notice.due(policy, Ledger(task="t", calls_used=3), {86_400: 15})
+    shares = notice.due(policy, Ledger(task="t", calls_used=3), {"86400": 15})
     assert notice_text(shares, "").startswith(
         "adjourn: 3 of 4 calls (75 %) of this task's budget and 15 of 20 calls per day (75 %) of this workspace's budget are spent."
     )
     notice.tell(shares)
-    assert notice.due(policy, Ledger(task="t", calls_used=3), {86_400: 16}) == []
+    assert notice.due(policy, Ledger(task="t", calls_used=3), {"86400": 16}) == []
 
 
 def test_the_line_says_what_to_do() -> None:

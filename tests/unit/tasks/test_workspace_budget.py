@@ -31,16 +31,17 @@ times = st.lists(st.integers(0, 400_000) | st.integers(0, 500), min_size=1, max_
 @given(times, st.integers(1, 5), st.sampled_from([60, HOUR, 86_400]))
 def test_no_period_holds_more_calls_than_the_budget(gaps: Sequence[int], amount: int, seconds: int) -> None:
     """Whenever calls come: no period of the budget's length holds more of them, and room is given back."""
-    text, now, made = None, NOON, list[int]()
+    text: str | None = None
+    now, made, counter = NOON, list[int](), str(seconds)
     for gap in gaps:
         now += gap
-        if spent({seconds: text}, now)[seconds] < amount:
-            text = counted({seconds: text}, now, 1)[name_of(seconds)].after
+        if spent({counter: text}, now)[counter] < amount:
+            text = counted({counter: text}, now, 1)[name_of(counter)].after
             made.append(now)
     period = seconds * 1000
     for start in made:
         assert sum(start <= other < start + period for other in made) <= amount
-    assert spent({seconds: text}, made[-1] + period * 62 // 60) == {seconds: 0}
+    assert spent({counter: text}, made[-1] + period * 62 // 60) == {counter: 0}
 
 
 def sessions(amount: int, *more: str) -> list[Session]:
@@ -115,7 +116,7 @@ def test_a_policy_that_observes_lets_pass_and_counts() -> None:
 def test_a_count_that_cannot_be_read_lets_nothing_pass() -> None:
     """Where the ref holds something else, no call is decided on."""
     first, _ = sessions(5)
-    first.task.store.swap(name_of(HOUR), "many", expect=None)
+    first.task.store.swap(name_of(str(HOUR)), "many", expect=None)
     with pytest.raises(IntegrityError, match="the count of calls per 3600 s"):
         first.admit([READ])
 

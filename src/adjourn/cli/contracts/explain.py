@@ -50,7 +50,7 @@ def _ledger(context: CommandContext) -> Ledger:
     return Ledger(task="")
 
 
-def _spent(permissions: Policy, context: CommandContext) -> Mapping[int, int]:
+def _spent(permissions: Policy, context: CommandContext) -> Mapping[str, int]:
     """What all tasks have spent of the budgets of the workspace; nothing, where there is no store yet."""
     if not permissions.workspace_budgets or context.store_or_none() is None:
         return {}

@@ -102,22 +102,26 @@ def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
 
 
 class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How much of a budget, or of a rate in the last `seconds`, is spent. `what` is the budget's key, or the rate's tools."""
+    """How much of a budget, or of a rate in the last `seconds`, is spent. `what` is the budget's key, or the rate's tools; `owner`
+    whose budget it is, where it is not that of all.
+    """
 
     what: str
     used: float
     limit: float
     seconds: int = 0
+    owner: str = ""
 
     @property
     def title(self) -> str:
         """What is counted, in words."""
-        return f"{self.what} of all tasks in the last {period(self.seconds)}" if self.seconds else self.what
+        owner = self.owner or "all tasks"
+        return f"{self.what} of {owner} in the last {period(self.seconds)}" if self.seconds else self.what
 
 
 def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
     """The budgets that the last session worked under, but its task's calls, as far as their texts are in the store. Those with
-    `seconds` are of all tasks together.
+    `seconds` are counted over all tasks.
     """
     policy = None
     for text in (ledger.contract, ledger.policy):
@@ -132,7 +136,7 @@ def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
     ]
     used = tasks.workspace_spent(store, policy.workspace_budgets, now)
     of_workspace = (
-        Spent("calls", used[rule.per_seconds], rule.amount, rule.per_seconds)
+        Spent("calls", used[rule.counter], rule.amount, rule.per_seconds, rule.owner)
         for rule in policy.workspace_budgets
     )
     return [*of_task, *of_workspace]

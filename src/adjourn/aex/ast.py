@@ -190,7 +190,7 @@ class ForStep(Statement, frozen=True):
     body: list[Statement]
 
 
-class Block(msgspec.Struct, frozen=True):
+class RuleBlock(msgspec.Struct, frozen=True):
     """`for WHOM` with rules that hold only for them. `word` is its first line, `rules` a document of its body alone."""
 
     word: Word
@@ -218,7 +218,7 @@ class Document(msgspec.Struct):
     checkpoints: list[CheckpointRule] = []
     modes: list[Mode] = []
     requires: list[Require] = []
-    blocks: list[Block] = []
+    blocks: list[RuleBlock] = []
     steps: list[Statement] = []
     findings: list[Finding] = []
     guesses: int = 20

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from adjourn.aex.ast import Block, Budget, ConfirmStep, Document
+from adjourn.aex.ast import Budget, ConfirmStep, Document, RuleBlock
 from adjourn.aex.check_v1 import FindingSink
 from adjourn.aex.diagnostics import quoted
 from adjourn.aex.match import PatternIndex, fold_pattern, split_scope
@@ -53,7 +53,7 @@ def check_blocks(document: Document, report: FindingSink) -> None:
             _budget(entry, budgets, report)
 
 
-def _names(block: Block, report: FindingSink) -> None:
+def _names(block: RuleBlock, report: FindingSink) -> None:
     seen = set[str]()
     for name in block.whom:
         if name.text in seen:

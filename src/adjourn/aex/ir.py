@@ -125,7 +125,7 @@ class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: list[int | float]
 
 
-class Block(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class PrincipalRules(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Rules that hold only for `whom`: `user:NAME`, `group:NAME`, `service:NAME`."""
 
     whom: list[str]
@@ -154,7 +154,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
     limits: list[Limit] | UnsetType = UNSET
     once: list[Once] | UnsetType = UNSET
     checkpoints: list[Checkpoint] | UnsetType = UNSET
-    blocks: list[Block] | UnsetType = UNSET
+    blocks: list[PrincipalRules] | UnsetType = UNSET
 
 
 def compiled(document: ast.Document) -> Program:
@@ -208,9 +208,9 @@ def _permissions(document: ast.Document) -> Permissions:
     )
 
 
-def _block(block: ast.Block) -> Block:
+def _block(block: ast.RuleBlock) -> PrincipalRules:
     rules = block.rules
-    return Block(
+    return PrincipalRules(
         whom=_texts(block.whom),
         permissions=_permissions(rules),
         confirm=[one for one in _steps(rules.steps, written=True) if isinstance(one, Confirm)] or UNSET,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adjourn.aex.ast import (
-    Block,
     CheckStep,
     Document,
     DoStep,
@@ -19,6 +18,7 @@ from adjourn.aex.ast import (
     MakeStep,
     Need,
     ReturnStep,
+    RuleBlock,
     Statement,
 )
 from adjourn.aex.diagnostics import finding, quoted
@@ -130,7 +130,7 @@ class _Parser:
             return
         needs_v1(document, "for", word, self.report)
         rules = Document(document.source, Tree([], [], []), is_policy=True, headers=document.headers)
-        document.blocks.append(Block(word, read_whom(word, self.report), rules))
+        document.blocks.append(RuleBlock(word, read_whom(word, self.report), rules))
         for child in node.children:
             if child.kind not in ("blank", "comment"):
                 self.rule_of_block(child, rules)

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.aex.ast import (
-    Block,
     CheckStep,
     ConfirmStep,
     Document,
@@ -19,6 +18,7 @@ from adjourn.aex.ast import (
     IfStep,
     MakeStep,
     ReturnStep,
+    RuleBlock,
     Statement,
     steps_of,
 )
@@ -127,7 +127,7 @@ def model(document: Document) -> DocumentModel:
     )
 
 
-def _block(block: Block) -> BlockModel:
+def _block(block: RuleBlock) -> BlockModel:
     rules = block.rules
     words = [line.word for line in rules.permissions]
     words += [step.word for step in rules.steps]

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from adjourn.aex.ast import (
-    Block,
     Budget,
     CheckpointRule,
     CheckStep,
@@ -26,6 +25,7 @@ from adjourn.aex.ast import (
     Permission,
     Require,
     ReturnStep,
+    RuleBlock,
     Where,
 )
 from adjourn.aex.expr import MAX_DEPTH, ObjectEntry, Text, arguments, parse_value, scan
@@ -125,7 +125,7 @@ _LINES: dict[type, Callable[[Any], str]] = {
     CheckpointRule: _checkpoint,
     Mode: lambda part: f"mode {part.value.text}",
     Require: lambda part: f"require signed by {_list(part.signers)}",
-    Block: lambda block: f"for {_list(block.whom)}",
+    RuleBlock: lambda block: f"for {_list(block.whom)}",
     DoStep: _do,
     CheckStep: lambda step: f"check {step.condition.text}",
     ConfirmStep: _confirm,

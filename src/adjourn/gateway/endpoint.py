@@ -25,6 +25,8 @@ from adjourn.gateway.tracing import TRACEPARENT, TRACESTATE, Tracer, with_contex
 from adjourn.mcp import frames
 
 MAX_EXCHANGES = 20_000
+WATCH_AFTER_SECONDS = 0.1
+"""How long an answer may take before it is looked whether its client is still there."""
 _FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id", TRACEPARENT, TRACESTATE)
 _PARAMETER = b"mcp-param-"
 _MODERN = frames.META_VERSION.encode()
@@ -314,7 +316,11 @@ async def _stream(
     stream: ReplyStream, send: Send, headers: tuple[tuple[bytes, bytes], ...], receive: Receive
 ) -> None:
     """One message as JSON; more than one, or one with an id, as a stream of events."""
-    first = await stream.next()
+    watching = _ClientWatch(stream, receive)
+    try:
+        first = await stream.next()
+    finally:
+        watching.stop()
     if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
         await _answer(send, stream.status, first.data, headers)
         return
@@ -341,6 +347,23 @@ async def _events(
         await send({"type": "http.response.body", "body": b""})
     finally:
         leaving.cancel()
+
+
+class _ClientWatch:
+    """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
+
+    def __init__(self, stream: ReplyStream, receive: Receive) -> None:
+        self._leaving: asyncio.Task[None] | None = None
+        loop = asyncio.get_running_loop()
+        self._handle = loop.call_later(WATCH_AFTER_SECONDS, self._watch, stream, receive)
+
+    def _watch(self, stream: ReplyStream, receive: Receive) -> None:
+        self._leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
+
+    def stop(self) -> None:
+        self._handle.cancel()
+        if self._leaving is not None:
+            self._leaving.cancel()
 
 
 async def _end_with_client(stream: ReplyStream, receive: Receive) -> None:

@@ -129,10 +129,11 @@ class Exchange:
         self.link.listen(stream, last_event)
 
     def leave(self, request_id: Any, stream: ReplyStream) -> None:
-        """The client no longer reads a stream. In the stateless revision that gives up the request."""
+        """The client no longer reads a stream. In the stateless revision that gives up the request, unless it will repeat it with its key."""
         if self.waiting.get(request_id) is stream:
             del self.waiting[request_id]
-            if self.is_open(request_id) and self.context.era == "modern":
+            request = self.connection.requests.get(request_id)
+            if request is not None and not request.is_keyed and self.context.era == "modern":
                 self.relay.gate.gave_up(request_id)
                 self.link.abandon(request_id)
         if self._listener is stream:

@@ -20,7 +20,7 @@ from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.policy import judge
 from adjourn.relay.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
-from adjourn.relay.calls import GIVEN_BACK, TASK_META, ToolPlan, call_of, is_ours
+from adjourn.relay.calls import GIVEN_BACK, KEY_META, MAX_KEY, TASK_META, ToolPlan, call_of, is_ours, key_of
 from adjourn.relay.connection import Connection
 from adjourn.relay.meta import MetaTools
 from adjourn.relay.meta_definitions import DEFINITIONS
@@ -110,7 +110,12 @@ class Admission:
             if self.busy:
                 return False
         request.task = task if type(task) is str else ""
+        if request.meta and key_of(request.meta) is None:
+            why = f"{KEY_META} is not a text of 1 to {MAX_KEY} characters"
+            self.refuse(request, Block("key_invalid", why, "give the call such a key, or none"))
+            return True
         request.call = call = call_of(plan, request, self._connection, protected)
+        request.is_keyed = call.key != ""
         may_answer = (
             "requestState" in params and not protected
         )  # an approval of a call that is refused anyway stays unused

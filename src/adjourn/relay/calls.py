@@ -23,11 +23,14 @@ from adjourn.tasks import ToolRequest
 from adjourn.text import preview
 
 TASK_META = "dev.adjourn/task"
+KEY_META = "dev.adjourn/idempotencyKey"
+"""With the same key in `_meta`, a client repeats a call of which it got no answer."""
+MAX_KEY = 255
 GIVEN_BACK = ("inputResponses", "requestState")
 """Members with which a client continues with a request that asked for input."""
 TRANSPORT = frozenset((
     "progressToken", frames.META_VERSION, frames.META_CLIENT, frames.META_CAPABILITIES, frames.META_LOG_LEVEL,
-    "traceparent", "tracestate", "baggage", TASK_META,
+    "traceparent", "tracestate", "baggage", TASK_META, KEY_META,
     "claudecode/toolUseId", "vscode.conversationId", "vscode.requestId", "x-codex-turn-metadata",
 ))  # fmt: skip
 """Members of `_meta` that say how a request travels, or in which turn of its client it was made. They differ when the very
@@ -44,6 +47,14 @@ STATE_PREFIX = "adjourn1."
 MAX_PLANS = 1000
 SHORT = 2048
 """Bytes of a request whose arguments may be encoded whole, to be shown in part."""
+
+
+def key_of(meta: Mapping[str, Any]) -> str | None:
+    """The idempotency key of a request; "" if it has none, None if it cannot be one."""
+    if KEY_META not in meta:
+        return ""
+    key = meta[KEY_META]
+    return key if isinstance(key, str) and 0 < len(key) <= MAX_KEY else None
 
 
 def is_ours(state: str) -> bool:
@@ -103,6 +114,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
         beside = beside_request(params)
         if not plan.is_named_only and not params.keys() <= _OWN:
             beside |= {key: value for key, value in params.items() if key not in _OWN}
+    key = key_of(request.meta) if request.meta else ""
     state = params.get("requestState", "" if "inputResponses" in params else None)
     ours = isinstance(state, str) and is_ours(state)
     is_short = len(request.raw) <= SHORT
@@ -123,6 +135,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
         definition=plan.definition,
         given=arguments,
         protected=protected,
+        key=digest(f"{context.group} {key}".encode(errors="surrogatepass")) if key and plan.effectful else "",
     )
 
 

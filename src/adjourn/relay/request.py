@@ -36,9 +36,10 @@ class Request(Message, eq=False):
 
     `kind` says what its answer is examined for: `call`, `list`, `initialize`, `discover`, or `other`. `call` is what is decided
     on, `task` the task it names. Once it is admitted, `session` and `call_id` say where the history has it. `kept`: the answer
-    is stored, since the effect may happen only once. `is_sent`: the server may answer it. `cancelled`: the client does not wait
-    for it; an answer may still arrive, and then says the outcome of the call. `started` is when it was sent, in nanoseconds. `tool` is
-    its name once it is admitted, `watched` what an observer keeps with it.
+    is stored, since the effect may happen only once. `is_keyed`: the client will repeat it with its idempotency key if it gets no
+    answer. `is_sent`: the server may answer it. `cancelled`: the client does not wait for it; an answer may still arrive, and then
+    says the outcome of the call. `started` is when it was sent, in nanoseconds. `tool` is its name once it is admitted, `watched`
+    what an observer keeps with it.
     """
 
     batch: BatchAnswers | None = None
@@ -50,6 +51,7 @@ class Request(Message, eq=False):
     tool: str = ""
     effectful: bool = False
     kept: bool = False
+    is_keyed: bool = False
     is_sent: bool = False
     cancelled: bool = False
     started: int = 0

@@ -40,7 +40,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     is not known), `shown` is what the agent calls the tool (empty: `tool`), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule examines arguments, `given` are they,
     `paths` what scopes are matched with (`policy.call_paths`), by `matcher`. `protected` is the protected place that the call
     would touch (empty: none): whoever makes the request finds it, since only that one knows the working directory and how the
-    tool spells its arguments.
+    tool spells its arguments. `key` stands for the client and its idempotency key (empty: none).
     """
 
     tool: str
@@ -61,20 +61,23 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     paths: Sequence[str] = ()
     matcher: PathMatcher = glob_path
     protected: str = ""
+    key: str = ""
 
 
 class OnceClaim(msgspec.Struct, frozen=True):
     """An effect that may happen only once, as far as it is known: `key` names it, `call` was for it.
 
-    Where several rules limit the tool, `key` has a name for each, and the claim is that of the strictest state. `state` is free, open (under way), doubt, or done; `answer` the digest of the recorded answer, empty where there is
-    none. `missing` is the argument that should have named it.
+    Where several rules limit the tool, `key` has a name for each, and the claim is that of the strictest state. `state` is free, open (under way), doubt, done, or another (the client has given
+    its key to another call); `answer` the digest of the recorded answer, empty where there is
+    none. `missing` is the argument that should have named it. `is_retry`: the client repeats this very call with its idempotency key.
     """
 
     key: str = ""
-    state: Literal["free", "open", "doubt", "done"] = "free"
+    state: Literal["free", "open", "doubt", "done", "another"] = "free"
     call: str = ""
     answer: str = ""
     missing: str = ""
+    is_retry: bool = False
 
 
 class Forward(msgspec.Struct, frozen=True):
@@ -146,7 +149,7 @@ Decision = Forward | Continue | Block | Ask | RecordedAnswer
 _UNITS = {"calls": 1, "minutes": 60_000, "tokens": 1, "usd": 1_000_000}
 
 
-def decide(
+def decide(  # noqa: C901  # one pass, on the path of every call
     policy: Policy,
     ledger: Ledger,
     call: ToolRequest,
@@ -180,6 +183,8 @@ def decide(
             or _workspace_spent(policy, workspace, spent)
             or _rate_spent(policy, ledger, call, now=now, spent=spent, counted=counted)
         )
+    if policy.observe and claim is not None and claim.is_retry and (repeated := _claimed(call, claim)):
+        return repeated  # the client's own wish, whatever the policy does
     if isinstance(refused, Continue) or (refused is not None and not policy.observe):
         return refused
     found: Forward | Ask = FORWARD
@@ -312,6 +317,12 @@ def _claimed(call: ToolRequest, claim: OnceClaim) -> Block | RecordedAnswer | No
             "once_unnamed",
             f'tool "{call.shown or call.tool}" was called without the argument `{claim.missing}`, which names its effect',
             f"give `{claim.missing}`, a whole number beyond 2^53 - 1 as a text",
+        )
+    if claim.state == "another":
+        return Block(
+            "key_reused",
+            f"the idempotency key was given to call {claim.call}, of another tool or with other arguments",
+            "give each call a key of its own, and the same one only to repeat it",
         )
     if claim.state == "open":
         return Block("busy", f"call {claim.call} for the same effect is under way", "wait for its answer")

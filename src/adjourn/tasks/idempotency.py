@@ -1,7 +1,8 @@
-"""Effects that may happen only once in a task: `once payments.charge by invoice`.
+"""Effects that may happen only once in a task: those of `once payments.charge by invoice`, and calls with an idempotency key.
 
 The chain holds all of it: an intent names its effect (`tool.allowed`, `once`), its settlement the digest of the answer. The
 refs kept here, `once/TASK/KEY` to `CALL [ANSWER]`, where the server is known `once/TASK/KEY@SERVER`, are an index of that, written in the same transactions.
+For an idempotency key it is `once/TASK/KEY@DIGEST`, the digest of tool and arguments.
 
 Owns: those refs and what they say of an effect. Must never: decide.
 """
@@ -23,7 +24,7 @@ from adjourn.tasks.task import Task
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""
 NO_CHANGES: Mapping[str, str | None] = MappingProxyType({})
-_STRICTEST = ("open", "done", "doubt", "free")
+_STRICTEST = ("another", "open", "done", "doubt", "free")
 AT_SERVER = "@"
 """Stands in the name of an effect between the key and the server."""
 DONE = "done"
@@ -42,7 +43,7 @@ def claimed(task: str, keys: str, value: str | None) -> dict[str, str | None]:
 def look_up(
     task: Task, policy: Policy, ledger: Ledger, call: ToolRequest, changes: Mapping[str, str | None]
 ) -> OnceClaim | None:
-    """What is known of the effect of a call; None where no rule limits it, and nobody has claimed it beside the sessions.
+    """What is known of the effect of a call; None where no rule limits it, it has no key, and nobody has claimed it beside the sessions.
 
     `changes` are refs about to be written.
     """
@@ -61,6 +62,17 @@ def look_up(
         names = dict.fromkeys((call.tool, tool_name(call)))
         beside = [call_key(name, call.digest) for name in names]
         keys += [key for key in beside if task.store.ref(ref(task.id, key)) is not None]
+    if call.key:
+        own = f"{call.key}{AT_SERVER}{call_key(tool_name(call), call.digest)}"
+        begin, changed = ref(task.id, f"{call.key}{AT_SERVER}"), changes.items()
+        of_key = task.store.refs(begin) | {name: value for name, value in changed if name.startswith(begin)}
+        of_key.pop(ref(task.id, own), None)
+        if another := next(filter(None, of_key.values()), ""):
+            return OnceClaim(own, "another", another.partition(" ")[0], is_retry=True)
+        keys.append(own)
+        found = known(task, ledger, own, changes)
+        if found.state != "free":
+            return msgspec.structs.replace(found, key=" ".join(keys), is_retry=True)
     for key in keys:
         claim = known(task, ledger, key, changes)
         if found is None or _STRICTEST.index(claim.state) < _STRICTEST.index(found.state):

@@ -140,7 +140,7 @@ class Session(TaskLease):
                 batch.workspace = workspace_budget.spent(shared, task.now)
             for call in calls:
                 claim = None
-                if policy.once or ledger.beside:
+                if policy.once or ledger.beside or call.key:
                     claim = idempotency.look_up(task, policy, ledger, call, batch.refs)
                 decision = decide(
                     policy,

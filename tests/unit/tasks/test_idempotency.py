@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from adjourn.errors import StoreError
 from adjourn.log import digest, kinds
@@ -19,7 +20,7 @@ from adjourn.tasks.session import Admitted, Session
 from adjourn.tasks.task import NewEvent
 from support.payments import ANSWER, PAYMENTS_POLICY, finish, pay, settled
 from support.policies import policy_of
-from support.task_sessions import REMOTE_PROCESS, SharedTask, admit_one, block_reason
+from support.task_sessions import REMOTE_PROCESS, TWO, WRITE, SharedTask, admit_one, block_reason
 
 ANN = Actor("ann", "human")
 
@@ -203,6 +204,50 @@ def test_every_rule_that_names_the_tool_counts(shared_task: SharedTask) -> None:
     assert isinstance(admit_one(session, call("1", "2")).decision, RecordedAnswer)
     assert isinstance(admit_one(session, call("2", "1")).decision, RecordedAnswer)
     assert isinstance(admit_one(session, call("2", "2")).decision, Forward)
+
+
+@pytest.mark.parametrize("observe", [False, True])
+def test_a_call_with_a_key_is_made_once(shared_task: SharedTask, observe: bool) -> None:
+    """Repeated with its key, it is under way, then its recorded answer, under whatever policy; a call without key is another."""
+    session = shared_task.opened(policy=replace(policy_of("use write_file"), observe=observe))
+    keyed = replace(WRITE, key="k" * 64)
+    first = admit_one(session, keyed)
+    assert isinstance(first.decision, Forward)
+    assert block_reason(admit_one(session, keyed)) == "busy"
+    finish(session, first)
+    for holder in (session, shared_task.opened(policy=session.policy)):
+        repeated = admit_one(holder, keyed).decision
+        assert isinstance(repeated, RecordedAnswer)
+        assert (repeated.call, repeated.answer) == (first.call, digest(ANSWER))
+    assert isinstance(admit_one(session, replace(keyed, key="l" * 64)).decision, Forward)
+    assert isinstance(admit_one(session, WRITE).decision, Forward)
+    assert session.task.ledger.calls_used == 3
+
+
+@pytest.mark.parametrize("other", [{"digest": TWO}, {"tool": "deploy"}, {"server": "up"}])
+def test_a_key_is_of_one_call(shared_task: SharedTask, other: dict[str, Any]) -> None:
+    """The same key for another tool, server or other arguments is refused, in the same transaction and later."""
+    session = shared_task.opened(policy=policy_of("use write_file, deploy, up.write_file"))
+    keyed = replace(WRITE, key="k" * 64)
+    first, second = session.admit([keyed, replace(keyed, **other)])
+    assert block_reason(second) == "key_reused"
+    finish(session, first)
+    assert block_reason(admit_one(session, replace(keyed, **other))) == "key_reused"
+
+
+def test_a_call_with_a_key_is_in_doubt_after_a_crash(shared_task: SharedTask) -> None:
+    """A client that repeats a call whose session died is asked, as there is no answer to give; a failed call can be repeated."""
+    policy = policy_of("use write_file")
+    session = shared_task.opened(at=REMOTE_PROCESS, policy=policy)
+    keyed = replace(WRITE, key="k" * 64)
+    first = admit_one(session, keyed)
+    shared_task.clock.move(seconds=120)
+    later = shared_task.opened(policy=policy)
+    asked = admit_one(later, keyed)
+    assert isinstance(asked.decision, Ask)
+    assert asked.decision.doubt == first.call
+    later.settle([kinds.ToolSettled(call=first.call, outcome="error")])
+    assert isinstance(admit_one(later, keyed).decision, Forward)
 
 
 def test_what_only_observes_lets_it_happen_again_and_knows_the_last(shared_task: SharedTask) -> None:

@@ -75,7 +75,7 @@ def test_a_repeated_call_has_one_effect(replicas: Replicas) -> None:
 
 
 def test_a_call_outlives_the_connection_of_a_client_that_will_repeat_it(replicas: Replicas) -> None:
-    """A client with a key whose connection broke is told that the call is under way, and gets its answer then; without one it gave up."""
+    """A client with a key whose connection broke learns that the call is under way, and gets its answer then; without one it gave up."""
     for key in ("k1", ""):
         message = replicas.message("held", f"cut {key}", key=key)
         with pytest.raises(httpx.ReadTimeout):

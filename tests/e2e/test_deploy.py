@@ -21,6 +21,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from adjourn.gateway import GatewaySettings, read_settings
 from support import deployed, tools
 from support.deployed import DEPLOY, Place
 from support.gateway import free_port
@@ -89,6 +90,15 @@ def test_the_compose_file_is_valid_and_fits_the_image() -> None:
     assert "gateway:8080" in (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8")
     seconds = sum(int(value) for value in re.findall(r"(?:notice|drain)_seconds = (\d+)", settings))
     assert seconds < int(gateway["stop_grace_period"].removesuffix("s"))
+
+
+def test_the_settings_can_be_read() -> None:
+    """As they are, and with what the servers' addresses are made from."""
+    if "auth" not in GatewaySettings.__struct_fields__:
+        pytest.skip("the gateway has no [auth] yet")
+    settings = read_settings(str(DEPLOY / "adjourn.toml"))
+    assert settings.log == "json"
+    assert settings.limits.notice_seconds > 0
 
 
 def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import math
 import sys
 import termios
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -30,9 +30,9 @@ _PHRASES = {408: "Request Timeout", 431: "Request Header Fields Too Large", 503:
 
 
 class BoundedConfig(uvicorn.Config):
-    """uvicorn's settings, with the limits of connections."""
+    """uvicorn's settings, with the limits of connections as they are at each moment."""
 
-    def __init__(self, app: Any, limits: LoadLimits, **options: Any) -> None:
+    def __init__(self, app: Any, limits: Callable[[], LoadLimits], **options: Any) -> None:
         super().__init__(app, http=BoundedProtocol, **options)
         self.limits = limits
 
@@ -57,7 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        if len(self.connections) > self._limits.connections:
+        if len(self.connections) > self._limits().connections:
             self._end_with(503, "too many connections", b"retry-after: %d\r\n" % RETRY_SECONDS)
 
     def data_received(self, data: bytes) -> None:
@@ -83,7 +83,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def expire(self, now: float) -> None:
         """End the connection if its client is too slow."""
-        limits = self._limits
+        limits = self._limits()
         if now - self.since > (limits.header_seconds if self._in_head else limits.body_seconds):
             what = "headers" if self._in_head else "body"
             self._end_with(408, f"the request's {what} did not arrive in time")
@@ -97,7 +97,7 @@ class BoundedProtocol(HttpToolsProtocol):
         waiting = self.transport.get_write_buffer_size() + _unacknowledged(self.transport)
         if self._unread_since is NEVER or waiting < self._unread:
             self._unread_since = now
-        elif now - self._unread_since > self._limits.stalled_seconds:
+        elif now - self._unread_since > self._limits().stalled_seconds:
             self.transport.abort()
         self._unread = waiting
 

@@ -51,10 +51,11 @@ class _DrainingServer(uvicorn.Server):
         if self._app.throttle.is_leaving:
             self.should_exit = self.force_exit = True
         else:
-            self._notice = time.monotonic() + self._limits.notice_seconds
-            self._deadline = self._notice + self._limits.drain_seconds
+            limits = self._limits()
+            self._notice = time.monotonic() + limits.notice_seconds
+            self._deadline = self._notice + limits.drain_seconds
             self._app.throttle.is_leaving = True
-            self._app.throttle.is_draining = not self._limits.notice_seconds
+            self._app.throttle.is_draining = not limits.notice_seconds
 
     async def on_tick(self, counter: int) -> bool:
         now, throttle = time.monotonic(), self._app.throttle
@@ -106,7 +107,7 @@ def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None
     """Serve until the process is told to end; `ready` gets the address."""
     config = BoundedConfig(
         app,
-        app.throttle.limits,
+        lambda: app.throttle.limits,
         interface="asgi3",
         lifespan="on",
         log_level="error",

@@ -15,7 +15,6 @@ import random
 import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
-from secrets import token_hex
 from threading import Lock
 from time import monotonic_ns, time_ns
 from typing import Annotated
@@ -50,7 +49,7 @@ class Trace:
 
     def __init__(self, trace: str, parent: str, given: str) -> None:
         self.id, self.parent, self.given = trace, parent, given
-        self.span, self.upstream = token_hex(8), token_hex(8)
+        self.span, self.upstream = _new_id(64), _new_id(64)
         self.begun = monotonic_ns()
         self.decided = self.asked = self.settled = 0
         """When the decision was there, the server was asked, and had answered (`monotonic_ns`)."""
@@ -111,7 +110,7 @@ class Tracer:
         given = in_meta if isinstance(in_meta, str) else ""
         if found is None:
             is_new = self._sample and (self._sample == 1 or self._chance() < self._sample)
-            return Trace(token_hex(16), "", given) if is_new else None
+            return Trace(_new_id(128), "", given) if is_new else None
         trace, parent, is_sampled = found
         return Trace(trace, parent, given) if is_sampled else None
 
@@ -143,7 +142,7 @@ class Tracer:
     ) -> TraceSpan:
         return TraceSpan(
             trace.id,
-            span or token_hex(8),
+            span or _new_id(64),
             name,
             took[0] + self._offset,
             took[1] + self._offset,
@@ -152,6 +151,11 @@ class Tracer:
             kind,
             trace.failed and kind != 1,
         )
+
+
+def _new_id(bits: int) -> str:
+    """A random id, not a secret."""
+    return f"{random.getrandbits(bits):0{bits // 4}x}"
 
 
 def parsed(context: object) -> tuple[str, str, bool] | None:

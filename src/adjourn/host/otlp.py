@@ -115,7 +115,7 @@ def _attribute(key: str, value: str | int) -> dict[str, Any]:
 
 def _clean(text: str) -> str:
     """The text without halves of characters, which no encoding has."""
-    return text.encode("utf-8", "replace").decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _written(span: TraceSpan) -> dict[str, Any]:

@@ -93,9 +93,9 @@ async def refusal(client: Client, tool: str = "echo") -> str:
 
 def test_a_login_in_the_browser_opens_the_server(work: LoginWorkspace) -> None:
     """One login; then the proxy reaches the server. The tokens are in one file for the user alone, and nowhere else."""
-    done = work.person("login", work.url)
+    done = work.person("login", "--json", work.url)
     assert done.returncode == 0, done.stderr
-    assert f"Logged in at {work.url}" in done.stdout
+    assert json.loads(done.stdout)["kept"] == str(work.kept())
     assert work.grants() == ["register", f"authorize {work.url} mcp", "code"]
     assert stat.S_IMODE(work.kept().stat().st_mode) == 0o600
     assert stat.S_IMODE(work.kept().parent.stat().st_mode) == 0o700
@@ -133,6 +133,7 @@ def test_a_login_over_tls(tmp_path: Path) -> None:
     with LoginWorkspace(tmp_path, certificate=certificate) as work:
         done = work.person("login", work.url)
         assert done.returncode == 0, done.stderr
+        assert f"Logged in at {work.url}" in done.stdout
         assert work.run(echoed) == "hi"
         del work.environment["SSL_CERT_FILE"]
         before = work.grants()
@@ -329,6 +330,24 @@ def test_a_client_that_the_authorization_server_knows(work: LoginWorkspace) -> N
     work.behave(revoked=time.time())
     assert work.run(echoed) == "hi"
     assert work.grants()[-1] == "refresh"
+
+
+def test_logins_are_listed_without_their_tokens(work: LoginWorkspace) -> None:
+    """Server, issuer, rights, and whether it is renewed; nobody needs a terminal for it."""
+    assert "no login is kept" in work.person("login", terminal=False).stdout
+    work.login()
+    listed = work.person("login", terminal=False).stdout
+    assert re.search(
+        rf"{re.escape(work.url)}\s+http://127.0.0.1:{work.authority_port}\s+mcp\s+is renewed", listed
+    )
+    (row,) = json.loads(work.person("login", "--json", terminal=False).stdout)["logins"]
+    assert row == {
+        "server": work.url,
+        "issuer": f"http://127.0.0.1:{work.authority_port}",
+        "rights": "mcp",
+        "state": "is renewed",
+    }
+    assert not any(secret in listed for secret in work.secrets())
 
 
 def test_a_logout_deletes_and_revokes(work: LoginWorkspace) -> None:

@@ -76,7 +76,7 @@ KEY = "7sB1" + "A" * 39 + "="
 EVERY = [
     ("approve", "abc"), ("deny", "abc"), ("answer", "q1", "yes"), ("decide", "d1", "--accept"), ("settle", "a.1", "--done"),
     ("done", "t"), ("reopen", "t"), ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
-    ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
+    ("login", "https://h/mcp"), ("logout", "https://h/mcp"), ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
     ("ui", "--no-open"), ("notify", "--once"), ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
     ("init", "--policy"), ("init", "--yes"), ("tighten", "--write"), ("doctor", "--yes"), ("doctor", "--fix"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip

@@ -27,6 +27,7 @@ MAX_IDLE = 256
 MAX_AHEAD = 1024 * 1024
 """Bytes of a body that wait to be taken before no more is read."""
 MAX_HEADER_BYTES = 64 * 1024
+_CHALLENGE = b"www-authenticate"
 _LENGTHS = {b"content-length", b"transfer-encoding"}
 _ODD = re.compile(rb"[\0\r\n]")
 """What would end a header, and begin another one or another request."""
@@ -88,7 +89,10 @@ class HttpReply(asyncio.Protocol):
         if self._header_bytes > MAX_HEADER_BYTES:
             self.close()
             return
-        self.headers[name.lower()] = value
+        key = name.lower()
+        if key == _CHALLENGE and key in self.headers:  # a server may want one of several things
+            value = self.headers[key] + b", " + value
+        self.headers[key] = value
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()

@@ -34,7 +34,7 @@ AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
     "rollback": _YES,
     "prune": _YES,
     "init": ("--undo",),
-    "login": ALWAYS,
+    "login": ("url",),
     "logout": ALWAYS,
 }
 """By the words of a command the arguments and options, of which one given makes it a person's word: for a person at a terminal.

@@ -86,6 +86,14 @@ def test_a_lack_of_rights_is_a_refusal_where_the_server_says_so(challenge: str, 
     assert len(user.failed) == 1
 
 
+def test_all_challenges_of_a_server_count() -> None:
+    """A lack of rights is seen in whichever header of several it stands."""
+    tokens = Renewable(b"old")
+    challenge = 'error="insufficient_scope", scope="a"\r\nwww-authenticate: DPoP algs="ES256"'
+    asked(tokens, opened_by=b"new", status=403, challenge=challenge)
+    assert tokens.challenges == [(403, b'Bearer error="insufficient_scope", scope="a", DPoP algs="ES256"')]
+
+
 def test_variables_become_headers() -> None:
     """A token, and headers by name; their refusal names the variables, never the values."""
     found = from_variables("T", {"X-Key": "K"}, {"T": "secret", "K": "other"})

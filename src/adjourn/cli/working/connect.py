@@ -26,7 +26,9 @@ SECONDS = 600
     "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
     help="How long the server may take to answer, and again after each event.",
 )  # fmt: skip
-@click.option("--renew", default="", metavar="MARK", hidden=True)
+@click.option(
+    "--renew", default="", metavar="MARK", hidden=True, help="Renew the kept token with this mark, and end."
+)
 def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
     """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
 

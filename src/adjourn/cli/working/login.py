@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import time
+from functools import partial
 
 import click
 
-from adjourn.cli.shared.context import example
+from adjourn.cli.shared.context import example, for_machines
 from adjourn.cli.shared.extras import needing
-from adjourn.cli.shared.output import safe, say
-from adjourn.errors import NotFoundError, UsageError
+from adjourn.cli.shared.output import safe, say, say_json, say_table
+from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.gateway import login
 from adjourn.host import keys, workspace_of
 
@@ -20,10 +23,13 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
 @click.command(
     "login",
     epilog=example(
-        "adjourn login https://tracker.example/mcp", "adjourn login --device https://tracker.example/mcp"
+        "adjourn login https://tracker.example/mcp",
+        "adjourn login --device https://tracker.example/mcp",
+        "adjourn login",
     ),
 )
-@click.argument("url")
+@click.argument("url", default="")
+@for_machines
 @click.option(
     "--scope",
     default="",
@@ -66,8 +72,11 @@ def login_(
     """Log in at the MCP server at URL, which speaks OAuth 2.1, and keep the login for `adjourn connect`, `proxy --url` and `serve`.
 
     The tokens go to the keyring of the system (with the package `keyring`), else to a file beside your keys that only you can read.
-    Needs the extra `gateway`.
+    Without URL, list the logins. Needs the extra `gateway`.
     """
+    if not url:
+        _show(as_json=how["as_json"])
+        return
     keys.check_outside(workspace_of().root)
     if not _SCOPE.fullmatch(scope):
         raise UsageError("--scope has what no scope may have", "write names, with a space between them")
@@ -81,17 +90,47 @@ def login_(
         wish = login.Wish(
             scope, client_id, secret, port or 0, issuer, device=how["device"], browser=not how["no_browser"]
         )
-        found = login.log_in(url, wish, lambda text: print(text, flush=True))
+        found = login.log_in(
+            url, wish, partial(print, file=sys.stderr if how["as_json"] else None, flush=True)
+        )
     with login.alone(url):
         place = login.keep(found)
+    if how["as_json"]:
+        say_json(server=found.url, issuer=found.issuer, rights=found.scope, kept=place)
+        return
     rights = f" Rights: {found.scope}." if found.scope else ""
     say(safe(f"Logged in at {found.url}, by {found.issuer}.{rights}"))
     say(safe(f"Kept in {'the keyring' if place == 'keyring' else place}."))
 
 
+def _show(*, as_json: bool) -> None:
+    """The logins, without their tokens."""
+    rows = [_row(url) for url in login.kept_urls()]
+    if as_json:
+        say_json(logins=rows)
+    elif not rows:
+        say("no login is kept; log in: adjourn login URL")
+    else:
+        head = ("SERVER", "ISSUER", "RIGHTS", "STATE")
+        say_table(head, [tuple(safe(row[name.lower()]) for name in head) for row in rows])
+
+
+def _row(url: str) -> dict[str, str]:
+    try:
+        found = login.read(url)
+    except AdjournError:
+        found = None
+    if found is None:
+        return {"server": url, "issuer": "", "rights": "", "state": "cannot be read"}
+    has_ended = bool(found.expires) and not found.refresh and found.expires < time.time()
+    state = "ended" if has_ended else "is renewed" if found.refresh else "is not renewed"
+    return {"server": url, "issuer": found.issuer, "rights": found.scope, "state": state}
+
+
 @click.command("logout", epilog=example("adjourn logout https://tracker.example/mcp"))
 @click.argument("url")
-def logout(url: str) -> None:
+@for_machines
+def logout(url: str, *, as_json: bool) -> None:
     """Delete the login at the MCP server at URL, and revoke its tokens where the authorization server can."""
     with login.alone(url):
         kept = login.read(url) if login.exists(url) else None
@@ -101,6 +140,9 @@ def logout(url: str) -> None:
     if kept is not None:
         with needing("gateway"):
             told = login.revoke(kept)
+    if as_json:
+        say_json(server=login.canonical(url), revoked=told)
+        return
     say(
         "Logged out; the tokens are revoked."
         if told

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.gateway.login.flow import log_in, renew, revoke
-    from adjourn.gateway.login.kept import Login, alone, canonical, exists, forget, keep, read
+    from adjourn.gateway.login.kept import Login, alone, canonical, exists, forget, keep, kept_urls, read
     from adjourn.gateway.login.provider import Wish
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "exists",
     "forget",
     "keep",
+    "kept_urls",
     "log_in",
     "read",
     "renew",
@@ -31,7 +32,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "flow": ("log_in", "renew", "revoke"),
-            "kept": ("Login", "alone", "canonical", "exists", "forget", "keep", "read"),
+            "kept": ("Login", "alone", "canonical", "exists", "forget", "keep", "kept_urls", "read"),
             "provider": ("Wish",),
         },
     )

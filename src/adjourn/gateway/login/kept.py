@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from adjourn.errors import InvalidError, NotFoundError, StoreError
+from adjourn.errors import InvalidError, NotFoundError, StoreError, UsageError
 from adjourn.host import keys, locked, read_file, remove_file, write_file
 
 NAME = "login.json"
@@ -65,20 +65,20 @@ class _Kept(msgspec.Struct, omit_defaults=True):
 
 
 def canonical(url: str) -> str:
-    """The URL of a server as logins know it. Raises `InvalidError` for one that is no http or https URL, or has a password."""
+    """The URL of a server as logins know it. Raises `UsageError` for one that is no http or https URL, or has a password."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidError(
+        raise UsageError(
             f"{url[:80]!r} is no address of a server: {error}", "write https://HOST/PATH"
         ) from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
-        raise InvalidError(
+        raise UsageError(
             f"{url[:80]!r} is no address of a server", "write http://HOST/PATH or https://HOST/PATH"
         )
     if "@" in parts.netloc:
-        raise InvalidError("the address of the server has a password in it", "leave it out, and log in")
+        raise UsageError("the address of the server has a password in it", "leave it out, and log in")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     is_default = port in (None, 443 if parts.scheme == "https" else 80)
     netloc = host if is_default else f"{host}:{port}"
@@ -156,6 +156,19 @@ def forget(url: str) -> bool:
             ) from error
     remove_file(_folder(url), NAME)
     return True
+
+
+def kept_urls() -> list[str]:
+    """The servers at which there is a login, sorted."""
+    folder, found = os.path.join(keys.folder(), "logins"), []
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        try:
+            found.append(
+                msgspec.json.decode(read_file(os.path.join(folder, name, NAME), MAX_BYTES), type=_Kept).url
+            )
+        except (InvalidError, NotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+            continue  # no login, or none that can be used
+    return sorted(found)
 
 
 def exists(url: str) -> bool:

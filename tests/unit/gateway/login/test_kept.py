@@ -12,7 +12,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
-from adjourn.errors import InvalidError, StoreError
+from adjourn.errors import StoreError, UsageError
 from adjourn.gateway.login import Login, alone, canonical, exists, forget, keep, read
 from support.login import without_keyring
 
@@ -123,6 +123,6 @@ def test_spellings_of_one_address_are_one_login(url: str, same: str) -> None:
 )
 def test_an_address_that_cannot_have_a_login_is_refused(url: str) -> None:
     """Another scheme, no host, a password, an impossible port, a line end; the password is not repeated."""
-    with pytest.raises(InvalidError) as caught:
+    with pytest.raises(UsageError) as caught:
         canonical(url)
     assert "pw" not in str(caught.value)

@@ -223,7 +223,7 @@ def test_an_interrupt_in_a_transaction_leaves_nothing_behind(store: SqliteStore)
 
     class Interrupted(dict[str, str | None]):
         def items(self) -> object:  # type: ignore[override]
-            if any(frame == "_append_many" for frame in _frames()):
+            if any(frame == "_append_one" for frame in _frames()):
                 raise KeyboardInterrupt
             return super().items()
 

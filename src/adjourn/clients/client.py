@@ -29,6 +29,7 @@ from adjourn.store import EMPTY, Store
 from adjourn.tasks import (
     Admitted,
     KeptHeads,
+    PendingCalls,
     Session,
     SessionIdentity,
     Task,
@@ -486,9 +487,8 @@ class ClientContext:
             except TaskSwitchedError:
                 continue
             except HeldError:
-                if attempt or not self.replica:
+                if attempt or not self.gives_up(session):
                     raise
-                self._forget(session)
                 continue
             session.remember(placed, decided)
             return session, decided
@@ -505,33 +505,50 @@ class ClientContext:
 
         `forward` is called before the intents are written, where all calls pass, have no effect, and count for nothing.
         """
+        pending = None
+        try:
+            found = self.admitting(calls, task, forward)
+            if found is None:
+                return None
+            session, pending = found
+            pending.alone()
+        except TaskSwitchedError:
+            return None
+        except HeldError:
+            if pending is not None and self.gives_up(session) and not pending.batch.is_sent:
+                return None  # `admit` asks for the task
+            raise
+        return session, pending.batch.decided
+
+    def admitting(
+        self,
+        calls: Sequence[ToolRequest],
+        task: str,
+        forward: Callable[[GuardedSession, list[Admitted]], None],
+    ) -> tuple[GuardedSession, PendingCalls] | None:
+        """What `admit_quickly` is to commit, for `commit_together`; None where something has to be done first that takes long. Raises
+        what `admit_quickly` raises, and `TaskSwitchedError`.
+        """
         if monotonic() >= self._look_again:
             self._look_at_policy()
         session = self._sessions.get(task or self._task)
         if session is None or session.task.ledger.moved:
             return None
-        try:
-            if self._broken or self._behind or session not in self._compared or session.policy.is_guarded:
-                calls = self._prepare(session, calls)
-            looks = session.policy.counts  # they are not forwarded before they are recorded
-            for call in calls:
-                looks = looks or call.effectful
-            if looks and session.is_due_before(calls):
-                return None
-            return session, session.admit(calls, partial(forward, session))
-        except TaskSwitchedError:
+        if self._broken or self._behind or session not in self._compared or session.policy.is_guarded:
+            calls = self._prepare(session, calls)
+        looks = session.policy.counts  # they are not forwarded before they are recorded
+        for call in calls:
+            looks = looks or call.effectful
+        if looks and session.is_due_before(calls):
             return None
-        except HeldError:
-            self._forget(session)
-            if looks and self.replica:  # not forwarded: `admit` asks for the task
-                return None
-            raise
+        return session, session.admitting(calls, partial(forward, session))
 
-    def _forget(self, session: GuardedSession) -> None:
-        """Another client took a replica's task over: its next call opens a session again, if it may."""
+    def gives_up(self, session: GuardedSession) -> bool:
+        """Another client took the task of a session over. Returns whether the next call opens a session again, if it may."""
         with self._lock:
             if self.replica and self._sessions.get(session.task.id) is session:
                 del self._sessions[session.task.id]
+        return bool(self.replica)
 
     def _look_at_policy(self) -> None:
         """Take in a policy that was edited."""

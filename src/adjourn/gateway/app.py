@@ -37,11 +37,12 @@ from adjourn.gateway.monitoring import Monitoring
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
+from adjourn.gateway.turns import Turn
 from adjourn.host import Workspace
 from adjourn.policy import Contract, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
 from adjourn.store import Store
-from adjourn.tasks import check_task_id, expire_dead_sessions
+from adjourn.tasks import NewEvent, PendingCommit, check_task_id, commit_together, expire_dead_sessions
 
 WORKERS = 16
 TIDY_SECONDS, HEARTBEAT_SECONDS, IDLE_SECONDS = 0.25, 20.0, 1800.0
@@ -101,6 +102,7 @@ class GatewayApp:
             ThreadPoolExecutor(WORKERS, "relay"),
             report,
             RelayOptions(meta_tools="always"),
+            Turn(self._failed),
             self.monitoring.of_calls,
         )
         self._endpoints = {
@@ -125,6 +127,9 @@ class GatewayApp:
                 report,
             ).now
         )
+
+    def _failed(self, error: Exception) -> None:
+        self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -278,20 +283,23 @@ class GatewayApp:
                     for endpoint in self._endpoints.values():
                         endpoint.expire(IDLE_SECONDS)
             except Exception as error:  # whatever it is, the leases have to be kept
-                self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
+                self._failed(error)
             self._report.flush()
 
     def _keep(self, beats: bool) -> None:  # one caller
-        for shared in list(self._contexts.values()):
-            for session in shared.context.sessions:
-                try:
-                    session.task.flush()
-                    if beats:
-                        session.heartbeat()
-                    if self._replica.is_gone(session.task.ledger.sessions.values()):
-                        expire_dead_sessions(session.task)
-                except AdjournError as error:
-                    self._report.event("store.error", str(error))
+        sessions = [one for shared in list(self._contexts.values()) for one in shared.context.sessions]
+        late = [PendingCommit(one.task, _no_facts, durable=False) for one in sessions if one.task.deferred]
+        commit_together(late)
+        for error in (one.error for one in late if one.error is not None):
+            self._report.event("store.error", str(error))
+        for session in sessions:
+            try:
+                if beats:
+                    session.heartbeat()
+                if self._replica.is_gone(session.task.ledger.sessions.values()):
+                    expire_dead_sessions(session.task)
+            except AdjournError as error:
+                self._report.event("store.error", str(error))
 
     def end_requests(self) -> None:
         """Answer what is open with an error, and end streams."""
@@ -324,6 +332,11 @@ class GatewayApp:
             except AdjournError as error:
                 self._report.event("checkpoint.failed", str(error))
         context.close(reason)
+
+
+def _no_facts(_ledger: object) -> tuple[NewEvent, ...]:
+    """The deferred ones alone."""
+    return ()
 
 
 async def _plain(send: Send, status: int, text: str) -> None:

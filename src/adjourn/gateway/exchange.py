@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from adjourn.checkpoints import GuardedSession
 from adjourn.clients import ClientContext
 from adjourn.gateway.asyncio_loop import AsyncioLoop
 from adjourn.gateway.call_watch import CallWatch
@@ -24,8 +25,10 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.metrics import Metrics
 from adjourn.gateway.replies import Heard, ReplyStream, head_of
-from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, StderrLog
+from adjourn.gateway.turns import Turn
+from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, Settled, StderrLog
 
+SettledThen = Callable[[Mapping[GuardedSession, Exception]], None]
 MAX_BACKLOG = 100
 """Lines that are kept for a client that has no stream open."""
 
@@ -63,6 +66,7 @@ class ExchangeParts(NamedTuple):
     workers: ThreadPoolExecutor
     report: StderrLog
     options: RelayOptions
+    turn: Turn
     metrics: Metrics | None = None
 
 
@@ -81,6 +85,8 @@ class Exchange:
         self.link = link(self)
         self.connection.server = self.link
         self.connection.client = _ToClient(self)
+        self._turn = parts.turn
+        self.connection.commits = _InTurn(self, parts.turn)
         self.waiting: dict[Any, ReplyStream] = {}
         """The streams of requests, by the requests' ids."""
         if parts.metrics is not None:
@@ -173,6 +179,18 @@ class Exchange:
             self.relay.answers.handle([heard.line])
         finally:
             self._now = Heard(b"")
+
+    def settle(self, settled: Mapping[GuardedSession, Settled], then: SettledThen) -> None:
+        """Have the outcome of calls committed; what follows is about the line that is being handled now."""
+        self._turn.settle(settled, partial(self._settled, self._now, then))
+
+    def _settled(self, heard: Heard, then: SettledThen, failed: Mapping[GuardedSession, Exception]) -> None:
+        self._now = heard
+        try:
+            then(failed)
+        finally:
+            self._now = Heard(b"")
+        self._handle()
 
     def pass_event(self, about: Any, event: StreamEvent) -> None:
         """An event without a message: it says how a broken stream is continued."""
@@ -278,6 +296,14 @@ def _about(context: ClientContext) -> dict[str, str]:
 
 def _nothing() -> None:
     """Nobody wants to know."""
+
+
+class _InTurn:
+    """What the relay commits, it commits with those of the other exchanges."""
+
+    def __init__(self, exchange: Exchange, turn: Turn) -> None:
+        self.admit = turn.admit
+        self.settle = exchange.settle
 
 
 class _ToClient:

@@ -11,7 +11,17 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.relay.connection import UNREAD
-    from adjourn.relay.ports import MAX_WAITING, NEVER, CallObserver, EventLoop, Outcome, Outlet, Unread
+    from adjourn.relay.ports import (
+        MAX_WAITING,
+        NEVER,
+        CallObserver,
+        EventLoop,
+        Outcome,
+        Outlet,
+        Settled,
+        SharedCommits,
+        Unread,
+    )
     from adjourn.relay.relay import Relay, RelayOptions
     from adjourn.relay.request import Request
     from adjourn.relay.stderr_log import StderrLog
@@ -27,6 +37,8 @@ __all__ = [
     "Relay",
     "RelayOptions",
     "Request",
+    "Settled",
+    "SharedCommits",
     "StderrLog",
     "Unread",
 ]
@@ -36,7 +48,17 @@ if not TYPE_CHECKING:
         __name__,
         {
             "connection": ("UNREAD",),
-            "ports": ("CallObserver", "EventLoop", "MAX_WAITING", "NEVER", "Outcome", "Outlet", "Unread"),
+            "ports": (
+                "CallObserver",
+                "EventLoop",
+                "MAX_WAITING",
+                "NEVER",
+                "Outcome",
+                "Outlet",
+                "Settled",
+                "SharedCommits",
+                "Unread",
+            ),
             "relay": ("Relay", "RelayOptions"),
             "request": ("Request",),
             "stderr_log": ("StderrLog",),

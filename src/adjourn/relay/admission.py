@@ -143,6 +143,11 @@ class Admission:
                 wanted.append(request.call)
             # reading calls that count for nothing go before they are recorded
             forward = partial(self._forward, calls, at_once=True)
+            if self._connection.commits is not None:
+                self.busy = True
+                then = partial(self._in_turn, partial(self._committed, calls, wanted))
+                self._connection.commits.admit(self._context, wanted, calls[0][0].task, forward, then)
+                return
             try:
                 decided = self._context.admit_quickly(wanted, calls[0][0].task, forward)
             except AdjournError as error:
@@ -179,6 +184,23 @@ class Admission:
         self._send()
 
     # --- deciding
+
+    def _committed(
+        self,
+        calls: list[tuple[Request, int]],
+        wanted: list[ToolRequest],
+        outcome: Outcome[tuple[GuardedSession, list[Admitted]] | None],
+    ) -> None:
+        """Continue with calls that were to be decided on together with those of others."""
+        try:
+            decided = outcome.get()
+        except AdjournError as error:
+            self._undecided(calls, error)
+        else:
+            if decided is None:
+                self._work(partial(self._admit, calls, wanted), lambda then: then())
+            elif not calls[0][0].is_sent:
+                self._decided(calls, *decided)
 
     def _admit(self, calls: list[tuple[Request, int]], wanted: list[ToolRequest]) -> Callable[[], None]:
         """Decide, however long it takes. In the worker; what is returned is for the thread of the loop."""
@@ -341,19 +363,24 @@ class Admission:
         """Do something that may take long; no line of the client is read meanwhile."""
 
         def done(outcome: Outcome[_T]) -> None:
-            self.busy = False
-            try:
-                then(outcome.get())
-                self._send()
-                self._connection.compare_tools()  # behind the answer to a resume
-                self._go_on_with_held()
-            except Exception as error:  # one odd message must not end the session
-                self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
-                self.give_up()
-            self._resume()
+            then(outcome.get())
 
         self.busy = True
-        self._connection.loop.work(job, done)
+        self._connection.loop.work(job, partial(self._in_turn, done))
+
+    def _in_turn(self, then: Callable[[Outcome[_T]], None], outcome: Outcome[_T]) -> None:
+        """What it was busy with has come to its outcome."""
+        self.busy = False
+        try:
+            then(outcome)
+            if not self.busy:
+                self._send()
+                self._connection.compare_tools()  # behind the answer to a resume
+            self._go_on_with_held()
+        except Exception as error:  # one odd message must not end the session
+            self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+            self.give_up()
+        self._resume()
 
     # --- held calls
 

@@ -6,11 +6,11 @@ Owns: settling calls, the edits of tools/list and of capabilities. Must never: h
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,7 +25,7 @@ from adjourn.relay.budget_notices import BudgetNotices
 from adjourn.relay.connection import MAX_SAMPLED, Connection, is_noted
 from adjourn.relay.lists import edit_tools, greeting, own_list
 from adjourn.relay.meta import MetaTools
-from adjourn.relay.ports import NEVER, Outcome
+from adjourn.relay.ports import NEVER, Outcome, Settled
 from adjourn.relay.request import Request
 from adjourn.relay.server_requests import ServerRequests
 from adjourn.tasks import MAX_ANSWER, SYSTEM, NewEvent
@@ -62,13 +62,6 @@ class _Failure(msgspec.Struct):
 
     content: list[_TextBlock] = []
     message: Any = ""
-
-
-class Settled(NamedTuple):
-    """The outcome of a session's calls, and the results that are kept, by call."""
-
-    facts: list[kinds.ToolSettled]
-    answers: dict[str, bytes]
 
 
 class Answers:
@@ -111,7 +104,35 @@ class Answers:
         looks = bool(self._settled)
         for request, _ in later:
             looks = looks or (request.session is not None and request.session.policy.counts)
-        due = self._settle_all(later) if looks else []
+        settled, self._settled = self._settled, {}
+        if settled and self._connection.commits is not None:
+            self.busy = True
+            self._connection.commits.settle(settled, partial(self._committed, out, later, settled))
+            return
+        for session, (facts, answers) in settled.items():
+            self._write(session, facts, answers)
+        self._deliver(out, later, self._due(later, settled) if looks else [])
+
+    def _committed(
+        self,
+        out: list[bytes],
+        later: list[tuple[Request, Reply]],
+        settled: Mapping[GuardedSession, Settled],
+        failed: Mapping[GuardedSession, Exception],
+    ) -> None:
+        """Deliver lines whose settlements were written together with those of others."""
+        self.busy = False
+        for session, error in failed.items():
+            self._not_written(session, settled[session].facts, error)
+        self._deliver(out, later, self._due(later, settled))
+
+    def _deliver(
+        self,
+        out: list[bytes],
+        later: list[tuple[Request, Reply]],
+        due: list[tuple[GuardedSession, list[kinds.ToolSettled]]],
+    ) -> None:
+        """Hand lines to the client, after the checkpoints that are due."""
         data = out[0] if len(out) == 1 else b"".join(out)
         if due:
             self.busy = True
@@ -126,18 +147,15 @@ class Answers:
                 if observer is not None:
                     observer.settled(request, fact.outcome, self._now)
 
-    def _settle_all(
-        self, later: list[tuple[Request, Reply]]
+    def _due(
+        self, later: list[tuple[Request, Reply]], settled: Mapping[GuardedSession, Settled]
     ) -> list[tuple[GuardedSession, list[kinds.ToolSettled]]]:
-        """Write what has to be before anything is delivered. Returns the sessions with a checkpoint due, and their facts."""
+        """The sessions with a checkpoint due before anything is delivered, and what was settled of them."""
         facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
         for request, _ in later:
             if request.session is not None:
                 facts_of[request.session] = []
-        settled, self._settled = self._settled, {}
-        for session, (facts, answers) in settled.items():
-            facts_of[session] = facts
-            self._write(session, facts, answers)
+        facts_of.update((session, one.facts) for session, one in settled.items())
         return [
             (session, facts)
             for session, facts in facts_of.items()
@@ -150,8 +168,11 @@ class Answers:
         try:
             session.settle(facts, answers=answers)
         except AdjournError as error:
-            self._report.event("store.error", str(error))
-            session.task.deferred.extend(NewEvent(fact, SYSTEM, session.id) for fact in facts)
+            self._not_written(session, facts, error)
+
+    def _not_written(self, session: GuardedSession, facts: list[kinds.ToolSettled], error: Exception) -> None:
+        self._report.event("store.error", str(error))
+        session.task.deferred.extend(NewEvent(fact, SYSTEM, session.id) for fact in facts)
 
     def _made(self, data: bytes, outcome: Outcome[None]) -> None:
         """Hand over what waited for checkpoints."""

@@ -16,7 +16,7 @@ from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.relay.listed_tools import PermittedTools, RuleCheck
 from adjourn.relay.lists import ListEdit
-from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, Unread
+from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, SharedCommits, Unread
 from adjourn.relay.request import Request
 from adjourn.relay.stderr_log import StderrLog
 from adjourn.tasks import Block
@@ -67,6 +67,8 @@ class Connection:
     client: Outlet
     server: Outlet
     """The edge sets both before the first line."""
+    commits: SharedCommits | None = None
+    """Set where several relays commit together; else each commits by itself."""
 
     def __init__(self, loop: EventLoop, context: ClientContext, report: StderrLog, *, errors: str) -> None:
         self.loop = loop

@@ -5,11 +5,16 @@ Owns: these types. Must never: do I/O.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+from adjourn.log import kinds
+
 if TYPE_CHECKING:
+    from adjourn.checkpoints import GuardedSession
+    from adjourn.clients import ClientContext
     from adjourn.relay.request import Request
+    from adjourn.tasks import Admitted, ToolRequest
 
 NEVER = float("inf")
 MAX_WAITING = 1024 * 1024
@@ -47,6 +52,36 @@ class EventLoop(Protocol):
 
     def work(self, job: Callable[[], _T], then: Callable[[Outcome[_T]], None], /) -> None:
         """Run `job` in another thread, after those of the same relay that were given before; then call `then` in the loop's."""
+
+
+class Settled(NamedTuple):
+    """The outcome of a session's calls, and the results that are kept, by call."""
+
+    facts: list[kinds.ToolSettled]
+    answers: dict[str, bytes]
+
+
+class SharedCommits(Protocol):
+    """Commits what several relays have to commit at one moment together. `then` is called in the loop's thread."""
+
+    def admit(
+        self,
+        context: ClientContext,
+        calls: Sequence[ToolRequest],
+        task: str,
+        forward: Callable[[GuardedSession, Sequence[Admitted]], None],
+        then: Callable[[Outcome[tuple[GuardedSession, list[Admitted]] | None]], None],
+        /,
+    ) -> None:
+        """Decide on calls, and commit their intents. For the arguments and the outcome see `ClientContext.admit_quickly`."""
+
+    def settle(
+        self,
+        settled: Mapping[GuardedSession, Settled],
+        then: Callable[[Mapping[GuardedSession, Exception]], None],
+        /,
+    ) -> None:
+        """Commit the outcome of calls. `then` gets the errors of the sessions for which that failed."""
 
 
 class Unread(NamedTuple):

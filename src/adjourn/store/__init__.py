@@ -9,7 +9,18 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, ZERO_HASH, Entry, Head, Store, Swap
+    from adjourn.store.base import (
+        EMPTY,
+        NO_REFS,
+        NO_SWAPS,
+        ZERO_HASH,
+        Append,
+        Appended,
+        Entry,
+        Head,
+        Store,
+        Swap,
+    )
     from adjourn.store.memory import MemoryStore
     from adjourn.store.migrate import LATEST
     from adjourn.store.overlay import OverlayStore
@@ -18,13 +29,13 @@ if TYPE_CHECKING:
     from adjourn.store.url import open_store
 
 __all__ = [
-    "EMPTY", "LATEST", "NO_REFS", "NO_SWAPS", "ZERO_HASH", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore",
+    "EMPTY", "LATEST", "NO_REFS", "NO_SWAPS", "ZERO_HASH", "Append", "Appended", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore",
     "SqliteStore", "Store", "Swap", "open_store",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
-        "base": ("EMPTY", "Entry", "Head", "NO_REFS", "NO_SWAPS", "Store", "Swap", "ZERO_HASH"),
+        "base": ("Append", "Appended", "EMPTY", "Entry", "Head", "NO_REFS", "NO_SWAPS", "Store", "Swap", "ZERO_HASH"),
         "memory": ("MemoryStore",),
         "migrate": ("LATEST",),
         "overlay": ("OverlayStore",),

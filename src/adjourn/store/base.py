@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from adjourn.errors import ConflictError, StoreError
+
 ZERO_HASH = "0" * 64
 NO_REFS: Mapping[str, str | None] = MappingProxyType({})
 
@@ -43,6 +45,21 @@ class Swap(NamedTuple):
 NO_SWAPS: Mapping[str, Swap] = MappingProxyType({})
 
 
+class Append(NamedTuple):
+    """One append of several that are made together. The members are the arguments of `Store.append`."""
+
+    stream: str
+    entries: Sequence[Entry]
+    expect: Head
+    refs: Mapping[str, str | None] = NO_REFS
+    blobs: Sequence[bytes] = ()
+    swaps: Mapping[str, Swap] = NO_SWAPS
+
+
+Appended = Head | ConflictError | StoreError
+"""The outcome of one append of several: the new head, or why nothing of it was written."""
+
+
 class Store(Protocol):
     """Persistence of facts. Safe to use from several threads; several processes may open one store.
 
@@ -64,6 +81,13 @@ class Store(Protocol):
 
         Returns the new head. Raises `ConflictError` and writes nothing when the head is another, or a ref to be swapped has
         another value. When it returns, the write survives a kill of the process; with `durable` also a loss of power.
+        """
+
+    def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
+        """Make appends to many streams with as few commits as the backend can. Returns the outcome of each.
+
+        Each is all or nothing by itself, as if it were made alone; those to one stream, or that swap one ref, in their order. Raises
+        `StoreError` where none was made.
         """
 
     def head(self, stream: str) -> Head:

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Final
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError
-from adjourn.store.base import NO_SWAPS, Entry, Head, Swap
+from adjourn.store.base import NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
 
 MAX_NAME: Final = 512
 """Bytes (UTF-8) of a stream's or a ref's name."""
@@ -120,6 +120,35 @@ def check_append(
         check_swap(name, after, before)
     for data in blobs:
         check_blob(data)
+
+
+def check_appends(appends: Sequence[Append]) -> None:
+    """Everything that several appends are made of, before any of it is written."""
+    for one in appends:
+        check_append(one.stream, one.entries, one.refs, one.blobs, one.swaps)
+
+
+def head_of(outcome: Appended) -> Head:
+    """The head after an append, whose outcome is raised where it is none."""
+    if isinstance(outcome, Head):
+        return outcome
+    raise outcome
+
+
+def one_by_one(store: Store, appends: Sequence[Append], *, durable: bool) -> list[Appended]:
+    """What `Store.append_many` promises, for a store to which a commit costs nothing."""
+    check_appends(appends)
+    outcomes: list[Appended] = []
+    for stream, entries, expect, refs, blobs, swaps in appends:
+        try:
+            head = store.append(
+                stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps
+            )
+        except ConflictError as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(head)
+    return outcomes
 
 
 def verified_blob(digest: str, data: bytes, where: str) -> bytes:

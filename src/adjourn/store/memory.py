@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adjourn.errors import StoreError
 from adjourn.store import checks
-from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
 
 
 class MemoryStore:
@@ -55,6 +55,10 @@ class MemoryStore:
                 self._blobs.setdefault(hashlib.sha256(data).hexdigest(), data)
             self._changed.notify_all()
             return self._head(stream)
+
+    def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
+        with self._changed:
+            return checks.one_by_one(self, appends, durable=durable)
 
     def head(self, stream: str) -> Head:
         checks.check_name(stream)

@@ -13,7 +13,7 @@ from itertools import chain, islice
 
 from adjourn.errors import StoreError
 from adjourn.store import checks
-from adjourn.store.base import NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
+from adjourn.store.base import NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
 
 _POLL_SECONDS = 0.05
 
@@ -68,6 +68,10 @@ class OverlayStore:
                 self._put(data)
             self._changed.notify_all()
             return self._head(stream)
+
+    def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
+        with self._changed:
+            return checks.one_by_one(self, appends, durable=durable)
 
     def head(self, stream: str) -> Head:
         checks.check_name(stream)

@@ -15,9 +15,9 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
-from adjourn.errors import IntegrityError
+from adjourn.errors import ConflictError, IntegrityError, StoreError
 from adjourn.store import checks, postgres_link
-from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
 from adjourn.store.postgres_batch import GroupCommit, PendingAppend
 from adjourn.store.postgres_line import PostgresLine, PostgresServer
 from adjourn.store.postgres_watch import PostgresWatch
@@ -104,20 +104,40 @@ class PostgresStore:
         durable: bool = True,  # noqa: ARG002  # every commit is durable here; the module says why
         swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        checks.check_append(stream, entries, refs, blobs, swaps)
-        new = Head(expect[0] + len(entries), entries[-1].hash) if entries else Head(*expect)
+        return checks.head_of(self.append_many([Append(stream, entries, expect, refs, blobs, swaps)])[0])
 
-        possible = expect == EMPTY or (0 <= expect[0] < _MAX_SEQ and checks.is_digest(expect[1]))
-        if not possible:
-            stored = False
-        elif entries and not swaps and None not in refs.values():
-            values = cast("Mapping[str, str]", refs)
-            stored = self._appends.append(PendingAppend(stream, entries, expect, values, blobs))
-        else:
-            stored = self._append_alone(stream, entries, expect=expect, refs=refs, blobs=blobs, swaps=swaps)
-        if not stored:
-            raise checks.head_moved(stream, expect, self.head(stream))
-        return new
+    def append_many(
+        self,
+        appends: Sequence[Append],
+        *,
+        durable: bool = True,  # noqa: ARG002
+    ) -> list[Appended]:
+        checks.check_appends(appends)
+        outcomes: list[Appended | bool] = [False] * len(appends)
+        together: dict[int, PendingAppend] = {}
+        for number, one in enumerate(appends):
+            seq, digest = one.expect
+            possible = one.expect == EMPTY or (0 <= seq < _MAX_SEQ and checks.is_digest(digest))
+            if possible and one.entries and not one.swaps and None not in one.refs.values():
+                refs = cast("Mapping[str, str]", one.refs)
+                together[number] = PendingAppend(one.stream, one.entries, one.expect, refs, one.blobs)
+            elif possible:
+                outcomes[number] = self._append_alone(one)
+        self._appends.append_all(list(together.values()))
+        for number, pending in together.items():
+            outcomes[number] = pending.error or pending.stored
+        return [self._outcome(one, outcome) for one, outcome in zip(appends, outcomes, strict=True)]
+
+    def _outcome(self, one: Append, outcome: Appended | bool) -> Appended:
+        if outcome is False:
+            return checks.head_moved(one.stream, one.expect, self.head(one.stream))
+        if outcome is True:
+            return (
+                Head(one.expect[0] + len(one.entries), one.entries[-1].hash)
+                if one.entries
+                else Head(*one.expect)
+            )
+        return outcome
 
     def head(self, stream: str) -> Head:
         checks.check_name(stream)
@@ -224,41 +244,22 @@ class PostgresStore:
             for digest, data, _ in rows:
                 yield Entry(digest, data)
 
-    def _append_alone(
-        self,
-        stream: str,
-        entries: Sequence[Entry],
-        *,
-        expect: Head,
-        refs: Mapping[str, str | None],
-        blobs: Sequence[bytes],
-        swaps: Mapping[str, Swap],
-    ) -> bool:
+    def _append_alone(self, one: Append) -> bool | ConflictError | StoreError:
         """An append that swaps or deletes refs, or has no entry: a transaction of its own."""
-
-        def write(connection: Connection) -> bool:
-            return self._append_many(
-                connection, stream, entries, expect=expect, refs=refs, blobs=blobs, swaps=swaps
-            )
 
         def is_there(connection: Connection) -> bool:
             # One transaction wrote them all, so our entries in their places stand for the refs and blobs too.
-            rows = connection.execute(_HASHES, (stream, expect[0], len(entries))).fetchall()
-            return bool(entries) and [row[0] for row in rows] == [entry.hash for entry in entries]
+            hashes = [entry.hash for entry in one.entries]
+            rows = connection.execute(_HASHES, (one.stream, one.expect[0], len(hashes))).fetchall()
+            return bool(hashes) and [row[0] for row in rows] == hashes
 
-        return self._line.once(write, is_there)
+        try:
+            return self._line.once(lambda connection: self._append_in(connection, one), is_there)
+        except (ConflictError, StoreError) as error:
+            return error
 
-    def _append_many(
-        self,
-        connection: Connection,
-        stream: str,
-        entries: Sequence[Entry],
-        *,
-        expect: Head,
-        refs: Mapping[str, str | None],
-        blobs: Sequence[bytes],
-        swaps: Mapping[str, Swap],
-    ) -> bool:
+    def _append_in(self, connection: Connection, one: Append) -> bool:
+        stream, entries, expect, refs, blobs, swaps = one
         try:
             with connection.transaction(), connection.cursor() as cursor:
                 if not entries:

@@ -131,32 +131,35 @@ class GroupCommit:
         self._writers = 0
         self._retry_at = 0.0
 
-    def append(self, one: PendingAppend) -> bool:
-        """Whether it was stored; False: the stream's head is another. Raises `StoreError`."""
-        if self._comes_to_lead(one):
-            self._lead(one)
-        if one.error is not None:
-            raise StoreError(one.error.message, one.error.remedy) from one.error
-        return one.stored
+    def append_all(self, ones: Sequence[PendingAppend]) -> None:
+        """Make appends; each knows its outcome then."""
+        with self._lock:
+            if ones and self._writers < MAX_WRITERS:
+                self._writers += 1
+                ones[0].leads = True
+            self._waiting.extend(ones[1:] if ones and ones[0].leads else ones)
+        for number, one in enumerate(ones):
+            try:
+                if not one.leads:
+                    one.wait()
+            except BaseException:  # an interrupt: those behind must not wait for somebody who has gone
+                self._leave(ones[number:])
+                raise
+            if one.leads:
+                try:
+                    self._lead(one)
+                except BaseException:
+                    self._leave(ones[number + 1 :])
+                    raise
 
-    def _comes_to_lead(self, one: PendingAppend) -> bool:
-        try:
-            with self._lock:
-                if self._writers < MAX_WRITERS:
-                    self._writers += 1
-                    one.leads = True
-                else:
-                    self._waiting.append(one)
-            if not one.leads:
-                one.wait()
-        except BaseException:  # an interrupt: those behind must not wait for somebody who has gone
-            with self._lock:
+    def _leave(self, ones: Sequence[PendingAppend]) -> None:
+        with self._lock:
+            for one in ones:
                 if one in self._waiting:
                     self._waiting.remove(one)
+        for one in ones:
             if one.leads:
                 self._hand_over()
-            raise
-        return one.leads
 
     def _lead(self, one: PendingAppend) -> None:
         batch = [one]

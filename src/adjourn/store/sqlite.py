@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
-from adjourn.errors import IntegrityError
+from adjourn.errors import ConflictError, IntegrityError
 from adjourn.store import checks, sqlite_file
-from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Swap
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
 from adjourn.store.sqlite_heads import ALL_HEADS, KnownHeads
 from adjourn.store.sqlite_wal import PAGES, LogCopier
 
@@ -37,7 +37,6 @@ _APPEND_FEW_AFTER = (
 )
 _FEW = 256
 _MAX_SEEN = 1000
-_INSERT = "INSERT INTO event VALUES (?, ?, ?)"
 _STREAM = "SELECT id FROM stream WHERE name = ?"
 _NEW_STREAM = "INSERT INTO stream (name) VALUES (?)"
 _HEAD = "SELECT position, hash FROM event WHERE position BETWEEN ? AND ? ORDER BY position DESC LIMIT 1"
@@ -107,7 +106,7 @@ class SqliteStore:
         """Where the file is, the same text for every process that opens it."""
         return f"sqlite:{os.path.realpath(self.path)}"
 
-    def append(  # noqa: C901, PLR0912  # one pass, on the path of every call
+    def append(  # noqa: C901, PLR0912, PLR0915  # one pass, on the path of every call
         self,
         stream: str,
         entries: Sequence[Entry],
@@ -123,9 +122,8 @@ class SqliteStore:
         base = self._bases.get(stream)
         if base is None or refs or blobs or swaps or not 0 < len(entries) <= _FEW:
             checks.check_append(stream, entries, refs, blobs, swaps)
-            return self._append_many(
-                stream, entries, refs, blobs, expect=expect, durable=durable, swaps=swaps
-            )
+            one = Append(stream, entries, expect, refs, blobs, swaps)
+            return checks.head_of(self._append_all([one], durable=durable)[0])
         seq, after = expect
         position = base + seq
         rows: list[Any] = []
@@ -178,6 +176,10 @@ class SqliteStore:
         self._seen[stream] = head
         return head
 
+    def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
+        checks.check_appends(appends)
+        return self._append_all(appends, durable=durable) if appends else []
+
     def head(self, stream: str) -> Head:
         checks.check_name(stream)
         base = self._base(stream)
@@ -211,7 +213,8 @@ class SqliteStore:
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         checks.check_swap(name, value, expect)
         with self._transaction(durable=durable) as cursor:
-            _swap_ref(cursor, name, Swap(expect, value))
+            _check_ref(cursor, name, expect)
+            _set_ref(cursor, name, value)
 
     def put_blob(self, data: bytes) -> str:
         checks.check_blob(data)
@@ -276,38 +279,49 @@ class SqliteStore:
                 raise sqlite_file.failure(self.path, error) from error
         self._ring()
 
-    def _append_many(
-        self,
-        stream: str,
-        entries: Sequence[Entry],
-        refs: Mapping[str, str | None],
-        blobs: Sequence[bytes],
-        *,
-        expect: Head,
-        durable: bool,
-        swaps: Mapping[str, Swap],
-    ) -> Head:
+    def _append_all(self, appends: Sequence[Append], *, durable: bool) -> list[Appended]:
+        """Make them in one transaction."""
+        outcomes: list[Appended] = []
+        bases: dict[str, int] = {}
         with self._transaction(durable=durable) as cursor:
-            base, head = _head(cursor, stream)
-            if head != expect:
-                raise checks.head_moved(stream, expect, head)
-            for name, swap in swaps.items():
-                _swap_ref(cursor, name, swap)
-            if entries and base is None:
-                base = _base_of(cursor.execute(_NEW_STREAM, (stream,)).lastrowid)
-            if base is not None:
-                position = base + head.seq + 1
-                cursor.executemany(
-                    _INSERT, ((at, digest, data) for at, (digest, data) in enumerate(entries, position))
-                )
-            for name, value in refs.items():
-                _set_ref(cursor, name, value)
-            for data in blobs:
-                _put_blob(cursor, data)
-            self._count(sum(len(data) for _, data in entries) + sum(map(len, blobs)))
-        if base is not None:
-            self._bases[stream] = base
+            for one in appends:
+                try:
+                    outcomes.append(self._append_one(cursor, one, bases))
+                except ConflictError as error:
+                    outcomes.append(error)
+        self._bases.update(bases)
+        if len(self._bases) > _MAX_SEEN:
+            self._bases.clear()
         self._ring()
+        return outcomes
+
+    def _append_one(self, cursor: sqlite3.Cursor, one: Append, bases: dict[str, int]) -> Head:
+        """Make an append within a transaction. Raises `ConflictError` before anything of it is written."""
+        stream, entries, expect, refs, blobs, swaps = one
+        base, head = _head(cursor, stream, bases.get(stream) or self._bases.get(stream))
+        if head != expect:
+            raise checks.head_moved(stream, expect, head)
+        for name, swap in swaps.items():
+            _check_ref(cursor, name, swap.before)
+        if entries and base is None:
+            base = _base_of(cursor.execute(_NEW_STREAM, (stream,)).lastrowid)
+        if entries and base is not None:
+            bases[stream] = base
+            position = base + head.seq
+            rows: list[Any] = []
+            for digest, data in entries:
+                position += 1
+                rows += (position, digest, data)
+            for first in range(0, len(rows), 3 * _FEW):
+                part = rows[first : first + 3 * _FEW]
+                cursor.execute(_append_few(len(part) // 3), part)
+        for name, swap in swaps.items():
+            _set_ref(cursor, name, swap.after)
+        for name, value in refs.items():
+            _set_ref(cursor, name, value)
+        for data in blobs:
+            _put_blob(cursor, data)
+        self._count(sum(len(data) for _, data in entries) + sum(map(len, blobs)))
         return Head(head.seq + len(entries), entries[-1].hash) if entries else head
 
     def _base(self, stream: str) -> int | None:
@@ -467,22 +481,22 @@ def _base_of(stream: int | None) -> int:
     return (stream or 0) << _SEQ_BITS
 
 
-def _head(cursor: sqlite3.Cursor, stream: str) -> tuple[int | None, Head]:
-    """Where a stream begins and ends, inside the writer's transaction."""
-    row = cursor.execute(_STREAM, (stream,)).fetchone()
-    if row is None:
-        return None, EMPTY
-    base = _base_of(row[0])
+def _head(cursor: sqlite3.Cursor, stream: str, base: int | None) -> tuple[int | None, Head]:
+    """Where a stream begins, if that is not known, and where it ends, inside the writer's transaction."""
+    if base is None:
+        row = cursor.execute(_STREAM, (stream,)).fetchone()
+        if row is None:
+            return None, EMPTY
+        base = _base_of(row[0])
     row = cursor.execute(_HEAD, (base, base + _MAX_SEQ)).fetchone()
     return base, Head(row[0] & _MAX_SEQ, row[1]) if row else EMPTY
 
 
-def _swap_ref(cursor: sqlite3.Cursor, name: str, swap: Swap) -> None:
+def _check_ref(cursor: sqlite3.Cursor, name: str, before: str | None) -> None:
     row = cursor.execute(_REF, (name,)).fetchone()
     found = row[0] if row else None
-    if found != swap.before:
-        raise checks.ref_moved(name, swap.before, found)
-    _set_ref(cursor, name, swap.after)
+    if found != before:
+        raise checks.ref_moved(name, before, found)
 
 
 def _set_ref(cursor: sqlite3.Cursor, name: str, value: str | None) -> None:

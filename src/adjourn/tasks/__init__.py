@@ -80,6 +80,7 @@ if TYPE_CHECKING:
         MAX_SHOWN_TOOL,
         Admitted,
         Batch,
+        PendingCalls,
         Session,
         observed,
         question,
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
         existing,
         tasks_of,
     )
+    from adjourn.tasks.together import PendingCommit, commit_together
     from adjourn.tasks.verified import checked, following
     from adjourn.tasks.what_if import Stopped, WhatIf, recorded_arguments
     from adjourn.tasks.workspace_budget import workspace_spent
@@ -134,6 +136,8 @@ __all__ = [
     "OnceClaim",
     "OpenCall",
     "OpenSession",
+    "PendingCalls",
+    "PendingCommit",
     "PermanentConflictError",
     "PersonsAnswer",
     "RecordedAnswer",
@@ -155,6 +159,7 @@ __all__ = [
     "budgets_used",
     "check_task_id",
     "checked",
+    "commit_together",
     "contradicted",
     "decide",
     "describe_holder",
@@ -264,6 +269,7 @@ if not TYPE_CHECKING:
                 "Admitted",
                 "Batch",
                 "MAX_SHOWN_TOOL",
+                "PendingCalls",
                 "Session",
                 "observed",
                 "question",
@@ -281,6 +287,7 @@ if not TYPE_CHECKING:
                 "existing",
                 "tasks_of",
             ),
+            "together": ("PendingCommit", "commit_together"),
             "verified": ("checked", "following"),
             "what_if": ("Stopped", "WhatIf", "recorded_arguments"),
             "workspace_budget": ("workspace_spent",),

@@ -6,6 +6,7 @@ Owns: the facts of each call. Must never: speak MCP, or keep anything that the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
@@ -34,6 +35,7 @@ from adjourn.tasks.decision import (
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
 from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.together import PendingCommit
 from adjourn.text import ELLIPSIS, preview
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
@@ -71,6 +73,13 @@ class Batch(msgspec.Struct):
     workspace: Mapping[str, int] = NONE_SPENT
 
 
+class PendingCalls(PendingCommit):
+    """Calls that are decided on when they are committed: `batch.decided`."""
+
+    __slots__ = ("batch",)
+    batch: Batch
+
+
 class Session(TaskLease):
     """A client's lease on a task, and the calls under it. `verifies`: the history is verified before a first call with effects."""
 
@@ -96,7 +105,7 @@ class Session(TaskLease):
         """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""
         self.policy = policy
 
-    def admit(  # noqa: C901, PLR0915  # one pass, on the path of every call
+    def admit(
         self,
         calls: Sequence[ToolRequest],
         forward: Callable[[list[Admitted]], None] | None = None,
@@ -109,11 +118,21 @@ class Session(TaskLease):
         this session holds the task. Raises `HeldError` when another client took over,
         `StoreError` when nothing can be written, `IntegrityError` when the history was changed; then nothing else may be forwarded.
         """
+        pending = self.admitting(calls, forward, prepare)
+        self._commit(pending)
+        return pending.batch.decided
+
+    def admitting(  # noqa: C901, PLR0915  # one pass, on the path of every call
+        self,
+        calls: Sequence[ToolRequest],
+        forward: Callable[[list[Admitted]], None] | None = None,
+        prepare: Callable[[Batch], None] | None = None,
+    ) -> PendingCalls:
+        """What `admit` is to commit; the decisions are made with it."""
         task, first = self.task, self._calls
         refs: dict[str, str | None] = {}
         swaps: dict[str, Swap] = {}
         documents: list[bytes] = []
-        batch = Batch(ledger=task.ledger, refs=refs, documents=documents)
         durable = False
         for call in calls:
             durable = durable or call.effectful
@@ -122,7 +141,7 @@ class Session(TaskLease):
         is_early = forward is not None and not (durable or self.policy.counts)
 
         def build(ledger: Ledger) -> list[NewEvent]:  # noqa: C901, PLR0912  # as above
-            nonlocal batch
+            batch = pending.batch
             if self.id not in ledger.sessions or ledger.moved:
                 self._check_held_after(ledger, is_sent=batch.is_sent)
             if batch.is_sent:
@@ -131,7 +150,7 @@ class Session(TaskLease):
             refs.clear()
             swaps.clear()
             documents.clear()
-            batch = Batch(ledger=ledger, refs=refs, documents=documents)
+            pending.batch = batch = Batch(ledger=ledger, refs=refs, documents=documents)
             if prepare is not None:
                 prepare(batch)
             policy, shared = self.policy, workspace_budget.NO_COUNTS
@@ -182,17 +201,27 @@ class Session(TaskLease):
                 forward(batch.decided)
             return batch.facts
 
+        pending = PendingCalls(task, build, durable=durable, refs=refs, blobs=documents, swaps=swaps)
+        pending.batch = Batch(ledger=task.ledger, refs=refs, documents=documents)
+        pending.lock, pending.check = self._lock, self._check_open
+        pending.alone = partial(self._commit, pending)
+        return pending
+
+    def _commit(self, pending: PendingCalls) -> None:
+        """Commit by itself; again once the session, which was taken to be over, is open again."""
         with self._lock:
-            if self._fenced:
-                raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
-            if not self.is_open:
-                raise RefusedError(f"session {self.id} is not open", "start a new session")
+            self._check_open()
             try:
-                task.commit(build, durable=durable, refs=refs, blobs=documents, swaps=swaps)
+                pending.commit()
             except SessionExpiredError:
                 self.open()
-                task.commit(build, durable=durable, refs=refs, blobs=documents, swaps=swaps)
-        return batch.decided
+                pending.commit()
+
+    def _check_open(self) -> None:
+        if self._fenced:
+            raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
+        if not self.is_open:
+            raise RefusedError(f"session {self.id} is not open", "start a new session")
 
     def _check_held_after(self, ledger: Ledger, *, is_sent: bool) -> None:
         """`check_held`; calls that were forwarded already cannot be made in another task."""
@@ -277,21 +306,28 @@ class Session(TaskLease):
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
         """
+        if settled:
+            self.settling(settled, answers=answers).commit()
+
+    def settling(
+        self, settled: Sequence[kinds.ToolSettled], *, answers: Mapping[str, bytes] = NO_ANSWERS
+    ) -> PendingCommit:
+        """What `settle` is to commit."""
         opened = self.task.ledger.open_calls
         facts, may_be_claimed = [], bool(answers)
         for data in settled:
             facts.append(NewEvent(data, SYSTEM, self.id))
             call = opened.get(data.call)
             may_be_claimed = may_be_claimed or call is None or call.once != ""
-        if may_be_claimed:
-            self.task.commit(
-                lambda _: facts,
-                durable=bool(answers),
-                refs=lambda _: idempotency.keep(self.task, settled, answers),
-                blobs=list(answers.values()),
-            )
-        elif facts:
-            self.task.commit(lambda _: facts, durable=False)
+        if not may_be_claimed:
+            return PendingCommit(self.task, lambda _: facts, durable=False)
+        return PendingCommit(
+            self.task,
+            lambda _: facts,
+            durable=bool(answers),
+            refs=lambda _: idempotency.keep(self.task, settled, answers),
+            blobs=list(answers.values()),
+        )
 
     def listed(
         self, server: str, definitions: Mapping[str, str], before: Mapping[str, str], room: int

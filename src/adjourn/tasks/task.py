@@ -52,6 +52,16 @@ class AppendedEvent(NamedTuple):
     hash: str
 
 
+class StagedCommit(NamedTuple):
+    """What one commit writes: behind `head`, `entries`, which are `written`, and `refs`. `waiting` of the facts were deferred ones."""
+
+    head: Head
+    entries: list[Entry]
+    written: list[AppendedEvent]
+    refs: Mapping[str, str | None]
+    waiting: int
+
+
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 Builder = Callable[[Ledger], Sequence[NewEvent]]
 Refs = Mapping[str, str | None] | Callable[[list[AppendedEvent]], Mapping[str, str | None]]
@@ -128,7 +138,7 @@ class Task:
         with self.lock:
             return Head(self.ledger.seq, self.ledger.hash)
 
-    def commit(  # noqa: C901  # one pass, on the path of every call
+    def commit(
         self,
         build: Builder,
         *,
@@ -148,75 +158,85 @@ class Task:
         """
         with self.lock:
             for attempt in count():
-                ledger = self.ledger
-                self.now = self.clock()
-                self.stamp = timestamp(self.now)
-                facts = build(ledger)
-                waiting = 0 if alone else len(self.deferred)
-                if waiting:
-                    facts = [*self.deferred[:waiting], *facts]
-                if not facts:
+                seen = self.ledger.seq
+                staged = self.stage(build, refs, alone=alone)
+                if staged is None:
                     # Nothing to hold the store to: make sure that it was decided on what is there now.
-                    seen = ledger.seq
                     if self.refresh().seq == seen:
                         return []
                     wait_for_turn(
                         ConflictError("another process appended meanwhile"), attempt, f"task {self.id}"
                     )
                     continue
-                seq, after = self.ledger.seq, self.ledger.hash
-                written: list[AppendedEvent] = []
-                entries: list[Entry] = []
-                for fact in facts:
-                    seq += 1
-                    data = fact.data
-                    # INVARIANT: before it is hashed, in the one place that makes events
-                    for name in prose_of(type(data)):
-                        text = getattr(data, name)
-                        if text and (shown := without_secrets(text)) != text:
-                            data = msgspec.structs.replace(data, **{name: shown})
-                    event = Envelope(
-                        after=after,
-                        by=_author(fact.by),
-                        data=data,
-                        event=data.KIND,
-                        seq=seq,
-                        session=fact.session,
-                        task=self.id,
-                        timestamp=self.stamp,
-                    )
-                    after, stored = encode(event)
-                    written.append(_new_tuple(AppendedEvent, (event, after)))
-                    entries.append(_new_tuple(Entry, (after, stored)))
-                changes = refs(written) if callable(refs) else refs
-                head = _new_tuple(Head, (ledger.seq, ledger.hash))
                 try:
                     self.store.append(
                         self.id,
-                        entries,
-                        expect=head,
-                        refs=changes,
+                        staged.entries,
+                        expect=staged.head,
+                        refs=staged.refs,
                         blobs=blobs,
                         durable=durable,
                         swaps=swaps,
                     )
                 except ConflictError as error:
                     wait_for_turn(error, attempt, f"task {self.id}")
-                    self._catch_up()
+                    self.catch_up()
                     continue
-                for event, event_hash in written:
-                    ledger.apply(event, event_hash, event.data)
-                if durable:
-                    self._durable = KeptHead(
-                        task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used
-                    )
-                del self.deferred[:waiting]
-                if ledger.seq - self._folded >= FOLD_EVERY:
-                    self.fold()
-                return written
+                self.take_in(staged, durable=durable)
+                return staged.written
         raise AssertionError("unreachable: attempts are unlimited")
 
-    def _catch_up(self) -> None:
+    def stage(self, build: Builder, refs: Refs = NO_REFS, *, alone: bool = False) -> StagedCommit | None:
+        """What a commit is to write, made of the ledger as it is; None for nothing. `lock` is held until `take_in`."""
+        ledger = self.ledger
+        self.now = self.clock()
+        self.stamp = timestamp(self.now)
+        facts = build(ledger)
+        waiting = 0 if alone else len(self.deferred)
+        if waiting:
+            facts = [*self.deferred[:waiting], *facts]
+        if not facts:
+            return None
+        head = _new_tuple(Head, (ledger.seq, ledger.hash))
+        seq, after = head
+        written: list[AppendedEvent] = []
+        entries: list[Entry] = []
+        for fact in facts:
+            seq += 1
+            data = fact.data
+            # INVARIANT: before it is hashed, in the one place that makes events
+            for name in prose_of(type(data)):
+                text = getattr(data, name)
+                if text and (shown := without_secrets(text)) != text:
+                    data = msgspec.structs.replace(data, **{name: shown})
+            event = Envelope(
+                after=after,
+                by=_author(fact.by),
+                data=data,
+                event=data.KIND,
+                seq=seq,
+                session=fact.session,
+                task=self.id,
+                timestamp=self.stamp,
+            )
+            after, stored = encode(event)
+            written.append(_new_tuple(AppendedEvent, (event, after)))
+            entries.append(_new_tuple(Entry, (after, stored)))
+        changes = refs(written) if callable(refs) else refs
+        return _new_tuple(StagedCommit, (head, entries, written, changes, waiting))
+
+    def take_in(self, staged: StagedCommit, *, durable: bool) -> None:
+        """The store has what was staged: so has the ledger now."""
+        ledger = self.ledger
+        for event, event_hash in staged.written:
+            ledger.apply(event, event_hash, event.data)
+        if durable:
+            self._durable = KeptHead(task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used)
+        del self.deferred[: staged.waiting]
+        if ledger.seq - self._folded >= FOLD_EVERY:
+            self.fold()
+
+    def catch_up(self) -> None:
         """Refresh after a lost append. If nobody has appended, the event that the ledger ends with must still be there."""
         head = self.head
         if self.refresh().seq == head.seq >= 0:

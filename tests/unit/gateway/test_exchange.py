@@ -12,6 +12,7 @@ import pytest
 from adjourn.gateway import exchange as module
 from adjourn.gateway.exchange import Exchange, ExchangeParts
 from adjourn.gateway.replies import Heard
+from adjourn.gateway.turns import Turn
 from adjourn.relay import StderrLog
 
 
@@ -42,7 +43,7 @@ def test_an_answer_that_waits_is_no_missing_one(monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> list[str]:
         with ThreadPoolExecutor(1) as workers:
-            parts = ExchangeParts(workers, StderrLog(as_json=False), stand_in)
+            parts = ExchangeParts(workers, StderrLog(as_json=False), stand_in, Turn(stand_in))
             options = SimpleNamespace(principal=None, server="up")
             context: Any = SimpleNamespace(options=options, group="gateway/here/me")
             exchange = Exchange(parts, context, lambda _exchange: stand_in)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from multiprocessing import get_context
@@ -152,23 +151,3 @@ class Races(Suite):
         texts = sorted(one.data[65:].decode() for one in entries)
         assert texts == sorted(f"{w}-{n}" for w in range(self.racers) for n in range(self.appends))
         assert store.head("s") == (len(entries) - 1, entries[-1].hash)
-
-    @staticmethod
-    def _race(works: Sequence[Callable[[], None]]) -> None:
-        """Start all at once; whatever one of them raises is raised here."""
-        barrier, raised = threading.Barrier(len(works)), list[BaseException]()
-
-        def run(work: Callable[[], None]) -> None:
-            try:
-                barrier.wait()
-                work()
-            except BaseException as error:
-                raised.append(error)
-
-        threads = [threading.Thread(target=run, args=(work,)) for work in works]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if raised:
-            raise raised[0]

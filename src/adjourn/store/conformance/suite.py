@@ -5,7 +5,8 @@ Owns: `Suite`. Must never: test anything, or import pytest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -74,3 +75,23 @@ class Suite:
         again = opener()
         self._opened.append(again)
         return again, opener
+
+    @staticmethod
+    def _race(works: Sequence[Callable[[], None]]) -> None:
+        """Start all at once; whatever one of them raises is raised here."""
+        barrier, raised = threading.Barrier(len(works)), list[BaseException]()
+
+        def run(work: Callable[[], None]) -> None:
+            try:
+                barrier.wait()
+                work()
+            except BaseException as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=run, args=(work,)) for work in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if raised:
+            raise raised[0]

@@ -1,0 +1,172 @@
+"""What all exchanges have to commit in one turn of the event loop, as one transaction of the store.
+
+A request that arrives while others are being read, decided on or written waits for the next turn, with all that arrive with it. So the
+more are in flight, the more share a commit, and one that is alone waits for nobody.
+
+Owns: `Turn`. Must never: keep anything for later than the next turn, or give one exchange's outcome to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from adjourn.checkpoints import GuardedSession
+from adjourn.clients import ClientContext
+from adjourn.errors import HeldError
+from adjourn.relay import Outcome, Settled
+from adjourn.tasks import (
+    Admitted,
+    PendingCalls,
+    PendingCommit,
+    TaskSwitchedError,
+    ToolRequest,
+    commit_together,
+)
+
+Decided = tuple[GuardedSession, list[Admitted]] | None
+
+
+class _Asked(NamedTuple):
+    """Calls of one exchange."""
+
+    calls: Sequence[ToolRequest]
+    forward: Callable[[GuardedSession, Sequence[Admitted]], None]
+    then: Callable[[Outcome[Decided]], None]
+
+
+class _Answered(NamedTuple):
+    """What the server answered in one exchange."""
+
+    settled: Mapping[GuardedSession, Settled]
+    then: Callable[[Mapping[GuardedSession, Exception]], None]
+
+
+class Turn:
+    """See `relay.SharedCommits`. One for all exchanges of a gateway."""
+
+    def __init__(self, report: Callable[[Exception], None]) -> None:
+        self._report = report
+        self._asked: dict[tuple[ClientContext, str], list[_Asked]] = {}
+        self._answered: list[_Answered] = []
+        self._is_due = False
+
+    def admit(
+        self,
+        context: ClientContext,
+        calls: Sequence[ToolRequest],
+        task: str,
+        forward: Callable[[GuardedSession, Sequence[Admitted]], None],
+        then: Callable[[Outcome[Decided]], None],
+    ) -> None:
+        self._asked.setdefault((context, task), []).append(_Asked(calls, forward, then))
+        self._begin()
+
+    def settle(
+        self,
+        settled: Mapping[GuardedSession, Settled],
+        then: Callable[[Mapping[GuardedSession, Exception]], None],
+    ) -> None:
+        self._answered.append(_Answered(settled, then))
+        self._begin()
+
+    def _begin(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        """Commit all that has come, and tell everybody the outcome."""
+        self._is_due = False
+        answered, self._answered = self._answered, []
+        asked, self._asked = self._asked, {}
+        settling = _settling(answered)
+        groups: list[_Group] = []
+        for (context, task), theirs in asked.items():
+            groups.append(group := _Group(context, theirs))
+            group.prepare(task)
+        pending = [group.pending for group in groups if group.pending is not None]
+        commit_together([*settling.values(), *pending])
+        for one in answered:
+            failed = {
+                session: error for session in one.settled if (error := settling[session].error) is not None
+            }
+            self._tell(partial(one.then, failed))
+        for group in groups:
+            for then in group.outcomes():
+                self._tell(then)
+
+    def _tell(self, then: Callable[[], None]) -> None:
+        try:
+            then()
+        except Exception as error:  # of one exchange; the others continue
+            self._report(error)
+
+
+class _Group:
+    """Calls of several exchanges that one session decides on."""
+
+    def __init__(self, context: ClientContext, theirs: Sequence[_Asked]) -> None:
+        self._context = context
+        self._theirs = theirs
+        self._session: GuardedSession | None = None
+        self._error: Exception | None = None
+        self.pending: PendingCalls | None = None
+
+    def prepare(self, task: str) -> None:
+        calls = [call for one in self._theirs for call in one.calls]
+        try:
+            if found := self._context.admitting(calls, task, self._forward):
+                self._session, self.pending = found
+        except Exception as error:  # whoever asked handles it
+            self._error = error
+
+    def _forward(self, session: GuardedSession, admitted: Sequence[Admitted]) -> None:
+        for one, part in zip(self._theirs, self._parts(admitted), strict=True):
+            one.forward(session, part)
+
+    def _parts(self, admitted: Sequence[Admitted]) -> Iterator[list[Admitted]]:
+        rest = iter(admitted)
+        return (list(islice(rest, len(one.calls))) for one in self._theirs)
+
+    def outcomes(self) -> Iterator[Callable[[], None]]:
+        """The outcome for each, to be called."""
+        pending, session = self.pending, self._session
+        error = self._error if pending is None else pending.error
+        if error or pending is None or session is None:
+            outcome: Outcome[Decided] = Outcome(partial(_raise, None if self._is_for_later(error) else error))
+            for one in self._theirs:
+                yield partial(one.then, outcome)
+            return
+        for one, part in zip(self._theirs, self._parts(pending.batch.decided), strict=True):
+            yield partial(one.then, Outcome(partial(_both, session, part)))
+
+    def _is_for_later(self, error: Exception | None) -> bool:
+        """Whether the calls are to be decided on again, by `ClientContext.admit`."""
+        pending, session = self.pending, self._session
+        if isinstance(error, HeldError) and pending is not None and session is not None:
+            return self._context.gives_up(session) and not pending.batch.is_sent
+        return isinstance(error, TaskSwitchedError)
+
+
+def _settling(answered: Sequence[_Answered]) -> dict[GuardedSession, PendingCommit]:
+    """One commit for each session."""
+    merged: dict[GuardedSession, Settled] = {}
+    for one in answered:
+        for session, (facts, answers) in one.settled.items():
+            into = merged.setdefault(session, Settled([], {}))
+            into.facts.extend(facts)
+            into.answers.update(answers)
+    return {session: session.settling(facts, answers=answers) for session, (facts, answers) in merged.items()}
+
+
+def _both(session: GuardedSession, admitted: list[Admitted]) -> Decided:
+    return session, admitted
+
+
+def _raise(error: Exception | None) -> None:
+    if error is not None:
+        raise error

@@ -1,0 +1,122 @@
+"""Commits of several tasks as one transaction of their store.
+
+Owns: `commit_together`, and what a commit is before it is made. Must never: write what `Task.stage` did not make, or let the outcome
+of one commit become another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+
+from adjourn.errors import AdjournError, ConflictError
+from adjourn.store import NO_REFS, NO_SWAPS, Append, Head, Swap
+from adjourn.tasks.task import Builder, Refs, StagedCommit, Task
+
+
+class PendingCommit:
+    """What `Task.commit` is to be given. `alone` makes this commit by itself, and raises what that raises.
+
+    `lock` is taken before the task's, `check` is called then, and raises where nothing may be written. `error` is the outcome of
+    `commit_together`; None: it is written.
+    """
+
+    __slots__ = ("alone", "blobs", "build", "check", "durable", "error", "lock", "refs", "swaps", "task")
+
+    def __init__(
+        self,
+        task: Task,
+        build: Builder,
+        *,
+        durable: bool,
+        refs: Refs = NO_REFS,
+        blobs: Sequence[bytes] = (),
+        swaps: Mapping[str, Swap] = NO_SWAPS,
+    ) -> None:
+        self.task, self.build, self.durable = task, build, durable
+        self.refs, self.blobs, self.swaps = refs, blobs, swaps
+        self.lock: AbstractContextManager[object] = task.lock
+        self.check: Callable[[], None] = _nothing
+        self.alone: Callable[[], object] = self.commit
+        self.error: Exception | None = None
+
+    def commit(self) -> None:
+        """Make it by `Task.commit`."""
+        self.task.commit(self.build, durable=self.durable, refs=self.refs, blobs=self.blobs, swaps=self.swaps)
+
+
+def commit_together(commits: Sequence[PendingCommit]) -> None:
+    """Make commits of several tasks of one store, with one transaction for the first of each task, and so on. Those that cannot be
+    made so (another process appended first, a session has to be opened again) are made alone.
+    """
+    left = list(commits)
+    while left:
+        firsts = {one.task.id: one for one in reversed(left)}
+        left = [one for one in left if firsts[one.task.id] is not one]
+        _commit_first([firsts[task] for task in sorted(firsts)])
+
+
+def _commit_first(commits: Sequence[PendingCommit]) -> None:
+    """At most one commit of each task, in the order of their ids, so that two threads cannot wait for each other."""
+    if len(commits) == 1:
+        _commit_alone(commits)
+        return
+    alone: list[PendingCommit] = []
+    with ExitStack() as held:
+        for one in commits:
+            held.enter_context(one.lock)
+        for one in commits:
+            held.enter_context(one.task.lock)
+        staged: list[tuple[PendingCommit, StagedCommit]] = []
+        for one in commits:
+            try:
+                one.check()
+                step = one.task.stage(one.build, one.refs)
+            except AdjournError:
+                step = None
+            except Exception as error:  # of one relay; the others continue
+                one.error = error
+                continue
+            if step is None:
+                alone.append(one)
+            else:
+                staged.append((one, step))
+        alone += _write(staged)
+    _commit_alone(alone)
+
+
+def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[PendingCommit]:
+    """Write what is staged. Returns those before which another process appended."""
+    if not staged:
+        return []
+    appends = [
+        Append(one.task.id, step.entries, step.head, step.refs, one.blobs, one.swaps) for one, step in staged
+    ]
+    durable = any(one.durable for one, _ in staged)
+    lost: list[PendingCommit] = []
+    try:
+        outcomes = staged[0][0].task.store.append_many(appends, durable=durable)
+    except AdjournError as error:
+        for one, _ in staged:
+            one.error = error
+        return []
+    for (one, step), outcome in zip(staged, outcomes, strict=True):
+        if isinstance(outcome, Head):
+            one.task.take_in(step, durable=durable)
+        elif isinstance(outcome, ConflictError):
+            lost.append(one)
+        else:
+            one.error = outcome
+    return lost
+
+
+def _commit_alone(commits: Sequence[PendingCommit]) -> None:
+    for one in commits:
+        try:
+            one.alone()
+        except Exception as error:  # as above
+            one.error = error
+
+
+def _nothing() -> None:
+    """Nothing stands in the way."""

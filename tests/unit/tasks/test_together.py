@@ -1,0 +1,187 @@
+"""Commits of several tasks in one transaction: each has its own outcome, and is what it would be alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.errors import HeldError, StoreError
+from adjourn.log import kinds
+from adjourn.store import Append, Appended, SqliteStore
+from adjourn.tasks import SYSTEM, Admitted, NewEvent, PendingCommit, Session, Task, commit_together
+from adjourn.tasks.decision import Forward
+from adjourn.verification.verify import verify_task
+from support.policies import policy_of
+from support.task_sessions import READ, WRITE, SharedTask
+
+
+class CountedStore(SqliteStore):
+    """Counts its transactions of several appends. `before` is called before each."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.sizes: list[int] = []
+        self.before: Callable[[], None] = lambda: None
+
+    def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
+        self.sizes.append(len(appends))
+        self.before()
+        return super().append_many(appends, durable=durable)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> SharedTask:
+    found: Any = SharedTask()
+    found.store = CountedStore(tmp_path / "s.db")
+    return found  # type: ignore[no-any-return]
+
+
+def opened(shared: SharedTask, name: str, **options: Any) -> Session:
+    session = shared.session(**options)
+    session.task = shared.task(name)
+    session.open()
+    return session
+
+
+def store_of(shared: SharedTask) -> CountedStore:
+    store: Any = shared.store
+    assert isinstance(store, CountedStore)
+    return store
+
+
+def check(shared: SharedTask, *names: str) -> None:
+    """All that is in the store verifies, and is what a new process loads."""
+    for name in names:
+        assert verify_task(shared.store, name).findings == []
+
+
+def test_calls_of_several_tasks_are_one_transaction(shared: SharedTask) -> None:
+    """Intents of several tasks are written together, and each ledger is what the store has."""
+    sessions = [opened(shared, f"t{number}") for number in range(5)]
+    pending = [session.admitting([READ, WRITE]) for session in sessions]
+    commit_together(pending)
+    assert store_of(shared).sizes == [5]
+    for session, one in zip(sessions, pending, strict=True):
+        assert one.error is None
+        assert [type(admitted.decision) for admitted in one.batch.decided] == [Forward, Forward]
+        assert session.task.ledger.calls_used == 2
+        assert session.task.head == shared.store.head(session.task.id)
+        assert shared.task(session.task.id).ledger.open_calls == session.task.ledger.open_calls
+    check(shared, *(session.task.id for session in sessions))
+
+
+def test_commits_of_one_task_follow_each_other(shared: SharedTask) -> None:
+    """A settlement and calls of one task are two transactions, in their order; what waits goes with the first."""
+    session, other = opened(shared, "t1"), opened(shared, "t2")
+    (first,) = session.admit([WRITE])
+    note = kinds.MessageRefused(reason="odd", sample="", size=1)
+    session.task.deferred.append(NewEvent(note, SYSTEM, session.id))
+    settling = session.settling([kinds.ToolSettled(call=first.call, outcome="ok")])
+    commit_together([settling, session.admitting([READ]), other.admitting([READ])])
+    assert store_of(shared).sizes == [2]
+    assert shared.kinds()[-3:] == ["message.refused", "tool.settled", "tool.allowed"]
+    assert session.task.deferred == []
+    check(shared, "t1", "t2")
+
+
+def test_another_process_appends_first(shared: SharedTask) -> None:
+    """The task that lost decides again on what it finds; the others are written."""
+    lost, other = opened(shared, "t1"), opened(shared, "t2")
+    rival = shared.task("t1")
+
+    def append() -> None:
+        store_of(shared).before = lambda: None
+        rival.commit(lambda _: [NewEvent(kinds.MessageRefused(reason="odd", sample="", size=1))])
+
+    store_of(shared).before = append
+    pending = [lost.admitting([WRITE]), other.admitting([WRITE])]
+    commit_together(pending)
+    assert [one.error for one in pending] == [None, None]
+    assert shared.kinds()[-2:] == ["message.refused", "tool.allowed"]
+    assert lost.task.head == shared.store.head("t1")
+    check(shared, "t1", "t2")
+
+
+def test_a_task_that_was_taken_over_is_refused_alone(shared: SharedTask) -> None:
+    """Who lost the task gets the error; who was written with it is not affected."""
+    fenced, other = opened(shared, "t1"), opened(shared, "t2")
+    rival = shared.session("g2")
+    rival.open(take_over=True)
+    fenced.task.refresh()
+    pending = [fenced.admitting([WRITE]), other.admitting([WRITE])]
+    commit_together(pending)
+    assert isinstance(pending[0].error, HeldError)
+    assert pending[1].error is None
+    assert other.task.ledger.calls_used == 1
+    check(shared, "t1", "t2")
+
+
+def test_a_store_that_fails_leaves_every_ledger_as_it_was(shared: SharedTask) -> None:
+    """When nothing can be written, no ledger has what was decided, and the same calls pass once the store is back."""
+    sessions = [opened(shared, "t1"), opened(shared, "t2")]
+
+    def fail() -> None:
+        raise StoreError("the disk is full", "free some space")
+
+    store_of(shared).before = fail
+    pending = [session.admitting([WRITE]) for session in sessions]
+    commit_together(pending)
+    assert all(isinstance(one.error, StoreError) for one in pending)
+    assert [session.task.ledger.calls_used for session in sessions] == [0, 0]
+    store_of(shared).before = lambda: None
+    again = [session.admitting([WRITE]) for session in sessions]
+    commit_together(again)
+    assert [session.task.ledger.calls_used for session in sessions] == [1, 1]
+    check(shared, "t1", "t2")
+
+
+def test_a_failure_of_ours_stays_with_its_commit(shared: SharedTask) -> None:
+    """What a builder raises is the outcome of its commit alone."""
+    session = opened(shared, "t2")
+
+    def broken(_ledger: object) -> list[NewEvent]:
+        raise RuntimeError("odd")
+
+    odd = PendingCommit(shared.task("t1"), broken, durable=False)
+    fine = session.admitting([READ])
+    commit_together([odd, fine])
+    assert isinstance(odd.error, RuntimeError)
+    assert fine.error is None
+
+
+def test_reading_calls_go_before_they_are_written(shared: SharedTask) -> None:
+    """Calls without effect are forwarded before the transaction, those with effects after it."""
+    order: list[str] = []
+    reading, writing = opened(shared, "t1"), opened(shared, "t2")
+    store_of(shared).before = lambda: order.append("written")
+
+    def forward(_admitted: list[Admitted]) -> None:
+        order.append("forwarded")
+
+    pending = [reading.admitting([READ], forward), writing.admitting([WRITE], forward)]
+    commit_together(pending)
+    assert order == ["forwarded", "written"]
+
+
+def test_a_budget_of_the_workspace_is_not_exceeded(shared: SharedTask) -> None:
+    """Tasks that share a budget and commit together spend no more than it has."""
+    policy = policy_of("use write_file", "budget calls=3 per hour", version="v1")
+    sessions = [opened(shared, f"t{number}", policy=policy) for number in range(6)]
+    pending = [session.admitting([WRITE]) for session in sessions]
+    commit_together(pending)
+    assert all(one.error is None for one in pending)
+    passed = [one.batch.decided[0].decision for one in pending]
+    assert sum(isinstance(decision, Forward) for decision in passed) == 3
+    check(shared, *(session.task.id for session in sessions))
+
+
+def test_a_task_without_facts_is_looked_at(shared: SharedTask) -> None:
+    """A commit of nothing among others takes in what other processes have written, as one alone does."""
+    task, other = Task(shared.store, "t1", clock=shared.clock, secret=b"s" * 32), opened(shared, "t2")
+    opened(shared, "t1")
+    assert not task.ledger.exists
+    commit_together([PendingCommit(task, lambda _: (), durable=False), other.admitting([READ])])
+    assert task.ledger.exists

@@ -79,7 +79,7 @@ class Turn:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """Commit all that has come, and tell everybody the outcome."""
+        """Commit all that has come, and give everybody the outcome."""
         self._is_due = False
         answered, self._answered = self._answered, []
         asked, self._asked = self._asked, {}

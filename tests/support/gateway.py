@@ -13,13 +13,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
+import httpx2
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 SERVER = Path(__file__).with_name("http_server.py")
 _T = TypeVar("_T")
@@ -32,7 +34,7 @@ def free_port() -> int:
 
 
 class GatewayWorkspace:
-    """`over` is how the gateway reaches the server: `http` or `stdio`. `settings` are further lines of `adjourn.toml`."""
+    """`over` is how the gateway reaches the server: `http` or `stdio`. `settings` are further lines and tables of `adjourn.toml`."""
 
     def __init__(
         self, path: Path, *rules: str, over: str = "http", server: Path = SERVER, settings: str = ""
@@ -104,11 +106,18 @@ class GatewayWorkspace:
         """What the server's effects were."""
         return self._calls.read_text(encoding="utf-8").splitlines() if self._calls.exists() else []
 
-    def run(self, work: Callable[[Client], Awaitable[_T]], path: str = "/up/mcp", **options: Any) -> _T:
+    def run(
+        self,
+        work: Callable[[Client], Awaitable[_T]],
+        path: str = "/up/mcp",
+        *,
+        token: str = "",
+        **options: Any,
+    ) -> _T:
         """Do something with a client of the SDK. `mode` is `auto` (the stateless revision, where the server has it) or `legacy`."""
 
         async def session() -> _T:
-            async with Client(self.url(path), **options) as client:
+            async with Client(with_token(self.url(path), token), **options) as client:
                 return await work(client)
 
         return asyncio.run(asyncio.wait_for(session(), 30))
@@ -119,12 +128,30 @@ class GatewayWorkspace:
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         return httpx.post(self.url(), content=body, headers=accepts | headers, timeout=20)
 
+    def key(self, name: str, *options: str) -> str:
+        """Make an API key."""
+        return self.adjourn("api-keys", "add", name, *options).strip()
+
     def adjourn(self, *arguments: str) -> str:
         """What a command prints."""
         return subprocess.run(
             [sys.executable, "-m", "adjourn", *arguments],
             cwd=self.root, env=self.environment, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
+
+
+def with_token(url: str, token: str) -> Any:
+    """What a client of the SDK is to connect to, with a bearer token."""
+    return _authorized(url, token) if token else url
+
+
+@asynccontextmanager
+async def _authorized(url: str, token: str) -> AsyncIterator[Any]:
+    async with (
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=20) as http,
+        streamable_http_client(url, http_client=http) as streams,
+    ):
+        yield streams
 
 
 def wait_for_port(port: int) -> None:

@@ -30,7 +30,7 @@ from adjourn.log import (
     sign,
 )
 from adjourn.store import Entry, Store
-from adjourn.tasks import SYSTEM, AppendedEvent, Ledger, NewEvent, Session, Task
+from adjourn.tasks import KEY_CHARACTERS, SYSTEM, AppendedEvent, Ledger, NewEvent, Session, Task
 from adjourn.text import did_you_mean, without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
@@ -196,11 +196,15 @@ def _previous(store: Store, name: str) -> str:
 
 
 def find(store: Store, name: str) -> TaskCheckpoint:
-    """The newest checkpoint of a name; of `TASK/NAME`, the newest that this task has. Raises `NotFoundError`, `IntegrityError`."""
+    """The newest checkpoint of a name; of `TASK/NAME`, the newest that this task has, and of `NAME@KEY`, the newest in a space.
+
+    Raises `NotFoundError`, `IntegrityError`.
+    """
     of_task, slash, own = name.rpartition("/")
     if slash and store.head(of_task).seq >= 0:
         return _of_task(store, of_task, check_name(own))
-    value = store.ref(f"checkpoint/{check_name(name)}")
+    name, at, key = name.partition("@")
+    value = store.ref(f"checkpoint/{check_name(name)}{at}{key[:KEY_CHARACTERS]}")
     if value is None:
         near = did_you_mean(name, (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")))
         raise NotFoundError(f'no checkpoint is named "{name}"', near or "list them: adjourn checkpoints")

@@ -109,7 +109,7 @@ class GuardedSession(Session):
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
         """Open the session as `TaskLease.open` does. Raises `IntegrityError` where the history was cut."""
-        anchors.check(self.task, self.identity.root)
+        anchors.check(self.task, self.identity.home or self.identity.root)
         super().open(take_over=take_over, also=also)
 
     def is_due_before(self, calls: Sequence[ToolRequest]) -> bool:
@@ -283,7 +283,7 @@ def _make(
     from adjourn.checkpoints import checkpoint, page_files, page_writer  # noqa: PLC0415  # not on the start path
 
     session.hold()
-    task, tree = session.task.id, session.identity.tree
+    task, tree = session.task.id, session.identity.home or session.identity.tree
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]
     made = checkpoint.create(session.task, f"{task}-{what}", trigger=trigger, session=session)

@@ -32,6 +32,8 @@ from adjourn.tasks import (
     PendingCalls,
     Session,
     SessionIdentity,
+    Space,
+    SpaceStore,
     Task,
     TaskSwitchedError,
     ToolRequest,
@@ -62,7 +64,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a context is set up with. `root` is the workspace, `tree` the work tree of it (default: the same), `start` the folder that
     relative paths in arguments are of (default: `tree`). `task` is an explicit task id, empty for the client's own; `server` is the name that a
     person gave the server behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume
-    answers; `principal` is who stands behind the client, None where nobody authenticated one.
+    answers; `principal` is who stands behind the client, None where nobody authenticated one. Such a one sees the tasks of its `space`,
+    and has its checkpoints and pages in `home`.
     """
 
     root: str
@@ -77,10 +80,24 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
     brief_bytes: int = 8192
     principal: Principal | None = None
+    space: Space | None = None
+    home: str = ""
 
     def __post_init__(self) -> None:
         if not self.tree:
             msgspec.structs.force_setattr(self, "tree", self.root)
+        if self.task and self.space is not None:
+            msgspec.structs.force_setattr(self, "task", self.space.named(self.task))
+
+    @property
+    def checkpoint_root(self) -> str:
+        """The folder whose `.aex/checkpoints` has the folders of checkpoints."""
+        return self.home or self.root
+
+    @property
+    def page_tree(self) -> str:
+        """The folder whose `output` has the pages."""
+        return self.home or self.tree
 
 
 class ClientContext:
@@ -109,7 +126,8 @@ class ClientContext:
         self.on_held: Callable[[str], bool] = _nobody_gives_back
         """Asks another process for a task that it holds; returns whether it gave it back."""
         self._lock = RLock()
-        self._store = store
+        space = options.space
+        self._store = SpaceStore(store, space) if store is not None and space is not None else store
         self._owns_store = store is None
         self._secret = b""
         self._sessions: dict[str, GuardedSession] = {}
@@ -223,7 +241,8 @@ class ClientContext:
         """The store, opened when first used. Raises `StoreError`; the next use tries again."""
         with self._lock:
             if self._store is None:
-                self._store = open_at(self.options.root, self.options.store)
+                opened, space = open_at(self.options.root, self.options.store), self.options.space
+                self._store = SpaceStore(opened, space) if space is not None else opened
             return self._store
 
     @property
@@ -246,7 +265,7 @@ class ClientContext:
                 if not self._task:
                     self._forget_dead_clients()
                     # A store that has lost what this client worked on is no reason to begin at zero.
-                    task = self._heads.bound(self.group) or ids.task_id(self.clock())
+                    task = self._heads.bound(self.group) or self._new_task()
                     try:
                         self.store.swap(name, task, expect=None)
                         self._task = task
@@ -255,11 +274,19 @@ class ClientContext:
                     self._heads.bind(self.group, self._task)
             return self._task
 
+    def task_named(self, name: str) -> str:
+        """The id of the task that the client means by a name."""
+        space = self.options.space
+        return space.named(name) if space is not None else name
+
+    def _new_task(self) -> str:
+        return self.task_named(ids.task_id(self.clock()))
+
     def begin_task(self) -> str:
         """Begin another task in the place of the client's own, which a person has finished."""
         with self._lock:
             before, name = self.task_id(), f"{CLIENT}{self.group}"
-            self._task = ids.task_id(self.clock())
+            self._task = self._new_task()
             try:
                 self.store.swap(name, self._task, expect=before)
             except ConflictError:  # another process of this client was faster
@@ -426,6 +453,8 @@ class ClientContext:
                 self.options.root,
                 self.options.tree,
                 self.replica,
+                self.options.principal,
+                self.options.home,
             ),
             policy_text=contract.policy_text.encode(),
             contract_text=contract.contract_text.encode(),

@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.gateway.app import GatewayApp, Ground
+    from adjourn.gateway.auth import ApiKey, KeyWish, add_key, keys_of, revoke_key
     from adjourn.gateway.bridge import connect
     from adjourn.gateway.credentials import from_variables
     from adjourn.gateway.kept_login import KeptLogin
@@ -16,15 +17,20 @@ if TYPE_CHECKING:
     from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
 
 __all__ = [
+    "ApiKey",
     "GatewayApp",
     "GatewaySettings",
     "Ground",
     "KeptLogin",
+    "KeyWish",
     "ServerSettings",
+    "add_key",
     "connect",
     "from_variables",
+    "keys_of",
     "listen",
     "read_settings",
+    "revoke_key",
     "serve",
 ]
 
@@ -33,6 +39,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "app": ("GatewayApp", "Ground"),
+            "auth": ("ApiKey", "KeyWish", "add_key", "keys_of", "revoke_key"),
             "bridge": ("connect",),
             "credentials": ("from_variables",),
             "kept_login": ("KeptLogin",),

@@ -26,7 +26,8 @@ from adjourn import checkpoints
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.endpoint import Endpoint
+from adjourn.gateway.auth import Challenge, Gate, GateParts
+from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.gauges import Gauges
 from adjourn.gateway.http_link import HttpLink
@@ -37,9 +38,10 @@ from adjourn.gateway.monitoring import Monitoring
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings
+from adjourn.gateway.tenants import Tenants
 from adjourn.gateway.turns import Turn
-from adjourn.host import Workspace
-from adjourn.policy import Contract, reread_policy
+from adjourn.host import Workspace, keys, now
+from adjourn.policy import Contract, Principal, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
 from adjourn.store import Store
 from adjourn.tasks import NewEvent, PendingCommit, check_task_id, commit_together, expire_dead_sessions
@@ -50,6 +52,7 @@ CLOSE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 _PATH = re.compile(r"(?:/([A-Za-z0-9][A-Za-z0-9_-]{0,63}))?(?:/t/([A-Za-z0-9_.-]{1,100}))?/mcp/?")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+_TEXT, _JSON = (b"content-type", b"text/plain; charset=utf-8"), (b"content-type", b"application/json")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
@@ -109,7 +112,7 @@ class GatewayApp:
             name: Endpoint(partial(self._new, name), self.throttle, self.monitoring.tracer)
             for name in settings.servers
         }
-        self._contexts: dict[tuple[str, str, str], _Shared] = {}
+        self._contexts: dict[tuple[str, str, Sender], _Shared] = {}
         self._of_task: dict[str, set[_Shared]] = {}
         """Those of `_contexts` that work on a task of the path."""
         self._leaving: set[asyncio.Task[None]] = set()
@@ -127,6 +130,12 @@ class GatewayApp:
                 report,
             ).now
         )
+        self._tenants = Tenants(ground.workspace.root, settings.auth.shared if settings.auth else ())
+        self._gate: Gate | None = None
+        if settings.auth is not None:
+            on_error = partial(report.event, "auth.error")
+            parts = GateParts(ground.store, keys.secret(), now, self._parts.workers, on_error)
+            self._gate = Gate(settings.auth, parts)
 
     def _failed(self, error: Exception) -> None:
         self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
@@ -151,7 +160,21 @@ class GatewayApp:
         if origin and not self._is_host(urlsplit(origin).netloc):
             await _plain(send, 403, "this Origin may not use the gateway")
             return
-        found = _PATH.fullmatch(path)
+        principal = None
+        if self._gate is not None:
+            if (about := self._gate.metadata(path)) is not None:
+                await _plain(send, 200, about.decode(), (_JSON,))
+                return
+            asked = await self._gate.authenticate(scope)
+            if isinstance(asked, Challenge):
+                await _plain(send, asked.status, asked.text, (_TEXT, *asked.headers))
+                return
+            principal = asked
+        await self._serve(scope, receive, send, principal)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal | None) -> None:
+        """Answer a request of a principal; of None where nobody authenticates."""
+        found = _PATH.fullmatch(scope["path"])
         name = found[1] or self._only() if found is not None else ""
         endpoint = self._endpoints.get(name)
         if found is None or endpoint is None:
@@ -161,11 +184,11 @@ class GatewayApp:
         task = found[2] or ""
         try:
             if task:
-                check_task_id(task)
+                task = check_task_id(self._tenants.task_named(principal, task))
         except InvalidError as error:
             await _plain(send, 400, f"{error.message}; {error.remedy}")
             return
-        await endpoint.handle(scope, receive, send, task)
+        await endpoint.handle(scope, receive, send, Sender(principal, task))
 
     def _only(self) -> str:
         return next(iter(self._endpoints)) if len(self._endpoints) == 1 else ""
@@ -175,8 +198,8 @@ class GatewayApp:
 
     # --- exchanges
 
-    def _new(self, server: str, client: str, task: str) -> Exchange:
-        shared = self._shared(server, client, task)
+    def _new(self, server: str, client: str, sender: Sender) -> Exchange:
+        shared, task = self._shared(server, client, sender), sender.task
         exchange = Exchange(self._parts, shared.context, partial(self._link, server))
         shared.users.add(exchange)
         exchange.on_close = partial(self._left, shared, exchange)
@@ -204,10 +227,10 @@ class GatewayApp:
         for key, shared in list(self._contexts.items()):
             if not shared.users and shared.left < since:
                 del self._contexts[key]  # from now on another context is made
-                if (others := self._of_task.get(key[2])) is not None:
+                if (others := self._of_task.get(key[2].task)) is not None:
                     others.discard(shared)
                     if not others:
-                        del self._of_task[key[2]]
+                        del self._of_task[key[2].task]
                 self._parts.workers.submit(self._end, shared.context, "client-end")
 
     def _hand_over(self, task: str, to: ClientContext) -> None:
@@ -230,9 +253,9 @@ class GatewayApp:
             self._end(shared.context, "handed-over")
         self._parts.workers.submit(self._replica.answer, task)
 
-    def _shared(self, server: str, client: str, task: str) -> _Shared:
+    def _shared(self, server: str, client: str, sender: Sender) -> _Shared:
         """The context of a client at a server."""
-        key = (server, client, task)
+        key, task = (server, client, sender), sender.task
         found = self._contexts.get(key)
         if found is None:
             workspace, settings = self._ground.workspace, self._settings.servers[server]
@@ -243,10 +266,14 @@ class GatewayApp:
                 task=task,
                 server=server,
                 command=settings.url or " ".join(settings.command),
+                principal=sender.principal,
+                space=self._tenants.space(sender.principal),
+                home=self._tenants.home(sender.principal),
             )
             context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
             name = _UNSAFE.sub("-", client)[:40] or "client"
-            context.join(f"gateway/{name}", self._replica.ref)
+            own = f"{options.space.own}/" if options.space is not None else ""
+            context.join(f"gateway/{own}{name}", self._replica.ref)
             context.on_held = self._replica.ask
             with suppress(AdjournError):
                 context.meet_servers()
@@ -328,7 +355,7 @@ class GatewayApp:
         options = context.options
         for session in context.sessions:
             try:
-                checkpoints.close_session(session, reason, options.root, tree=options.tree)
+                checkpoints.close_session(session, reason, options.checkpoint_root, tree=options.page_tree)
             except AdjournError as error:
                 self._report.event("checkpoint.failed", str(error))
         context.close(reason)
@@ -339,8 +366,10 @@ def _no_facts(_ledger: object) -> tuple[NewEvent, ...]:
     return ()
 
 
-async def _plain(send: Send, status: int, text: str) -> None:
+async def _plain(
+    send: Send, status: int, text: str, more: tuple[tuple[bytes, bytes], ...] = (_TEXT,)
+) -> None:
     body = text.encode()
-    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

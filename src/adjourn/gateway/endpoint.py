@@ -23,6 +23,7 @@ from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.replies import ReplyStream, as_line
 from adjourn.gateway.tracing import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.mcp import frames
+from adjourn.policy import Principal
 
 MAX_EXCHANGES = 20_000
 WATCH_AFTER_SECONDS = 0.1
@@ -33,8 +34,16 @@ _MODERN = frames.META_VERSION.encode()
 _JSON = (b"content-type", b"application/json")
 _EVENTS = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
 
-NewExchange = Callable[[str, str], Exchange]
-"""Makes an exchange for a client's name and a task ("": the client's own)."""
+
+class Sender(NamedTuple):
+    """On whose behalf a request comes, None where nobody authenticates, and the task that it names ("": the client's own)."""
+
+    principal: Principal | None
+    task: str
+
+
+NewExchange = Callable[[str, Sender], Exchange]
+"""Makes an exchange for a client's name and who is behind it."""
 
 
 class _Meta(msgspec.Struct):
@@ -61,7 +70,7 @@ class _Posted(NamedTuple):
     headers: dict[bytes, bytes]
     body: bytes
     line: bytes
-    task: str
+    sender: Sender
     number: str
 
 
@@ -77,27 +86,28 @@ class Endpoint:
         self._tracer = tracer
         self._new = new
         self._throttle = throttle or Throttle(LoadLimits())
-        self.sessions: dict[str, Exchange] = {}
-        self.lanes: dict[tuple[str, str], list[Exchange]] = {}
-        """Exchanges of clients of the stateless revision, by client and task."""
+        self.sessions: dict[tuple[str, Principal | None], Exchange] = {}
+        """Each is only found by whoever began it: to others its id is one of no session."""
+        self.lanes: dict[tuple[str, Sender], list[Exchange]] = {}
+        """Exchanges of clients of the stateless revision, by client and who is behind it."""
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send, task: str) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
         """Answer a request."""
         method = scope["method"]
         headers = dict(scope["headers"])
         if method == "POST":
-            await self._post(headers, receive, send, task, scope.get("request_id", ""))
+            await self._post(headers, receive, send, sender, scope.get("request_id", ""))
         elif method == "GET":
-            await self._get(headers, receive, send)
+            await self._get(headers, receive, send, sender)
         elif method == "DELETE":
-            await self._delete(headers, send)
+            await self._delete(headers, send, sender)
         else:
             await _answer(send, 405, _problem("use POST, GET or DELETE"), ((b"allow", b"POST, GET, DELETE"),))
 
     # --- messages
 
     async def _post(
-        self, headers: dict[bytes, bytes], receive: Receive, send: Send, task: str, number: str
+        self, headers: dict[bytes, bytes], receive: Receive, send: Send, sender: Sender, number: str
     ) -> None:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
@@ -120,7 +130,7 @@ class Endpoint:
             if not line:
                 return
             is_batch = True
-        throttle, who = self._throttle, self._who(opening, headers)
+        throttle, who = self._throttle, self._who(opening, headers, sender)
         begins = is_batch or (opening.method is not None and frames.is_id(opening.id))
         lasts = opening.method == "subscriptions/listen"
         refusal = throttle.message(who) or (throttle.begin(who, lasts=lasts) if begins else None)
@@ -128,22 +138,22 @@ class Endpoint:
             await _answer(send, refusal.status, _problem(refusal.why), refusal.headers)
             return
         try:
-            await self._take(_Posted(opening, headers, body, line, task, number), receive, send)
+            await self._take(_Posted(opening, headers, body, line, sender, number), receive, send)
         finally:
             if begins:
                 throttle.end(who, lasts=lasts)
 
-    def _who(self, opening: _Opening, headers: dict[bytes, bytes]) -> str:
+    def _who(self, opening: _Opening, headers: dict[bytes, bytes], sender: Sender) -> str:
         """The client whose limits count."""
         if (session := headers.get(b"mcp-session-id")) is not None:
-            exchange = self.sessions.get(session.decode(errors="replace"))
+            exchange = self.sessions.get((session.decode(errors="replace"), sender.principal))
             return exchange.who if exchange is not None else ""
-        return _name(opening.params.meta.client or opening.params.client)
+        return _limited(opening.params.meta.client or opening.params.client, sender)
 
     async def _take(self, posted: _Posted, receive: Receive, send: Send) -> None:
         """Hand a message over, and pass the answer on."""
-        opening, headers, body, line, task, number = posted
-        exchange, session = self._exchange(opening, headers, body, task)
+        opening, headers, body, line, sender, number = posted
+        exchange, session = self._exchange(opening, headers, body, sender)
         if exchange is None and self.is_full:
             await _answer(send, 503, _problem("too many sessions are open"))
             return
@@ -175,7 +185,7 @@ class Endpoint:
             if trace is not None and self._tracer is not None:
                 self._tracer.end(trace, opening.method, stream.status)
         if opening.method == "initialize" and not exchange.connection.upstream.revision:
-            self._forget(session, "the server did not accept the session")
+            self._forget((session, sender.principal), "the server did not accept the session")
 
     async def _odd(self, body: bytes, send: Send) -> tuple[_Opening, bytes]:
         """A body that is no message of the usual form: a batch, or nothing that can be read."""
@@ -188,20 +198,20 @@ class Endpoint:
         return _Opening(), line
 
     def _exchange(
-        self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, task: str
+        self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, sender: Sender
     ) -> tuple[Exchange | None, str]:
         """The exchange that a message belongs to, and its session id, if it has one."""
         session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
         if session:
-            return self.sessions.get(session), session
+            return self.sessions.get((session, sender.principal)), session
         if _MODERN in body or opening.method == "server/discover":
-            return self._lane(opening, task), ""
+            return self._lane(opening, sender), ""
         if opening.method != "initialize" or self.is_full:
             return None, ""
         session = token_urlsafe(18)
-        name = _name(opening.params.client)
-        exchange = self.sessions[session] = self._new(name, task)
-        exchange.who = name
+        exchange = self._new(_name(opening.params.client), sender)
+        exchange.who = _limited(opening.params.client, sender)
+        self.sessions[session, sender.principal] = exchange
         return exchange, session
 
     @property
@@ -209,26 +219,26 @@ class Endpoint:
         """Whether there may be no more exchanges."""
         return len(self.sessions) + sum(map(len, self.lanes.values())) >= MAX_EXCHANGES
 
-    def _lane(self, opening: _Opening, task: str) -> Exchange | None:
+    def _lane(self, opening: _Opening, sender: Sender) -> Exchange | None:
         name = _name(opening.params.meta.client)
-        lanes = self.lanes.get((name, task), [])
+        lanes = self.lanes.get((name, sender), [])
         for exchange in lanes:
             if not exchange.in_use(opening.id):
                 return exchange
         if self.is_full:
             return None
-        self.lanes[name, task] = [*lanes, exchange := self._new(name, task)]
-        exchange.who = name
+        self.lanes[name, sender] = [*lanes, exchange := self._new(name, sender)]
+        exchange.who = _limited(opening.params.meta.client, sender)
         return exchange
 
     # --- streams and the end
 
-    async def _get(self, headers: dict[bytes, bytes], receive: Receive, send: Send) -> None:
+    async def _get(self, headers: dict[bytes, bytes], receive: Receive, send: Send, sender: Sender) -> None:
         if b"text/event-stream" not in headers.get(b"accept", b""):
             await _answer(send, 406, _problem("accept text/event-stream"))
             return
         session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
-        exchange = self.sessions.get(session)
+        exchange = self.sessions.get((session, sender.principal))
         if exchange is None:
             await _answer(send, 404 if session else 405, _problem("there is no such session"))
             return
@@ -240,15 +250,15 @@ class Endpoint:
         finally:
             exchange.leave(None, stream)
 
-    async def _delete(self, headers: dict[bytes, bytes], send: Send) -> None:
+    async def _delete(self, headers: dict[bytes, bytes], send: Send, sender: Sender) -> None:
         session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
-        if session not in self.sessions:
+        if (session, sender.principal) not in self.sessions:
             await _answer(send, 404, _problem("there is no such session"))
             return
-        self._forget(session, "the client ended the session")
+        self._forget((session, sender.principal), "the client ended the session")
         await _answer(send, 200, b"")
 
-    def _forget(self, session: str, why: str) -> None:
+    def _forget(self, session: tuple[str, Principal | None], why: str) -> None:
         if (exchange := self.sessions.pop(session, None)) is not None:
             exchange.close(why)
 
@@ -273,6 +283,11 @@ class Endpoint:
             for exchange in lanes:
                 exchange.close(why)
         self.lanes.clear()
+
+
+def _limited(info: object, sender: Sender) -> str:
+    """Whose limits count: the principal's where there is one, else the client's by its name."""
+    return _name(info) if sender.principal is None else sender.principal.id
 
 
 def _name(info: object) -> str:

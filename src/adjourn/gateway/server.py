@@ -72,10 +72,11 @@ class _DrainingServer(uvicorn.Server):
 def listen(settings: GatewaySettings) -> socket.socket:
     """The socket. Raises `UsageError` for an address in use, `RefusedError` for one that other machines reach."""
     family, address = _found(settings.listen)
-    if not address[0].startswith("127.") and address[0] != "::1":
+    is_local = address[0].startswith("127.") or address[0] == "::1"
+    if not is_local and settings.auth is None:
         raise RefusedError(
-            f"{settings.listen} can be reached by other machines, and the gateway cannot tell yet who asks",
-            "listen on 127.0.0.1, and let a proxy that authenticates stand before it",
+            f"{settings.listen} can be reached by other machines, and nothing tells who asks",
+            "say in [auth] of adjourn.toml how clients authenticate, or listen on 127.0.0.1",
         )
     return _bound(settings.listen, family, address)
 

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Meta
 
 from adjourn.errors import InvalidError
+from adjourn.gateway.auth import AuthSettings, check_auth
 from adjourn.gateway.limits import LoadLimits
 from adjourn.gateway.monitoring import MetricsSettings
 from adjourn.gateway.tracing import TracesSettings
@@ -59,7 +60,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file. `hosts` are further names under which clients reach the gateway, as behind a reverse proxy."""
+    """The whole file. `hosts` are further names under which clients reach the gateway, as behind a reverse proxy. `auth` is how they
+    authenticate; without it, only this machine's may come.
+    """
 
     servers: dict[str, ServerSettings]
     listen: str = "127.0.0.1:8080"
@@ -68,6 +71,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     log: Literal["json", "text"] = "text"
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()
+    auth: AuthSettings | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -100,6 +104,8 @@ def check(settings: GatewaySettings, source: str) -> None:
         )
     _check_address(settings.listen, source)
     _check_metrics(settings, source)
+    if settings.auth is not None:
+        check_auth(settings.auth, source)
     for name, server in settings.servers.items():
         if _NAME.fullmatch(name) is None:
             raise InvalidError(

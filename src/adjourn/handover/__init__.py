@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         waiting_in_record,
         waiting_in_task,
     )
-    from adjourn.handover.listing import list_tasks, read_contract_file
+    from adjourn.handover.listing import SHARED_FOLDER, list_tasks, read_contract_file
     from adjourn.handover.pending import PendingWork, older_work
     from adjourn.handover.record_sections import describe_record, read_section_request
     from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM, to_json, to_lines
@@ -57,6 +57,7 @@ __all__ = [
     "MAX_ROOM",
     "MIN_ROOM",
     "ROOM",
+    "SHARED_FOLDER",
     "SOURCES",
     "Answerer",
     "CallReport",
@@ -152,7 +153,7 @@ if not TYPE_CHECKING:
                 "waiting_in_record",
                 "waiting_in_task",
             ),
-            "listing": ("list_tasks", "read_contract_file"),
+            "listing": ("SHARED_FOLDER", "list_tasks", "read_contract_file"),
             "pending": ("PendingWork", "older_work"),
             "record_sections": ("describe_record", "read_section_request"),
             "rendering": ("MAX_ROOM", "MIN_ROOM", "ROOM", "to_json", "to_lines"),

@@ -41,7 +41,7 @@ def _new_folders(context: ClientContext) -> list[str]:
     if context.options.task:
         return []
     try:
-        names = os.listdir(os.path.join(context.options.root, CHECKPOINTS))
+        names = os.listdir(os.path.join(context.options.checkpoint_root, CHECKPOINTS))
     except OSError:
         return []
     written = context.store.refs("folder/") if names else {}

@@ -51,7 +51,7 @@ def find_carried_work(context: ClientContext, names: Iterable[str]) -> PendingWo
             store = OverlayStore(context.store)
             for one in found:
                 if one.event.task == task_id:
-                    _import(store, context.options.root, one.data.name)
+                    _import(store, context.options.checkpoint_root, one.data.name)
             task = Task(store, task_id, clock=context.clock, secret=context.secret)
             made = best_checkpoint(task)
             if made is not None and is_pending(task, context):
@@ -63,7 +63,7 @@ def find_carried_work(context: ClientContext, names: Iterable[str]) -> PendingWo
 def find_untrusted_work(context: ClientContext, names: Iterable[str]) -> str:
     """The refusal of the newest of these folders whose signer is not trusted; "" without any."""
     for one in _folders(context, names, trusted=False):
-        if refusal := _import(OverlayStore(context.store), context.options.root, one.data.name):
+        if refusal := _import(OverlayStore(context.store), context.options.checkpoint_root, one.data.name):
             return f"adjourn: a checkpoint in this workspace cannot be resumed yet: {refusal}"
     return ""
 
@@ -85,7 +85,7 @@ def _folders(context: ClientContext, names: Iterable[str], *, trusted: bool) -> 
 
     Their last event alone says so. Whoever cannot sign as such a person cannot crowd out with other folders what one signed.
     """
-    root, oldest, store = context.options.root, oldest_announced(context.clock()), context.store
+    root, oldest, store = context.options.checkpoint_root, oldest_announced(context.clock()), context.store
     known = {fingerprint(key): key for key in keys.trusted().values()}
     found: dict[str, TaskCheckpoint] = {}
     deadline = time.monotonic() + LOOK_SECONDS

@@ -15,7 +15,9 @@ from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundE
 from adjourn.host import CHECKPOINTS, read_file, resolve_inside
 from adjourn.store import Store
 
-FOLDERS = (("tasks", "task"), (".aex/runs", "run"))
+SHARED_FOLDER = "tasks"
+"""The folder whose contracts everybody sees who works in the workspace."""
+FOLDERS = ((SHARED_FOLDER, "task"), (".aex/runs", "run"))
 MAX_FILE_BYTES = 10_000_000
 MAX_FILES = 2000
 MAX_CURSOR = 12
@@ -23,18 +25,20 @@ UNTRUSTED = "an untrusted signer"
 """The author of the description of a checkpoint without a trusted signer, or not verified yet."""
 
 
-def list_tasks(store: Store, root: str, *, limit: int, more: str = "") -> dict[str, Any]:
+def list_tasks(store: Store, root: str, *, limit: int, more: str = "", home: str = "") -> dict[str, Any]:
     """`tasks`: `{name, path, type, goal, tools?}` of contracts, runs and checkpoints, in this order, in at most `limit` bytes.
 
-    If they do not fit, checkpoints come first, `left` counts those that are missing, and `more` is the cursor of the next answer.
+    Who has its checkpoints in a `home` of its own sees no run. If they do not fit, checkpoints come first, `left` counts those that are missing, and `more` is the cursor of the next answer.
     Raises `InvalidError` for another cursor.
     """
     if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
         raise InvalidError(
             f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out"
         )
-    contracts = [entry for place, kind in FOLDERS for entry in _contracts(root, place, kind)]
-    made = _checkpoints(store, root)
+    contracts = [
+        entry for place, kind in FOLDERS[: 1 if home else None] for entry in _contracts(root, place, kind)
+    ]
+    made = _checkpoints(store, home or root)
     room = limit - 1000
     if not more and sum(map(shown_size, contracts + made)) <= room:
         return {"tasks": contracts + made}
@@ -104,10 +108,13 @@ def _names(root: str, place: str) -> list[str]:
         return []
 
 
-def read_contract_file(root: str, path: str) -> tuple[str, str]:
-    """Real path and text of an `.aex` file in the workspace. Raises `NotFoundError`, the same for every cause."""
+def read_contract_file(root: str, path: str, within: str = "") -> tuple[str, str]:
+    """Real path and text of an `.aex` file in the workspace, or in a folder `within` it.
+
+    Raises `NotFoundError`, the same for every cause.
+    """
     try:
-        real = resolve_inside(root, path)
+        real = resolve_inside(os.path.join(root, within), os.path.join(os.path.realpath(root), path))
         if not real.endswith(".aex"):
             raise NotFoundError("")
         return real, read_file(real, MAX_FILE_BYTES, os.path.realpath(root)).decode()

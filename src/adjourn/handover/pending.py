@@ -57,7 +57,7 @@ def find_stored_work(context: ClientContext, own: str = "") -> PendingWork | Non
 
 def is_pending(task: Task, context: ClientContext, *, is_own: bool = False) -> bool:
     """Whether a new session of a client learns of a task. Of its own one also when that is old."""
-    if not _has_work(task) or task.ledger.finished or _is_archived(task, context.options.tree):
+    if not _has_work(task) or task.ledger.finished or _is_archived(task, context.options.page_tree):
         return False
     return is_own or not (_is_old(task) or _is_in_use(task, context.group))
 
@@ -162,7 +162,9 @@ def mark_cut_off_calls(task: Task) -> None:
 def _recovered(task: Task, context: ClientContext) -> TaskCheckpoint:
 
     expire_dead_sessions(task)
-    return checkpoints.save_task_checkpoint(task, RECOVERED, context.options.root, tree=context.options.tree)
+    return checkpoints.save_task_checkpoint(
+        task, RECOVERED, context.options.checkpoint_root, tree=context.options.page_tree
+    )
 
 
 def notice(found: PendingWork, tool: str) -> str:

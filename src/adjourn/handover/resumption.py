@@ -86,7 +86,7 @@ def resume(reader: ClientContext | Preview, name: str) -> Resumed:
 
 
 def _join(client: ClientContext, name: str) -> Resumed:
-    store, root = client.store, client.options.root
+    store, root = client.store, client.options.checkpoint_root
     checkpoint, source = _take_in(store, root, name)
     facts: list[kinds.Data] = [kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)]
     if not trusted_signer(checkpoint):
@@ -95,7 +95,7 @@ def _join(client: ClientContext, name: str) -> Resumed:
     session = client.move(checkpoint.event.task, facts)
     agent_notes.expire_due_items(session)
     session.task.refresh()
-    reader = Reader(client.options.tree, session.policy, session.policy.budget, client.group)
+    reader = Reader(client.options.page_tree, session.policy, session.policy.budget, client.group)
     return Resumed(session.task, checkpoint, reader, session)
 
 

@@ -67,7 +67,7 @@ def instructions(context: ClientContext, found: PendingWork, tool: str) -> str:
 
 def _reader(context: ClientContext, task: Task) -> Reader:
     options = context.options
-    return reader_of(options.root, task, context.group, options.contract, options.tree)
+    return reader_of(options.root, task, context.group, options.contract, options.page_tree)
 
 
 # --- the text

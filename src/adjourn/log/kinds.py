@@ -25,7 +25,7 @@ EXACT = frozenset(
     (
         "after", "agent", "answer", "approval", "audit", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
         "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "params", "phase",
-        "policy", "previous", "record", "report", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
+        "policy", "previous", "principal", "record", "report", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
         "who",
     )
 )  # fmt: skip
@@ -89,7 +89,8 @@ class SessionOpened(Data, frozen=True, kw_only=True):
 
     `group` is the same for all sessions of one client process; `started` tells a process from a later one with the
     same number. `policy` is the digest of the effective permissions' text. `prompt` is what the person asked the client for first,
-    cut at 2 KiB: the goal of a task without a contract that has made no call yet.
+    cut at 2 KiB: the goal of a task without a contract that has made no call yet. `principal` is the id of the person or service
+    that was authenticated behind the client, with its name, type and groups then; empty where nobody was.
     """
 
     KIND = "session.opened"
@@ -100,6 +101,10 @@ class SessionOpened(Data, frozen=True, kw_only=True):
     host: str
     pid: int
     policy: str
+    principal: str = ""
+    principal_groups: list[str] = []
+    principal_name: str = ""
+    principal_type: Literal["", "human", "service"] = ""
     prompt: str = ""
     started: int
 

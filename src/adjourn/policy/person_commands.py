@@ -48,6 +48,8 @@ OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "review": (*_YES, "--auto-confirm"),
     "tighten": ("--write",),
     "notify": ALWAYS,
+    "api-keys add": ALWAYS,
+    "api-keys revoke": ALWAYS,
 }
 """Likewise: for machines as well, but not for an agent."""
 BY_CLIENT: Mapping[str, tuple[str, ...]] = {

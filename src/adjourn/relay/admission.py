@@ -109,7 +109,7 @@ class Admission:
             self.flush()
             if self.busy:
                 return False
-        request.task = task if type(task) is str else ""
+        request.task = self._context.task_named(task) if type(task) is str and task else ""
         if request.meta and key_of(request.meta) is None:
             why = f"{KEY_META} is not a text of 1 to {MAX_KEY} characters"
             self.refuse(request, Block("key_invalid", why, "give the call such a key, or none"))

@@ -13,7 +13,14 @@ from adjourn.aex import review
 from adjourn.checkpoints import finish, reopen, save
 from adjourn.clients import ClientContext
 from adjourn.errors import InvalidError
-from adjourn.handover import describe_record, list_tasks, read_contract_file, read_section_request, resume
+from adjourn.handover import (
+    SHARED_FOLDER,
+    describe_record,
+    list_tasks,
+    read_contract_file,
+    read_section_request,
+    resume,
+)
 from adjourn.knowledge.records import agent_notes
 from adjourn.policy import unsigned
 
@@ -33,14 +40,14 @@ def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
     session = context.session()
     plans = isinstance(report.resumption_point, str) and report.resumption_point.strip() and not is_done
     reopened = plans and reopen(
-        session.task, context.options.tree, note="a checkpoint says what comes next", session=session
+        session.task, context.options.page_tree, note="a checkpoint says what comes next", session=session
     )
     made = save.save_checkpoint(
         session.task,
-        context.options.root,
+        context.options.checkpoint_root,
         save.CheckpointRequest(name, description=description, said=report),
         session=session,
-        tree=context.options.tree,
+        tree=context.options.page_tree,
     )
     told: dict[str, Any] = {
         "path": made.folder,
@@ -63,10 +70,10 @@ def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
     session = context.session()
     done = finish(
         session.task,
-        context.options.root,
+        context.options.checkpoint_root,
         note=note,
         session=session,
-        tree=context.options.tree,
+        tree=context.options.page_tree,
     )
     told: dict[str, Any] = {
         "task": session.task.id,
@@ -83,12 +90,13 @@ def _resume(context: ClientContext, arguments: Arguments) -> Any:
 
 
 def _list_tasks(context: ClientContext, arguments: Arguments) -> Any:
-    more = _text(arguments, "more", "")
-    return list_tasks(context.store, context.options.root, limit=MAX_ANSWER_BYTES, more=more)
+    more, options = _text(arguments, "more", ""), context.options
+    return list_tasks(context.store, options.root, home=options.home, limit=MAX_ANSWER_BYTES, more=more)
 
 
 def _review_task(context: ClientContext, arguments: Arguments) -> Any:
-    path, text = read_contract_file(context.options.root, _text(arguments, "task"))
+    within = SHARED_FOLDER if context.options.home else ""
+    path, text = read_contract_file(context.options.root, _text(arguments, "task"), within)
     source = os.path.relpath(path, context.options.root)
     policy = context.policy
     return review(

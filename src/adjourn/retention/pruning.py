@@ -21,7 +21,7 @@ from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import locked, remove_file
 from adjourn.log import milliseconds
 from adjourn.store import Store
-from adjourn.tasks import tasks_of
+from adjourn.tasks import checkpoint_ref, key_of_task, tasks_of
 
 DAY = 86_400_000
 KEEP_LAST = 10
@@ -109,7 +109,7 @@ def _with_size(
     named = point.hash in names
     page, path = pages.get(point.hash), ""
     size = sizes.get(point.document, 0) + (len(page.text.encode()) if page else 0)
-    if named:
+    if named and not key_of_task(point.task):  # folders of spaces stay
         with suppress(AdjournError):
             path = folder.path_of(root, point.name)
             size += _size_of(path)
@@ -197,7 +197,8 @@ def _is_named(store: Store, point: Point) -> bool:
 
 
 def _unname(store: Store, point: Point) -> None:
-    named, folder = f"checkpoint/{point.name}", f"folder/{point.name}"
+    named = checkpoint_ref(point.name, point.task)
+    folder = named.replace("checkpoint/", "folder/", 1)
     value = store.ref(named) or ""
     if value.endswith(f" {point.hash}"):
         with suppress(ConflictError):  # a newer checkpoint took the name

@@ -86,6 +86,8 @@ if TYPE_CHECKING:
         question,
         refusal_event,
     )
+    from adjourn.tasks.space import KEY_CHARACTERS, Space, checkpoint_ref, key_of_task, space_of
+    from adjourn.tasks.space_store import SpaceStore
     from adjourn.tasks.task import (
         FOLD_FORM,
         SYSTEM,
@@ -107,6 +109,7 @@ __all__ = [
     "APPROVAL_MILLISECONDS",
     "AT_SHARE",
     "FOLD_FORM",
+    "KEY_CHARACTERS",
     "LEASE_MILLISECONDS",
     "MAX_ANSWER",
     "MAX_SHOWN_TOOL",
@@ -145,6 +148,8 @@ __all__ = [
     "Session",
     "SessionExpiredError",
     "SessionIdentity",
+    "Space",
+    "SpaceStore",
     "SpentShare",
     "Stopped",
     "Task",
@@ -159,6 +164,7 @@ __all__ = [
     "budgets_used",
     "check_task_id",
     "checked",
+    "checkpoint_ref",
     "commit_together",
     "contradicted",
     "decide",
@@ -172,6 +178,7 @@ __all__ = [
     "is_same_tool",
     "is_vendors",
     "judge",
+    "key_of_task",
     "lease_end",
     "method_refusal",
     "notice_text",
@@ -184,6 +191,7 @@ __all__ = [
     "refusal_event",
     "rule_name",
     "settle_doubt",
+    "space_of",
     "spent_shares",
     "tasks_of",
     "time_of",
@@ -275,6 +283,8 @@ if not TYPE_CHECKING:
                 "question",
                 "refusal_event",
             ),
+            "space": ("KEY_CHARACTERS", "Space", "checkpoint_ref", "key_of_task", "space_of"),
+            "space_store": ("SpaceStore",),
             "task": (
                 "AppendedEvent",
                 "Builder",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import hmac
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -58,6 +59,8 @@ class KeptHeads:
         place: str = getattr(store, "place", "")
         self._place = digest(place.encode(errors="surrogateescape"))[:32] if place else ""
         self._secret = secret
+        self._shows: Callable[[str], bool] = getattr(store, "shows", bool)
+        """Whether the store, which may be one principal's view, shows a task."""
 
     @property
     def _folder(self) -> str:
@@ -71,7 +74,7 @@ class KeptHeads:
     def known(self) -> list[KeptHead]:
         """All that is kept of this store, by task."""
         found = [self.of(name) for name in self._names() if not name.startswith(".")]
-        return [one for one in found if one is not None]
+        return [one for one in found if one is not None and self._shows(one.task)]
 
     def keep(self, head: KeptHead) -> bool:
         """Keep a head unless a later one is kept.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.host import Process, ids, lives
 from adjourn.log import MAX_SAFE_INTEGER, Actor, digest, kinds
+from adjourn.policy import Principal
 from adjourn.store import Store
 from adjourn.tasks.ledger import Ledger, OpenSession
 from adjourn.tasks.replica import LEASE_MILLISECONDS, lease_end, time_of
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
     from adjourn.aex import Policy
 
 MAX_LISTED_CALLS = 1000
+MAX_PRINCIPAL, MAX_GROUPS = 512, 64
+"""Characters of a principal's id and name, and groups, that a session's opening names."""
 Reason = Literal["dead", "expired", "taken-over"]
 
 
 class SessionIdentity(NamedTuple):
     """Who opens a session: the client and this process. `group` is one for all processes that one client started, `root` the
     workspace they work in, `tree` the work tree of it that has their files and pages ("" without a workspace). `replica` is the lease of
-    the process, where it has one for all its sessions (`ReplicaLease.ref`).
+    the process, where it has one for all its sessions (`ReplicaLease.ref`). `principal` stands behind the client, if somebody is known to;
+    its checkpoints and pages are in its `home`, if it has one.
     """
 
     process: Process
@@ -40,6 +44,8 @@ class SessionIdentity(NamedTuple):
     root: str = ""
     tree: str = ""
     replica: str = ""
+    principal: Principal | None = None
+    home: str = ""
 
 
 def describe_holder(holder: OpenSession) -> str:
@@ -136,7 +142,7 @@ class TaskLease:
             reason = self._why_over(holder, take_over=take_over)
             if reason:
                 yield NewEvent(lost(ledger, holder, reason), SYSTEM, self.id)
-        process = self.identity.process
+        process, principal = self.identity.process, self.identity.principal
         opened = kinds.SessionOpened(
             budget=_budget_of(self.policy),
             client=self.identity.client[:100],
@@ -145,6 +151,10 @@ class TaskLease:
             host=process.host,
             pid=process.pid,
             policy=digest(policy_text),
+            principal=principal.id[:MAX_PRINCIPAL] if principal else "",
+            principal_groups=list(principal.groups[:MAX_GROUPS]) if principal else [],
+            principal_name=principal.name[:MAX_PRINCIPAL] if principal else "",
+            principal_type=principal.type if principal else "",
             prompt=self.prompt,
             started=process.started,
         )

@@ -30,7 +30,7 @@ from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
 from adjourn.log import GENESIS, CheckpointCreated, data_of, decode, digest, fingerprint, verify_chain
 from adjourn.store import Entry, Store
-from adjourn.tasks import FOLD_FORM, Ledger
+from adjourn.tasks import FOLD_FORM, Ledger, checkpoint_ref
 from adjourn.verification.report import (
     CODES,
     NOT_TRUST,
@@ -207,7 +207,7 @@ class TaskCheck:
             return
         if stored is not None:
             self.report.documents += 1
-        elif (self.store.ref(f"checkpoint/{data.name}") or "").endswith(f" {event_hash}"):
+        elif (self.store.ref(checkpoint_ref(data.name, event.task)) or "").endswith(f" {event_hash}"):
             # an older version cannot be resumed, and an imported history brings only its last document
             self._add("document-missing", CODES["document-missing"], seq=event.seq, hash=event_hash)
 
@@ -246,7 +246,7 @@ class TaskCheck:
             position, _, event_hash = rest.partition(" ")
             if named != task:
                 continue
-            name = ref.removeprefix("checkpoint/")
+            name = ref.removeprefix("checkpoint/").partition("@")[0]
             seq = int(position) if position.isdecimal() and len(position) < 16 else -1
             if not self._points_at(name, seq, event_hash):
                 message = f'the name "{name}" does not point at a checkpoint of that name'

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adjourn.gateway import endpoint
-from adjourn.gateway.endpoint import Endpoint
+from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.mcp import frames
 
 HEADERS = [(b"content-type", b"application/json")]
@@ -43,7 +43,9 @@ async def posted(at: Endpoint, message: object) -> int:
         if event["type"] == "http.response.start":
             found.append(event["status"])
 
-    work = asyncio.ensure_future(at.handle({"method": "POST", "headers": HEADERS}, receive, send, ""))
+    work = asyncio.ensure_future(
+        at.handle({"method": "POST", "headers": HEADERS}, receive, send, Sender(None, ""))
+    )
     await asyncio.wait([work], timeout=0.05)
     work.cancel()
     return found[0] if found else 0
@@ -55,7 +57,7 @@ def test_there_is_an_end_to_sessions(monkeypatch: pytest.MonkeyPatch, *, modern:
     monkeypatch.setattr(endpoint, "MAX_EXCHANGES", 2)
     made: list[Silent] = []
 
-    def new(_client: str, _task: str) -> Any:
+    def new(_client: str, _sender: Sender) -> Any:
         made.append(Silent())
         return made[-1]
 

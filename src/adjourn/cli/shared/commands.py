@@ -78,6 +78,7 @@ _TABLE = {
         "verify": ("contracts.verify:verify", "Verify the signatures of a history, checkpoint or contract."),
         "sign": ("contracts.sign:sign", "Sign a contract with your key."),
         "keys": ("contracts.keys:keys_", "Show your key; manage the keys of others that you trust."),
+        "api-keys": ("contracts.api_keys:api_keys", "Make, list and revoke the keys of clients of `adjourn serve`."),
     },
     "Contracts": {
         "init": ("setup.init:init", "Set up the clients of this workspace; write a policy or task."),

@@ -15,7 +15,7 @@ from adjourn.host import folders
 
 PROTECTED = (
     ".aex/adjourn.db", ".aex/checkpoints", ".aex/policy.aex", "aex.policy.aex", "aex.policy.json", ".aex/discipline.json",
-    ".aex/undo", ".aex/rollback", "adjourn.toml",
+    ".aex/undo", ".aex/rollback", ".aex/spaces", "adjourn.toml",
 )  # fmt: skip
 ANYWHERE = (".aex/policy.aex", "aex.policy.aex", "aex.policy.json", ".aex/adjourn.db")
 """What would make a workspace of a folder below this one, with rules or a budget of its own."""

@@ -1,0 +1,44 @@
+"""Who asks: the ways by which a request of the gateway is authenticated, and the one gate that tries them.
+
+    settings.py   `[auth]` of adjourn.toml
+    gate.py       headers and peer in, a principal or a challenge out
+    api_keys.py   keys that `adjourn api-keys` makes
+    tokens.py     access tokens of an OAuth issuer
+    issuer.py     that issuer's signing keys
+    resource.py   what clients are told of the issuer (RFC 9728)
+    forwarded.py  an identity that a trusted proxy in front has checked
+
+Must never: pass a credential on, or say in a refusal whether something exists.
+"""
+
+from adjourn.front_door import lazily
+
+TYPE_CHECKING = False  # as in adjourn/__init__.py
+
+if TYPE_CHECKING:
+    from adjourn.gateway.auth.api_keys import ApiKey, KeyWish, add_key, keys_of, revoke_key
+    from adjourn.gateway.auth.gate import Challenge, Gate, GateParts
+    from adjourn.gateway.auth.settings import AuthSettings, check_auth
+
+__all__ = [
+    "ApiKey",
+    "AuthSettings",
+    "Challenge",
+    "Gate",
+    "GateParts",
+    "KeyWish",
+    "add_key",
+    "check_auth",
+    "keys_of",
+    "revoke_key",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazily(
+        __name__,
+        {
+            "api_keys": ("ApiKey", "KeyWish", "add_key", "keys_of", "revoke_key"),
+            "gate": ("Challenge", "Gate", "GateParts"),
+            "settings": ("AuthSettings", "check_auth"),
+        },
+    )

@@ -1,0 +1,176 @@
+"""API keys: the simple way to authenticate. `adj_ID_SECRET`, with a public id and 256 random bits.
+
+The store has for each id, in the ref `api-key/ID`, the SHA-256 of the secret, whose the key is, and when it ends:
+
+    seal ":" JSON of `ApiKey`
+
+The seal is an HMAC under the user's secret, which no agent has: who can write the store cannot make a key. Keys of one name are one
+principal's while one of them is there, so that a key can be replaced without a change of who its bearer is.
+
+Owns: these refs, the form of a key. Must never: keep or show a secret.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from secrets import token_urlsafe
+from time import monotonic
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError
+from adjourn.host import ids
+from adjourn.policy import Principal
+from adjourn.store import Store
+
+PREFIX = "api-key/"
+KEY = re.compile(r"adj_([0-9a-z]{10})_([A-Za-z0-9_-]{43})")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
+DAY = 86_400_000
+MAX_KEYS = 100_000
+LOOK_SECONDS = 1.0
+"""How long a key that was revoked may still be used."""
+KEPT_SECONDS = 30.0
+"""How long the keys are still known that were there before the store failed."""
+
+
+class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a key. Times are in milliseconds; `principal` is random, `digest` that of the secret."""
+
+    id: str
+    name: str
+    type: Literal["human", "service"]
+    groups: tuple[str, ...]
+    principal: str
+    created: int
+    expires: int
+    digest: str
+
+    @property
+    def bearer(self) -> Principal:
+        """Whose key it is."""
+        return Principal(id=f"key:{self.principal}", name=self.name, type=self.type, groups=self.groups)
+
+
+class NewKey(NamedTuple):
+    """A key that was made, and its text, which nobody can see again."""
+
+    key: ApiKey
+    text: str
+
+
+class KeyWish(NamedTuple):
+    """What a key is to be like; it ends after so many `days`."""
+
+    name: str
+    type: Literal["human", "service"] = "service"
+    groups: tuple[str, ...] = ()
+    days: int = 90
+
+
+def add_key(store: Store, secret: bytes, wish: KeyWish, now: int) -> NewKey:
+    """Make a key and keep its digest. `now` is in milliseconds. Raises `InvalidError` for a name of it or a group that cannot be one."""
+    for name in (wish.name, *wish.groups):
+        if NAME.fullmatch(name) is None:
+            raise InvalidError(
+                f"{name[:80]!r} is not a name", "use letters, digits, dots, dashes, underscores and @"
+            )
+    there = keys_of(store, secret)
+    if len(there) >= MAX_KEYS:
+        raise InvalidError(f"there are {MAX_KEYS:,} keys", "revoke those that are not used")
+    same = next((key.principal for key in there if (key.name, key.type) == (wish.name, wish.type)), "")
+    text = token_urlsafe(32)
+    key = ApiKey(
+        id=ids.short(10),
+        name=wish.name,
+        type=wish.type,
+        groups=wish.groups,
+        principal=same or ids.short(16),
+        created=now,
+        expires=now + wish.days * DAY,
+        digest=sha256(text.encode()).hexdigest(),
+    )
+    stored = msgspec.json.encode(key).decode()
+    name = f"{PREFIX}{key.id}"
+    store.swap(name, f"{_seal(secret, name, stored)}:{stored}", expect=None)
+    return NewKey(key, f"adj_{key.id}_{text}")
+
+
+def keys_of(store: Store, secret: bytes) -> list[ApiKey]:
+    """The keys of a store, also those that have ended, in the order they were made in."""
+    found = (_read(secret, name, value) for name, value in store.refs(PREFIX).items())
+    return sorted((key for key in found if key is not None), key=lambda key: (key.created, key.id))
+
+
+def revoke_key(store: Store, secret: bytes, key_id: str) -> ApiKey:
+    """Delete a key, by its id. Raises `NotFoundError`."""
+    name = f"{PREFIX}{key_id}"
+    value = store.ref(name) if re.fullmatch(r"[0-9a-z]{10}", key_id) else None
+    key = _read(secret, name, value) if value is not None else None
+    if key is None:
+        raise NotFoundError(f"no API key has the id {key_id[:40]!r}", "list them: adjourn api-keys")
+    with suppress(ConflictError):  # somebody else has revoked it
+        store.swap(name, None, expect=value)
+    return key
+
+
+class KeyRing:
+    """The keys of a store, to look up those of requests. Not thread-safe, but `look` may run beside `find`."""
+
+    def __init__(self, store: Store, secret: bytes, clock: Callable[[], int]) -> None:
+        self._store = store
+        self._secret = secret
+        self._clock = clock
+        self._known: Mapping[str, ApiKey] = {}
+        self._looked = float("-inf")
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the store has to be looked at before the next `find`."""
+        return monotonic() - self._looked > LOOK_SECONDS
+
+    def look(self) -> None:
+        """Take in which keys there are. Raises `StoreError` once the store has failed for too long."""
+        try:
+            self._known = {key.id: key for key in keys_of(self._store, self._secret)}
+        except AdjournError:
+            if monotonic() - self._looked > KEPT_SECONDS:
+                raise
+        else:
+            self._looked = monotonic()
+
+    def find(self, text: str) -> Principal | None:
+        """Whose key a text is; None for what is no key, or one that has ended or was revoked.
+
+        The id is public. All that depends on the secret is compared in constant time, for an id that is not there, too.
+        """
+        said = KEY.fullmatch(text)
+        if said is None:
+            return None
+        key = self._known.get(said[1])
+        digest = sha256(said[2].encode()).hexdigest()
+        is_right = hmac.compare_digest(digest, key.digest if key is not None else _NOBODYS)
+        return key.bearer if key is not None and is_right and key.expires > self._clock() else None
+
+
+_NOBODYS = "-" * 64
+
+
+def _read(secret: bytes, name: str, value: str) -> ApiKey | None:
+    seal, _, stored = value.partition(":")
+    if not hmac.compare_digest(seal.encode(), _seal(secret, name, stored).encode()):
+        return None
+    try:
+        key = msgspec.json.decode(stored, type=ApiKey)
+    except msgspec.DecodeError:
+        return None
+    return key if name == f"{PREFIX}{key.id}" else None
+
+
+def _seal(secret: bytes, name: str, stored: str) -> str:
+    return hmac.digest(secret, f"adjourn/api-key/1:{name}:{stored}".encode(), "sha256").hex()

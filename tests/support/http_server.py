@@ -11,7 +11,13 @@ from pathlib import Path
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import ToolAnnotations
+from mcp.types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequiredResult,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
 PORT, FOLDER = int(sys.argv[1]), Path(sys.argv[2])
@@ -65,10 +71,27 @@ async def pause(text: str, seconds: float) -> str:
     return "paused"
 
 
+@server.tool()
+async def ask_again(ctx: Context) -> str | InputRequiredResult:
+    """Ask the person at the client, as the stateless revision does."""
+    given = (ctx.input_responses or {}).get("colour")
+    if isinstance(given, ElicitResult):
+        note("asked")
+        return str(given.content)
+    form = ElicitRequestFormParams(message="Which colour?", requested_schema=Answer.model_json_schema())
+    return InputRequiredResult(input_requests={"colour": ElicitRequest(params=form)})
+
+
 @server.resource("notes://one")
 def one() -> str:
     """A resource."""
     return "a note"
+
+
+@server.prompt()
+def greet(name: str) -> str:
+    """A prompt."""
+    return f"Say hello to {name}."
 
 
 if __name__ == "__main__":

@@ -42,5 +42,14 @@ class User:
     def stream_ended(self, _stream: ReplyStream, /) -> None:
         pass
 
+    def open_requests(self) -> list[Any]:
+        return [1]
+
+    def ended(self, _link: object, /) -> None:
+        pass
+
+    def forgotten(self, _link: object, _request_id: Any, /) -> bool:
+        return False
+
     def fail(self, _request_id: Any, why: str, /, *, was_sent: bool) -> None:
         self.failed.append((why, was_sent))

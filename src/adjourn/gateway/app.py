@@ -2,7 +2,7 @@
 
     /NAME/mcp           the server NAME
     /NAME/t/TASK/mcp    the same, working on the task TASK
-    /mcp, /t/TASK/mcp   the only server
+    /mcp, /t/TASK/mcp   all servers together, or the only one
     /healthz, /readyz   whether the process lives, and whether it can work
 
 Owns: these addresses, the check of Host and Origin (a web page in a browser here must not speak to it), the life of contexts. Must never:
@@ -23,6 +23,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from adjourn import checkpoints
+from adjourn.aex import canonical_server
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.gateway.asgi import Receive, Scope, Send
@@ -30,14 +31,16 @@ from adjourn.gateway.auth import Challenge, Gate, GateParts
 from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.gauges import Gauges
-from adjourn.gateway.http_link import HttpLink
+from adjourn.gateway.http_link import HttpLink, LinkUser
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
+from adjourn.gateway.member import Member
 from adjourn.gateway.monitoring import Monitoring
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
-from adjourn.gateway.settings import GatewaySettings
+from adjourn.gateway.settings import GatewaySettings, ServerSettings
+from adjourn.gateway.single_address import SingleAddress
 from adjourn.gateway.tenants import Tenants
 from adjourn.gateway.turns import Turn
 from adjourn.host import Workspace, keys, now
@@ -54,6 +57,10 @@ _PATH = re.compile(r"(?:/([A-Za-z0-9][A-Za-z0-9_-]{0,63}))?(?:/t/([A-Za-z0-9_.-]
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _TEXT, _JSON = (b"content-type", b"text/plain; charset=utf-8"), (b"content-type", b"application/json")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+_NO_SERVER = ServerSettings()
+"""Of the context that has the meta-tools of a session with all servers."""
 
 
 @dataclass(eq=False)
@@ -112,6 +119,7 @@ class GatewayApp:
             name: Endpoint(partial(self._new, name), self.throttle, self.monitoring.tracer)
             for name in settings.servers
         }
+        self._together = SingleAddress(settings.servers, self, report, self.throttle)
         self._contexts: dict[tuple[str, str, Sender], _Shared] = {}
         self._of_task: dict[str, set[_Shared]] = {}
         """Those of `_contexts` that work on a task of the path."""
@@ -175,8 +183,7 @@ class GatewayApp:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal | None) -> None:
         """Answer a request of a principal; of None where nobody authenticates."""
         found = _PATH.fullmatch(scope["path"])
-        name = found[1] or self._only() if found is not None else ""
-        endpoint = self._endpoints.get(name)
+        endpoint = self._endpoint(found[1]) if found is not None else None
         if found is None or endpoint is None:
             known = ", ".join(f"/{one}/mcp" for one in self._endpoints)
             await _plain(send, 404, f"no server is here; there is {known}")
@@ -190,8 +197,10 @@ class GatewayApp:
             return
         await endpoint.handle(scope, receive, send, Sender(principal, task))
 
-    def _only(self) -> str:
-        return next(iter(self._endpoints)) if len(self._endpoints) == 1 else ""
+    def _endpoint(self, name: str | None) -> Endpoint | None:
+        if name:
+            return self._endpoints.get(name)
+        return next(iter(self._endpoints.values())) if len(self._endpoints) == 1 else self._together.endpoint
 
     def _is_host(self, host: str) -> bool:
         return host.rpartition(":")[0] in self._hosts or host in self._hosts
@@ -199,20 +208,35 @@ class GatewayApp:
     # --- exchanges
 
     def _new(self, server: str, client: str, sender: Sender) -> Exchange:
-        shared, task = self._shared(server, client, sender), sender.task
-        exchange = Exchange(self._parts, shared.context, partial(self._link, server))
+        shared = self._shared(server, client, sender)
+        exchange = Exchange(self._parts, shared.context, partial(self.link, server))
+        self._use(shared, exchange, sender.task)
+        return exchange
+
+    def _use(self, shared: _Shared, exchange: Exchange, task: str) -> None:
         shared.users.add(exchange)
         exchange.on_close = partial(self._left, shared, exchange)
         if task:
             exchange.on_use = partial(self._hand_over, task, shared.context)
-        return exchange
 
-    def _link(self, server: str, exchange: Exchange) -> ServerLink:
+    def member(
+        self, server: str, client: str, sender: Sender, link: Callable[[Exchange], ServerLink]
+    ) -> Member:
+        """A part of a client's session with all servers; see `single_address.Servers`."""
+        shared = self._shared(server, client, sender)
+        listing = "never" if server else "always"  # once a client
+        parts = self._parts._replace(options=RelayOptions(meta_tools=listing))
+        member = Member(parts, shared.context, link, canonical_server(server))
+        self._use(shared, member, sender.task)
+        return member
+
+    def link(self, server: str, user: LinkUser) -> ServerLink:
+        """A new way to a server."""
         settings = self._settings.servers[server]
         if settings.url:
-            return HttpLink(exchange, self._pools[server], settings.seconds, self._credentials[server])
+            return HttpLink(user, self._pools[server], settings.seconds, self._credentials[server])
         ground = self._ground
-        return PipeLink(exchange, settings.command, ground.environment, ground.workspace.tree)
+        return PipeLink(user, settings.command, ground.environment, ground.workspace.tree)
 
     def _left(self, shared: _Shared, exchange: Exchange) -> None:
         """A client has ended a session; it may begin another one at once."""
@@ -258,7 +282,7 @@ class GatewayApp:
         key, task = (server, client, sender), sender.task
         found = self._contexts.get(key)
         if found is None:
-            workspace, settings = self._ground.workspace, self._settings.servers[server]
+            workspace, settings = self._ground.workspace, self._settings.servers.get(server, _NO_SERVER)
             options = ClientOptions(
                 root=workspace.root,
                 tree=workspace.tree,
@@ -306,8 +330,9 @@ class GatewayApp:
             try:
                 await loop.run_in_executor(self._parts.workers, self._keep, beats)
                 self._give_back()
+                self._together.look_after()
                 if beats:
-                    for endpoint in self._endpoints.values():
+                    for endpoint in (*self._endpoints.values(), self._together.endpoint):
                         endpoint.expire(IDLE_SECONDS)
             except Exception as error:  # whatever it is, the leases have to be kept
                 self._failed(error)
@@ -330,7 +355,7 @@ class GatewayApp:
 
     def end_requests(self) -> None:
         """Answer what is open with an error, and end streams."""
-        for endpoint in self._endpoints.values():
+        for endpoint in (*self._endpoints.values(), self._together.endpoint):
             endpoint.close("the gateway ended")
 
     async def _close(self) -> None:

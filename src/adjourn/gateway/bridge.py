@@ -9,8 +9,6 @@ Owns: those headers, and the client's side of the transport. Must never: change 
 from __future__ import annotations
 
 import asyncio
-import base64
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -22,17 +20,13 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_link import HttpLink
 from adjourn.gateway.http_pool import Headers, HttpPool
 from adjourn.gateway.replies import Heard, ReplyStream
+from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.mcp import frames
 
 MAX_LINE = frames.MAX_MESSAGE_BYTES
 RETRY_SECONDS = 1.0
 """How long to wait before a broken stream is continued, where the server does not say."""
 LEAVE_SECONDS = 5.0
-_PLAIN = re.compile(r"(?!=\?base64\?.*\?=$)(?:[!-~](?:[ -~]*[!-~])?)?")
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods with a name that stands in a header, too, and the member that has it."""
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-MAX_DEPTH = 20
 
 
 class Bridge:
@@ -46,8 +40,7 @@ class Bridge:
         self._last: dict[Any, StreamEvent] = {}
         """The last event of each request's stream that had an id."""
         self._resumed: dict[ReplyStream, Any] = {}
-        self._parameters: dict[str, dict[tuple[str, ...], str]] = {}
-        """Arguments that stand in headers, too, by tool: their paths and the headers' names."""
+        self._of_stateless = RequestHeaders()
         self._pool = HttpPool(url)
         self._link = HttpLink(self, self._pool, seconds, credentials)
 
@@ -108,26 +101,7 @@ class Bridge:
         """The headers that the revision wants."""
         if not isinstance(version, str):
             return [(b"mcp-protocol-version", self._version)] if self._version else []
-        headers = [(b"mcp-protocol-version", _encoded(version))]
-        if isinstance(method, str):
-            headers.append((b"mcp-method", _encoded(method)))
-            name = params.get(_NAMED.get(method, ""))
-            if isinstance(name, str):
-                headers.append((b"mcp-name", _encoded(name)))
-            if method == "tools/call":
-                headers += self._of_arguments(name, params.get("arguments"))
-        return headers
-
-    def _of_arguments(self, tool: object, arguments: object) -> Headers:
-        found = []
-        for path, header in self._parameters.get(tool if isinstance(tool, str) else "", {}).items():
-            value = arguments
-            for member in path:
-                value = value.get(member) if isinstance(value, dict) else None
-            if isinstance(value, (str, int)):
-                text = str(value).lower() if isinstance(value, bool) else str(value)
-                found.append((f"mcp-param-{header}".encode(), _encoded(text)))
-        return found
+        return self._of_stateless.of(version, method, params)
 
     # --- what the link asks and says
 
@@ -166,11 +140,9 @@ class Bridge:
         if not isinstance(result, dict):
             return
         if method == "initialize" and isinstance(result.get("protocolVersion"), str):
-            self._version = _encoded(result["protocolVersion"])
-        elif method == "tools/list" and isinstance(result.get("tools"), list):
-            for tool in result["tools"]:
-                if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                    self._parameters[tool["name"]] = dict(_marked(tool.get("inputSchema"), ()))
+            self._version = encoded(result["protocolVersion"])
+        elif method == "tools/list":
+            self._of_stateless.listed(result)
 
     def pass_event(self, about: Any, event: StreamEvent) -> None:
         """An event without a message."""
@@ -203,32 +175,23 @@ class Bridge:
         if request_id is not None and self.is_open(request_id):
             self.break_stream(request_id)
 
+    def open_requests(self) -> list[Any]:
+        """The ids of requests without an answer."""
+        return list(self._open)
+
+    def ended(self, link: object) -> None:
+        """Each request says so by itself."""
+
+    def forgotten(self, link: object, request_id: Any) -> bool:
+        """So says the server's answer, and the client begins another session."""
+        del link, request_id
+        return False
+
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         """A request has no answer."""
         del was_sent
         if self._open.pop(request_id, None) is not None:
             _say(frames.error(request_id, frames.UPSTREAM_GONE, why))
-
-
-def _marked(schema: object, path: tuple[str, ...]) -> Any:
-    """The arguments of a schema that stand in headers, too."""
-    members = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(members, dict) or len(path) > MAX_DEPTH:
-        return
-    for name, member in members.items():
-        if not isinstance(member, dict):
-            continue
-        header = member.get("x-mcp-header")
-        if isinstance(header, str) and _TOKEN.fullmatch(header):
-            yield (*path, name), header
-        yield from _marked(member, (*path, name))
-
-
-def _encoded(value: str) -> bytes:
-    """A text as a header has it."""
-    if _PLAIN.fullmatch(value):
-        return value.encode()
-    return b"=?base64?%b?=" % base64.b64encode(value.encode(errors="surrogatepass"))
 
 
 def _say(line: bytes) -> None:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.gateway.asgi import Receive, Scope, Send
+from adjourn.gateway.client_session import ClientSession
 from adjourn.gateway.event_stream import StreamEvent, written
-from adjourn.gateway.exchange import Exchange
 from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.replies import ReplyStream, as_line
 from adjourn.gateway.tracing import TRACEPARENT, TRACESTATE, Tracer, with_context
@@ -42,7 +42,7 @@ class Sender(NamedTuple):
     task: str
 
 
-NewExchange = Callable[[str, Sender], Exchange]
+NewExchange = Callable[[str, Sender], ClientSession]
 """Makes an exchange for a client's name and who is behind it."""
 
 
@@ -86,9 +86,9 @@ class Endpoint:
         self._tracer = tracer
         self._new = new
         self._throttle = throttle or Throttle(LoadLimits())
-        self.sessions: dict[tuple[str, Principal | None], Exchange] = {}
+        self.sessions: dict[tuple[str, Principal | None], ClientSession] = {}
         """Each is only found by whoever began it: to others its id is one of no session."""
-        self.lanes: dict[tuple[str, Sender], list[Exchange]] = {}
+        self.lanes: dict[tuple[str, Sender], list[ClientSession]] = {}
         """Exchanges of clients of the stateless revision, by client and who is behind it."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
@@ -184,7 +184,7 @@ class Endpoint:
             exchange.leave(opening.id, stream)
             if trace is not None and self._tracer is not None:
                 self._tracer.end(trace, opening.method, stream.status)
-        if opening.method == "initialize" and not exchange.connection.upstream.revision:
+        if opening.method == "initialize" and not exchange.is_accepted:
             self._forget((session, sender.principal), "the server did not accept the session")
 
     async def _odd(self, body: bytes, send: Send) -> tuple[_Opening, bytes]:
@@ -199,7 +199,7 @@ class Endpoint:
 
     def _exchange(
         self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, sender: Sender
-    ) -> tuple[Exchange | None, str]:
+    ) -> tuple[ClientSession | None, str]:
         """The exchange that a message belongs to, and its session id, if it has one."""
         session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
         if session:
@@ -219,7 +219,7 @@ class Endpoint:
         """Whether there may be no more exchanges."""
         return len(self.sessions) + sum(map(len, self.lanes.values())) >= MAX_EXCHANGES
 
-    def _lane(self, opening: _Opening, sender: Sender) -> Exchange | None:
+    def _lane(self, opening: _Opening, sender: Sender) -> ClientSession | None:
         name = _name(opening.params.meta.client)
         lanes = self.lanes.get((name, sender), [])
         for exchange in lanes:

@@ -114,8 +114,6 @@ class Exchange:
     def receive(self, line: bytes, stream: ReplyStream, request_id: Any) -> None:
         """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""
         self.used = time.monotonic()
-        self.who = ""
-        """The client whose limits count."""
         self.on_use()
         if request_id is not None:
             self.waiting[request_id] = stream
@@ -145,6 +143,11 @@ class Exchange:
         if self._listener is stream:
             self._listener = None
         self.link.leave(stream)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the server has accepted the session, in the revisions that have one."""
+        return self.connection.upstream.revision != ""
 
     @property
     def has_listener(self) -> bool:
@@ -226,6 +229,18 @@ class Exchange:
     def is_open(self, request_id: Any) -> bool:
         """Whether a request has no answer yet."""
         return request_id in self.connection.requests
+
+    def open_requests(self) -> list[Any]:
+        """The ids of requests without an answer."""
+        return list(self.connection.requests)
+
+    def ended(self, link: object) -> None:
+        """The server has ended: each request to it fails from now on."""
+
+    def forgotten(self, link: object, request_id: Any) -> bool:
+        """The server does not know the session any more: so says its answer, and the client begins another one."""
+        del link, request_id
+        return False
 
     def headers_for(self, request_id: Any) -> Headers:
         """The headers of the client's request that the server gets, too."""

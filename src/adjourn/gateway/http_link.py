@@ -55,6 +55,15 @@ class LinkUser(Protocol):
     def fail(self, request_id: Any, why: str, /, *, was_sent: bool) -> None:
         """A request has no answer. `was_sent`: the server may have acted on it."""
 
+    def open_requests(self) -> list[Any]:
+        """The ids of requests without an answer."""
+
+    def ended(self, link: object, /) -> None:
+        """The server can no longer be reached over a link."""
+
+    def forgotten(self, link: object, request_id: Any, /) -> bool:
+        """The server does not know the session any more, and refused a request. Returns whether that is taken care of."""
+
 
 class HttpLink:
     """See `ServerLink`. A request may take `seconds`, and as long again after each part of a stream."""
@@ -147,6 +156,8 @@ class HttpLink:
         """Read an answer, and hand over what it says."""
         if session := reply.headers.get(SESSION, b""):
             self._session = session
+        elif reply.status == 404 and self._session and self._user.forgotten(self, request_id):
+            return
         kind = reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind == b"text/event-stream":
             await self._read_events(reply, request_id, limit)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.host import find
 from adjourn.relay import NEVER
@@ -27,9 +27,9 @@ class PipeLink:
     """See `ServerLink`. The command is started in `folder`."""
 
     def __init__(
-        self, exchange: Exchange, command: Sequence[str], environment: Mapping[str, str], folder: str
+        self, user: LinkUser, command: Sequence[str], environment: Mapping[str, str], folder: str
     ) -> None:
-        self._exchange = exchange
+        self._user = user
         self._command = command
         self._environment = environment
         self._folder = folder
@@ -55,7 +55,7 @@ class PipeLink:
             assert self._process is not None
             assert self._process.stdout is not None
             while line := await self._process.stdout.readline():
-                self._exchange.hear(Heard(line))
+                self._user.hear(Heard(line))
         except (OSError, ValueError) as error:
             self._fail(f"the server {self._command[0]!r} cannot be used: {error}")
         else:
@@ -82,8 +82,9 @@ class PipeLink:
     def _fail(self, why: str) -> None:
         """Answer all that is open, and all that comes, with an error."""
         was_sent, self._is_lost = self._process is not None, True
-        for request_id in list(self._exchange.connection.requests):
-            self._exchange.fail(request_id, why, was_sent=was_sent)
+        for request_id in self._user.open_requests():
+            self._user.fail(request_id, why, was_sent=was_sent)
+        self._user.ended(self)
 
     def _write(self, data: bytes) -> None:
         if data and self._process is not None and self._process.stdin is not None:
@@ -93,7 +94,7 @@ class PipeLink:
     def send(self, data: bytes, about: Any = None) -> None:
         if self._is_lost:
             for request in about or ():
-                self._exchange.fail(request.id, "the server has ended", was_sent=False)
+                self._user.fail(request.id, "the server has ended", was_sent=False)
         elif self._process is None:
             self._waiting.append(data)
         else:

@@ -25,7 +25,9 @@ UNDOTTED_CLIENTS = ("claude-ai", "claude desktop", "copilot")
 
 
 class MetaTools:
-    """Lists and answers them. `errors`, `style` and `listing` are the values of --errors, --tool-names and --meta-tools."""
+    """Lists and answers them. `errors`, `style` and `listing` are the values of --errors, --tool-names and --meta-tools. A `listing` of
+    `never` is for one of several relays of a client, where another lists them and speaks of work to resume.
+    """
 
     def __init__(
         self, context: ClientContext, report: StderrLog, *, errors: str, style: str, listing: str = "once"
@@ -35,16 +37,17 @@ class MetaTools:
         self._errors = errors
         self._style = style
         self._once = listing == "once"
+        self._is_mute = listing == "never"
         self.lister: Process | None = None
         """The other proxy of this client that lists them, as far as this one has been asked for its list."""
 
     def names(self) -> list[str]:
         """The names of all that the policy permits, as the client spells them: it may call each here, whoever lists them."""
-        return [self._spelled(name) for name in self._permitted()]
+        return [] if self._is_mute else [self._spelled(name) for name in self._permitted()]
 
     def to_list(self) -> list[dict[str, Any]]:
         """The definitions for an answer to tools/list, in order: those that no other proxy of this client has listed."""
-        names = self._permitted()
+        names = [] if self._is_mute else self._permitted()
         elsewhere: Collection[str] = ()
         self.lister = None
         if self._once and names:
@@ -62,7 +65,7 @@ class MetaTools:
 
     def notice(self) -> str:
         """The text for the `initialize` answer: which work can be resumed, and how; "" for none."""
-        if self._context.policy.judge_open("aex.resume").effect != "allow":
+        if self._is_mute or self._context.policy.judge_open("aex.resume").effect != "allow":
             return ""
         try:
             found = handover.find_pending_work(self._context)  # the upstream boots meanwhile

@@ -1,0 +1,418 @@
+"""One client's session with all servers at once: each message goes to the server that it is for, and what concerns all is put together.
+
+Each server has a member: a relay that decides and records, and the gateway's own session with that server. One more is the gateway's own,
+whose relay has the meta-tools.
+
+Owns: which server a message is for, ids that servers give, answers of several servers as one. Must never: decide, or change arguments.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from secrets import token_hex
+from typing import Any, NamedTuple
+
+from adjourn import __version__
+from adjourn.gateway import merging
+from adjourn.gateway.changes import Changes
+from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.gathering import SILENT, Gathering
+from adjourn.gateway.member import Collector, Member
+from adjourn.gateway.own_link import OwnLink
+from adjourn.gateway.replies import LineHead, ReplyStream
+from adjourn.gateway.request_headers import RequestHeaders
+from adjourn.gateway.resource_owners import ResourceOwners
+from adjourn.gateway.server_health import ServerHealth
+from adjourn.gateway.server_questions import ServerQuestions
+from adjourn.gateway.stateless import Problem, problem_of, status_of
+from adjourn.gateway.upstream_session import UpstreamSession
+from adjourn.mcp import FrameError, Message, frames
+from adjourn.policy import meta_tool
+from adjourn.relay import StderrLog
+
+GREET_SECONDS, GREET_FAILED_SECONDS = 5.0, 0.5
+"""How long a client's first answer waits for the servers; and for those that could not be reached a moment ago."""
+LIST_SECONDS = 15.0
+_UNDOTTED = ("claude-ai", "claude desktop", "copilot")
+
+
+class Server(NamedTuple):
+    """A server of the session."""
+
+    member: Member
+    upstream: UpstreamSession
+    health: ServerHealth
+
+
+class Combined:
+    """See above. `servers` are by their names in rules, in the order of the settings."""
+
+    def __init__(
+        self, servers: Mapping[str, Server], own: Member, link: OwnLink, report: StderrLog, client: str
+    ) -> None:
+        self._servers = dict(servers)
+        self._own = own
+        self._report = report
+        self._members = {server.member: server for server in servers.values()}
+        has_dots = not client.lower().startswith(_UNDOTTED)
+        self._names = merging.JoinedNames(servers, has_dots=has_dots)
+        self._owners: ResourceOwners[Member] = ResourceOwners()
+        self._changes = Changes(own)
+        self._questions = ServerQuestions()
+        self._headers = RequestHeaders()
+        self._routed: dict[Any, Member] = {}
+        """The members that the client's open requests went to."""
+        self._gathered: dict[Any, Gathering] = {}
+        self._prefix, self._count = f"adjourn-{token_hex(6)}-", 0
+        self._reported: set[str] = set()
+        self.is_accepted = False
+        self.used = time.monotonic()
+        self.who = ""
+        """The client whose limits count."""
+        link.on_listen = self._listened
+        for member in (own, *self._members):
+            member.session = self
+        for server in servers.values():
+            server.upstream.on_return = self._changes.all_lists
+        self._handlers: dict[str, Callable[[Message, ReplyStream], None]] = {
+            "initialize": self._greet,
+            "server/discover": self._greet,
+            "tools/call": self._call,
+            "prompts/get": self._prompt,
+            "completion/complete": self._complete,
+            "resources/read": self._resource,
+            "resources/subscribe": self._resource,
+            "resources/unsubscribe": self._resource,
+            "logging/setLevel": self._to_all,
+            **dict.fromkeys(merging.LISTS, self._list),
+        }
+
+    # --- what the endpoint calls
+
+    def receive(self, line: bytes, stream: ReplyStream, request_id: Any) -> None:
+        """Take a message of the client."""
+        self.used = time.monotonic()
+        try:
+            message = frames.read(line, Message)
+        except FrameError:
+            self._route(self._own, line, stream, request_id)  # it is refused there, and written down
+            return
+        if isinstance(message, list):
+            why = "this address takes one message a request, and no batches"
+            stream.put(StreamEvent(frames.error(None, frames.INVALID_REQUEST, why).rstrip()), is_last=True)
+        elif not message.method:
+            self._answered(message, stream)
+        elif message.id is None:
+            self._notified(message, stream)
+        elif (problem := problem_of(message, stream.headers)) is not None:
+            self._refuse(message, stream, problem)
+        elif (handler := self._handlers.get(message.method)) is not None:
+            handler(message, stream)
+        else:
+            self._route(self._own, line, stream, message.id)
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        """The client opened a stream for what belongs to no request, or to continue a broken one."""
+        self.used = time.monotonic()
+        for member in (self._own, *self._members):
+            own = member.own_event(last_event)
+            if own or not last_event:
+                member.listen(stream, own)
+
+    def leave(self, request_id: Any, stream: ReplyStream) -> None:
+        """The client no longer reads a stream."""
+        if request_id is None:
+            for member in (self._own, *self._members):
+                member.leave(None, stream)
+            return
+        if (gathering := self._gathered.pop(request_id, None)) is not None:
+            gathering.cancel()
+        self._changes.leave(request_id)
+        if request_id in self._routed:
+            self._routed.pop(request_id).leave(request_id, stream)
+
+    def in_use(self, request_id: Any) -> bool:
+        """Whether a request with this id is open."""
+        return (
+            request_id in self._routed
+            or request_id in self._gathered
+            or any(member.in_use(request_id) for member in self._members)
+        )
+
+    @property
+    def waiting(self) -> list[Any]:
+        """The ids of the client's open requests."""
+        return [*self._routed, *self._gathered]
+
+    @property
+    def has_listener(self) -> bool:
+        """Whether the client has a stream open for what belongs to no request."""
+        return self._own.has_listener
+
+    def close(self, why: str) -> None:
+        """Answer what is open with an error, and leave the servers."""
+        for gathering in self._gathered.values():
+            gathering.cancel()
+        self._changes.close()
+        for member in (self._own, *self._members):
+            member.close(why)
+
+    def recovered(self) -> None:
+        """A server that could not be reached can be: its lists are there again."""
+        self._changes.all_lists()
+
+    def connect(self, name: str) -> None:
+        """Try to reach a server."""
+        if (server := self._servers.get(name)) is not None:
+            server.upstream.connect()
+
+    # --- to one server
+
+    def _route(self, member: Member, line: bytes, stream: ReplyStream, request_id: Any) -> None:
+        if request_id is not None:
+            self._routed[request_id] = member
+        member.receive(line, stream, request_id)
+
+    def _call(self, message: Message, stream: ReplyStream) -> None:
+        name = message.params.get("name")
+        found = self._names.split(name) if isinstance(name, str) and not meta_tool(name) else None
+        if found is None:
+            self._route(self._own, message.raw, stream, message.id)
+        else:
+            line = merging.with_param(message.raw, "name", found[1])
+            self._route(self._servers[found[0]].member, line, stream, message.id)
+
+    def _prompt(self, message: Message, stream: ReplyStream) -> None:
+        name = message.params.get("name")
+        found = self._names.split(name) if isinstance(name, str) else None
+        if found is None:
+            self._refuse(
+                message, stream, Problem(frames.INVALID_PARAMS, "no server has a prompt of that name")
+            )
+        else:
+            line = merging.with_param(message.raw, "name", found[1])
+            self._route(self._servers[found[0]].member, line, stream, message.id)
+
+    def _complete(self, message: Message, stream: ReplyStream) -> None:
+        ref = message.params.get("ref")
+        ref = ref if isinstance(ref, dict) else {}
+        if ref.get("type") == "ref/prompt" and isinstance(ref.get("name"), str):
+            found = self._names.split(ref["name"])
+            if found is not None:
+                line = merging.with_param(message.raw, "ref", ref | {"name": found[1]})
+                self._route(self._servers[found[0]].member, line, stream, message.id)
+                return
+        elif isinstance(ref.get("uri"), str):
+            self._at_owner(message, stream, ref["uri"])
+            return
+        self._refuse(message, stream, Problem(frames.INVALID_PARAMS, "no server has what this refers to"))
+
+    def _resource(self, message: Message, stream: ReplyStream) -> None:
+        uri = message.params.get("uri")
+        if isinstance(uri, str):
+            self._at_owner(message, stream, uri)
+        else:
+            self._refuse(message, stream, Problem(frames.INVALID_PARAMS, "uri must be a text"))
+
+    def _at_owner(self, message: Message, stream: ReplyStream, uri: str) -> None:
+        """Send a request to the server of a resource; where none is known, once they have listed theirs."""
+
+        def found(owner: Member | None) -> None:
+            self._gathered.pop(message.id, None)
+            if owner is not None:
+                self._route(owner, message.raw, stream, message.id)
+                return
+            code = frames.INVALID_PARAMS if message.modern else -32002
+            self._refuse(message, stream, Problem(code, "no server lists this resource", {"uri": uri}))
+
+        self._find_owner(message, stream, uri, found)
+
+    def _find_owner(
+        self, message: Message, stream: ReplyStream, uri: str, then: Callable[[Member | None], None]
+    ) -> None:
+        if (owner := self._owners.of(uri)) is not None:
+            then(owner)
+            return
+
+        def listed(gathering: Gathering) -> None:
+            self._owners.listed(gathering.items)
+            if (owner := self._owners.of(uri)) is not None:
+                then(owner)
+                return
+            self._gather(message, stream, "resources/templates/list", templates)
+
+        def templates(gathering: Gathering) -> None:
+            self._owners.listed_templates(gathering.items)
+            then(self._owners.of(uri))
+
+        self._gather(message, stream, "resources/list", listed)
+
+    def _refuse(self, message: Message, stream: ReplyStream, problem: Problem) -> None:
+        stream.status = status_of(problem.code) if message.modern else 200
+        answer = frames.error(message.id, problem.code, problem.text, problem.data)
+        stream.put(StreamEvent(answer.rstrip()), is_last=True)
+
+    # --- to all of them
+
+    def _gather(
+        self, message: Message, stream: ReplyStream, method: str, then: Callable[[Gathering], None]
+    ) -> Gathering:
+        """Ask all servers that may have something to say to a method."""
+        kind = "resources" if method.startswith("resources/") else method.partition("/")[0]
+        asked = [
+            member
+            for member, server in self._members.items()
+            if kind not in ("tools", "prompts", "resources")
+            or not server.health.is_met
+            or kind in server.health.greeting.capabilities
+        ]
+        if method not in ("prompts/list", "resources/list", "resources/templates/list"):
+            asked.append(self._own)
+
+        def ask(
+            member: Member, method: str, params: dict[str, Any], answered: Callable[[bytes], None]
+        ) -> None:
+            self._count += 1
+            request_id = f"{self._prefix}{self._count}"
+            meta = {key: value for key, value in message.meta.items() if key != "progressToken"}
+            whole = params | ({"_meta": meta} if meta else {})
+            version = meta.get(frames.META_VERSION)
+            headers = self._headers.of(version, method, whole) if isinstance(version, str) else stream.headers
+            line = frames.request(request_id, method, whole)
+            member.receive(line, Collector(headers, stream, answered), request_id)
+
+        gathering = Gathering(asked, then, self._changes.all_lists)
+        self._gathered[message.id] = gathering
+        params = message.params if method == message.method else {}
+        gathering.ask(ask, method, {key: value for key, value in params.items() if key != "_meta"})
+        gathering.wait(LIST_SECONDS)
+        return gathering
+
+    def _answer(self, message: Message, stream: ReplyStream, result: dict[str, Any]) -> None:
+        self._gathered.pop(message.id, None)
+        stream.put(StreamEvent(frames.result(message.id, result).rstrip()), is_last=True)
+
+    def _greet(self, message: Message, stream: ReplyStream) -> None:
+        def greeted(gathering: Gathering) -> None:
+            greetings = {}
+            for name, member in (
+                ("", self._own),
+                *((name, one.member) for name, one in self._servers.items()),
+            ):
+                if (line := gathering.answers.get(member)) is not None:
+                    greetings[name] = merging.greeting_of(merging.result_of(line))
+            all_of_them = merging.merged(greetings, gathering.missing)
+            if message.method == "initialize":
+                self.is_accepted = True
+                revision = merging.negotiated(message.params.get("protocolVersion"))
+                self._answer(message, stream, merging.initialized(all_of_them, revision, __version__))
+            else:
+                self._answer(message, stream, merging.discovered(all_of_them, __version__))
+
+        gathering = self._gather(message, stream, message.method, greeted)
+        gathering.wait(GREET_FAILED_SECONDS, self._why)
+        gathering.wait(GREET_SECONDS)
+        for member in self._members:
+            member.relay.gate.sampling = None  # the own member asks the client's model
+
+    def _why(self, member: Member) -> str:
+        server = self._members.get(member)
+        return server.health.why if server is not None else SILENT
+
+    def _list(self, message: Message, stream: ReplyStream) -> None:
+        if message.params.get("cursor") is not None:
+            self._refuse(message, stream, Problem(frames.INVALID_PARAMS, "there is no such page of the list"))
+            return
+
+        def listed(gathering: Gathering) -> None:
+            kind = merging.LISTS[message.method]
+            items = self._named(kind, gathering)
+            self._answer(
+                message, stream, merging.listing(kind, items, gathering.missing, modern=message.modern)
+            )
+
+        self._gather(message, stream, message.method, listed)
+
+    def _named(self, kind: str, gathering: Gathering) -> list[merging.Raw]:
+        """All that was listed, in the order of the settings, under the names that it has together."""
+        items = {
+            member: gathering.items[member]
+            for member in (*self._members, self._own)
+            if member in gathering.items
+        }
+        if kind == "resources":
+            for uri, member in self._owners.listed(items).items():
+                self._report_once(
+                    "resource.collision", f"{uri} is listed by {member.name}, too; it is read from the first"
+                )
+        if kind == "resourceTemplates":
+            self._owners.listed_templates(items)
+            return [raw for found in items.values() for raw in found]
+        if kind == "resources":
+            return [
+                raw
+                for member, found in items.items()
+                for raw in found
+                if self._owners.of(merging.member_of(raw, "uri")) in (member, None)
+            ]
+        named, names = [], []
+        for member, found in items.items():
+            for raw in found:
+                name = merging.member_of(raw, "name")
+                if member.name and name:
+                    name = self._names.joined(member.name, name)
+                named.append(merging.named(raw, name) if member.name and name else raw)
+                names.append(name)
+        for one, other in merging.colliding(names):
+            self._report_once("tool.collision", f"clients that rewrite names cannot tell {one} from {other}")
+        return named
+
+    def _report_once(self, event: str, text: str) -> None:
+        if text not in self._reported and len(self._reported) < 1000:
+            self._reported.add(text)
+            self._report.event(event, text)
+
+    def _to_all(self, message: Message, stream: ReplyStream) -> None:
+        self._gather(message, stream, message.method, lambda _gathering: self._answer(message, stream, {}))
+
+    # --- what is no request
+
+    def _answered(self, message: Message, stream: ReplyStream) -> None:
+        """The client answers a question of a server."""
+        if (asked := self._questions.answered(message.id)) is not None:
+            asked.member.receive(merging.with_id(message.raw, asked.question), stream, None)
+
+    def _notified(self, message: Message, stream: ReplyStream) -> None:
+        about = message.params.get("requestId")
+        members: list[Member] = [self._own, *self._members]
+        if message.method == "notifications/cancelled":
+            if frames.is_id(about) and about in self._gathered:
+                self._gathered.pop(about).cancel()
+            found = self._routed.get(about) if frames.is_id(about) else None
+            members = [found] if found is not None else []
+        elif message.method == "notifications/progress":
+            found = self._questions.of_token(message.params.get("progressToken"))
+            members = [found] if found is not None else []
+        for member in members:
+            member.receive(message.raw, stream, None)
+
+    def outgoing(self, member: Member, head: LineHead, line: bytes) -> bytes:
+        """What the client gets of a server's request or notification."""
+        if frames.is_id(head.id):
+            return self._questions.asked(member, line)
+        if head.method == "notifications/cancelled":
+            return self._questions.taken_back(member, line)
+        return self._changes.noted(head.method, line)
+
+    def _listened(self, request_id: Any, wanted: dict[str, Any]) -> None:
+        """The client subscribes, in the stateless revision."""
+        stream = self._own.waiting.get(request_id)
+        if stream is None:
+            return
+        uris = self._changes.subscribe(request_id, stream, wanted)
+        for server in self._servers.values():
+            server.upstream.watching.watch_lists()
+        for uri in uris:
+            if (owner := self._owners.of(uri)) is not None:
+                self._members[owner].upstream.watching.watch(uri)

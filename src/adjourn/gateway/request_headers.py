@@ -1,0 +1,107 @@
+"""The headers that the protocol wants of a client's HTTP request, made from the message; and whether those of a request agree with it.
+
+Owns: these headers. Must never: change a message.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from adjourn.gateway.http_pool import Headers
+
+VERSION, METHOD, NAME = b"mcp-protocol-version", b"mcp-method", b"mcp-name"
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Methods with a name that stands in a header, too, and the member that has it."""
+MAX_DEPTH = 20
+_PLAIN = re.compile(r"(?!=\?base64\?.*\?=$)(?:[!-~](?:[ -~]*[!-~])?)?")
+_ENCODED = re.compile(r"=\?base64\?(.*)\?=")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+def encoded(value: str) -> bytes:
+    """A text as a header has it."""
+    if _PLAIN.fullmatch(value):
+        return value.encode()
+    return b"=?base64?%b?=" % base64.b64encode(value.encode(errors="surrogatepass"))
+
+
+def decoded(value: bytes) -> str | None:
+    """The text that a header has; None for one that cannot be read."""
+    text = value.decode("latin-1")
+    if (found := _ENCODED.fullmatch(text)) is None:
+        return text
+    try:
+        return base64.b64decode(found[1], validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+class RequestHeaders:
+    """Makes those of the stateless revision. It knows the tools that were listed."""
+
+    def __init__(self) -> None:
+        self._parameters: dict[str, dict[tuple[str, ...], str]] = {}
+        """Arguments that stand in headers, too, by tool: their paths and the headers' names."""
+
+    def listed(self, result: object) -> None:
+        """Take note of a result of tools/list."""
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                self._parameters.pop(tool["name"], None)
+                if marked := dict(_marked(tool.get("inputSchema"), ())):
+                    self._parameters[tool["name"]] = marked
+
+    def of(self, version: str, method: object, params: Mapping[str, Any]) -> Headers:
+        """The headers of a message."""
+        headers = [(VERSION, encoded(version))]
+        if isinstance(method, str):
+            headers.append((METHOD, encoded(method)))
+            name = params.get(NAMED.get(method, ""))
+            if isinstance(name, str):
+                headers.append((NAME, encoded(name)))
+            if method == "tools/call":
+                headers += self._of_arguments(name, params.get("arguments"))
+        return headers
+
+    def _of_arguments(self, tool: object, arguments: object) -> Headers:
+        found = []
+        for path, header in self._parameters.get(tool if isinstance(tool, str) else "", {}).items():
+            value = arguments
+            for member in path:
+                value = value.get(member) if isinstance(value, dict) else None
+            if isinstance(value, (str, int)):
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                found.append((f"mcp-param-{header}".encode(), encoded(text)))
+        return found
+
+
+def _marked(schema: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The arguments of a schema that stand in headers, too."""
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(members, dict) or len(path) > MAX_DEPTH:
+        return
+    for name, member in members.items():
+        if not isinstance(member, dict):
+            continue
+        header = member.get("x-mcp-header")
+        if isinstance(header, str) and _TOKEN.fullmatch(header):
+            yield (*path, name), header
+        yield from _marked(member, (*path, name))
+
+
+def mismatch(headers: Headers, version: object, method: str, params: Mapping[str, Any]) -> str:
+    """The header of a request of the stateless revision that says something else than its message; "" for none."""
+    given = dict(headers)
+    if given.get(VERSION, b"").decode("latin-1") != version:
+        return "mcp-protocol-version"
+    if given.get(METHOD, b"").decode("latin-1") != method:
+        return "mcp-method"
+    wanted = params.get(NAMED.get(method, ""))
+    if wanted is not None and (NAME not in given or decoded(given[NAME]) != wanted):
+        return "mcp-name"
+    return ""

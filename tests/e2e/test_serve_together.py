@@ -41,9 +41,9 @@ def test_all_servers_are_one(work: GatewayWorkspace, mode: Mode) -> None:
 
     async def session(client: Client) -> None:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert [name for name in names if name.endswith("echo")] == ["up.echo", "git_like.echo"]
+        assert [name for name in names if name.endswith("echo")] == ["git_like.echo", "up.echo"]
         assert (names.count("aex.checkpoint"), "git_like.slow" in names) == (1, False)
-        assert [one.name for one in (await client.list_prompts()).prompts] == ["up.greet", "git_like.greet"]
+        assert [one.name for one in (await client.list_prompts()).prompts] == ["git_like.greet", "up.greet"]
         for server in ("up", "git_like"):
             echo = await client.call_tool(f"{server}.echo", {"text": server}, progress_callback=progress)
             assert text_of(echo) == server

@@ -5,7 +5,7 @@
     api_keys.py   keys that `adjourn api-keys` makes
     tokens.py     access tokens of an OAuth issuer
     issuer.py     that issuer's signing keys
-    resource.py   what clients are told of the issuer (RFC 9728)
+    resource.py   what clients learn of the issuer (RFC 9728)
     forwarded.py  an identity that a trusted proxy in front has checked
 
 Must never: pass a credential on, or say in a refusal whether something exists.

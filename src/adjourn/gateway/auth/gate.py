@@ -40,7 +40,7 @@ class Challenge(NamedTuple):
 
 class GateParts(NamedTuple):
     """What a gate works with: the store that has the keys, the secret that seals them, a clock (milliseconds), threads that may wait, and
-    who is told of errors.
+    who hears of errors.
     """
 
     store: Store
@@ -66,7 +66,7 @@ class Gate:
             self._tokens = Tokens(settings.oauth, issuer, parts.clock)
 
     def metadata(self, path: str) -> bytes | None:
-        """What clients are told of the issuer at an address, if anything: anybody may ask for it."""
+        """What clients learn of the issuer at an address, if anything: anybody may ask for it."""
         return self._resource.metadata(path) if self._resource is not None else None
 
     async def authenticate(self, scope: Scope) -> Principal | Challenge:

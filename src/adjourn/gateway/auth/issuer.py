@@ -34,7 +34,7 @@ _KINDS = {"RSA": ("RS", "PS"), "EC": ("ES",), "OKP": ("EdDSA",)}
 
 
 class Issuer:
-    """One issuer's keys. `on_error` is told why they could not be read."""
+    """One issuer's keys. `on_error` receives why they could not be read."""
 
     def __init__(self, settings: OAuthSettings, workers: Executor, on_error: Callable[[str], None]) -> None:
         self._settings = settings

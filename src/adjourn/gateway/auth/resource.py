@@ -1,4 +1,4 @@
-"""What clients are told of the issuer whose tokens the gateway takes: protected-resource metadata (RFC 9728), and challenges.
+"""What clients learn of the issuer whose tokens the gateway takes: protected-resource metadata (RFC 9728), and challenges.
 
 Owns: these texts. Must never: depend on what a request says, beside its path.
 """

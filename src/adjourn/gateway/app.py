@@ -27,7 +27,7 @@ from adjourn.aex import canonical_server
 from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.auth import Challenge, Gate, GateParts
+from adjourn.gateway.auth import Authenticator, AuthenticatorParts, Challenge
 from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.gauges import Gauges
@@ -139,11 +139,11 @@ class GatewayApp:
             ).now
         )
         self._tenants = Tenants(ground.workspace.root, settings.auth.shared if settings.auth else ())
-        self._gate: Gate | None = None
+        self._authenticator: Authenticator | None = None
         if settings.auth is not None:
             on_error = partial(report.event, "auth.error")
-            parts = GateParts(ground.store, keys.secret(), now, self._parts.workers, on_error)
-            self._gate = Gate(settings.auth, parts)
+            parts = AuthenticatorParts(ground.store, keys.secret(), now, self._parts.workers, on_error)
+            self._authenticator = Authenticator(settings.auth, parts)
 
     def _failed(self, error: Exception) -> None:
         self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
@@ -169,11 +169,11 @@ class GatewayApp:
             await _plain(send, 403, "this Origin may not use the gateway")
             return
         principal = None
-        if self._gate is not None:
-            if (about := self._gate.metadata(path)) is not None:
+        if self._authenticator is not None:
+            if (about := self._authenticator.metadata(path)) is not None:
                 await _plain(send, 200, about.decode(), (_JSON,))
                 return
-            asked = await self._gate.authenticate(scope)
+            asked = await self._authenticator.authenticate(scope)
             if isinstance(asked, Challenge):
                 await _plain(send, asked.status, asked.text, (_TEXT, *asked.headers))
                 return

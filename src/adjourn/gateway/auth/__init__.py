@@ -1,7 +1,7 @@
 """Who asks: the ways by which a request of the gateway is authenticated, and the one gate that tries them.
 
     settings.py   `[auth]` of adjourn.toml
-    gate.py       headers and peer in, a principal or a challenge out
+    authenticator.py       headers and peer in, a principal or a challenge out
     api_keys.py   keys that `adjourn api-keys` makes
     tokens.py     access tokens of an OAuth issuer
     issuer.py     that issuer's signing keys
@@ -17,15 +17,15 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.gateway.auth.api_keys import ApiKey, KeyWish, add_key, keys_of, revoke_key
-    from adjourn.gateway.auth.gate import Challenge, Gate, GateParts
+    from adjourn.gateway.auth.authenticator import Authenticator, AuthenticatorParts, Challenge
     from adjourn.gateway.auth.settings import AuthSettings, check_auth
 
 __all__ = [
     "ApiKey",
     "AuthSettings",
+    "Authenticator",
+    "AuthenticatorParts",
     "Challenge",
-    "Gate",
-    "GateParts",
     "KeyWish",
     "add_key",
     "check_auth",
@@ -38,7 +38,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "api_keys": ("ApiKey", "KeyWish", "add_key", "keys_of", "revoke_key"),
-            "gate": ("Challenge", "Gate", "GateParts"),
+            "authenticator": ("Challenge", "Authenticator", "AuthenticatorParts"),
             "settings": ("AuthSettings", "check_auth"),
         },
     )

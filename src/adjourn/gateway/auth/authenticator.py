@@ -38,7 +38,7 @@ class Challenge(NamedTuple):
         return ((b"www-authenticate", self.header.encode()),) if self.header else ()
 
 
-class GateParts(NamedTuple):
+class AuthenticatorParts(NamedTuple):
     """What a gate works with: the store that has the keys, the secret that seals them, a clock (milliseconds), threads that may wait, and
     who hears of errors.
     """
@@ -50,10 +50,10 @@ class GateParts(NamedTuple):
     on_error: Callable[[str], None]
 
 
-class Gate:
+class Authenticator:
     """The ways of one gateway."""
 
-    def __init__(self, settings: AuthSettings, parts: GateParts) -> None:
+    def __init__(self, settings: AuthSettings, parts: AuthenticatorParts) -> None:
         self.settings = settings
         self._parts = parts
         self._ring = KeyRing(parts.store, parts.secret, parts.clock) if settings.keys else None

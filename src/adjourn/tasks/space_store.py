@@ -8,14 +8,14 @@ Owns: this view, which every lookup of a gateway's principal goes through. Must 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from adjourn.errors import NotFoundError
-from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
+from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
 from adjourn.tasks.space import Space, key_of_task
 
-SHARED = ("tools/", "budget/")
-"""How refs begin that are of the whole workspace: which tools its servers have, what all tasks have spent."""
+SHARED = ("tools/", "budget/", "replica/")
+"""How refs begin that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live."""
 OF_TASKS = ("lease/", "fold/", "vouched/", "once/", "shown/", "run/", "record/", "cognition/")
 """How refs begin whose next part is a task."""
 BY_CONTENT = ("version/",)
@@ -26,8 +26,10 @@ class SpaceStore:
     """See above; `below` stays open. See `Store` for the methods."""
 
     def __init__(self, below: Store, space: Space) -> None:
-        self._below = below
+        self.below = below
         self._space = space
+        self.now: Callable[[], int] | None = getattr(below, "now", None)
+        """The clock of the store below, if it has one."""
         self.place: str = getattr(below, "place", "")
         """Where the store below is: what is kept beside the keys about its tasks holds here, too."""
 
@@ -48,6 +50,23 @@ class SpaceStore:
         durable: bool = True,
         swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
+        stored = self.stored(Append(stream, entries, expect, refs, blobs, swaps))
+        return self.below.append(
+            stream,
+            entries,
+            expect=expect,
+            refs=stored.refs,
+            blobs=blobs,
+            durable=durable,
+            swaps=stored.swaps,
+        )
+
+    def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
+        return self.below.append_many(list(map(self.stored, appends)), durable=durable)
+
+    def stored(self, append: Append) -> Append:
+        """An append as the store below gets it. Raises `NotFoundError` for the stream of another space."""
+        stream, refs, swaps = append.stream, append.refs, append.swaps
         if not self._space.shows(stream):
             raise NotFoundError(f"there is no stream {stream[:80]!r}", "name a task of your own")
         if refs:
@@ -55,22 +74,20 @@ class SpaceStore:
             refs = {self._stored(name, of): value for name, value in refs.items()}
         if swaps:
             swaps = {self._stored(name): swap for name, swap in swaps.items()}
-        return self._below.append(
-            stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps
-        )
+        return append._replace(refs=refs, swaps=swaps)
 
     def head(self, stream: str) -> Head:
-        return self._below.head(stream) if self._space.shows(stream) else EMPTY
+        return self.below.head(stream) if self._space.shows(stream) else EMPTY
 
     def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
-        return self._below.read(stream, start, stop) if self._space.shows(stream) else iter(())
+        return self.below.read(stream, start, stop) if self._space.shows(stream) else iter(())
 
     def streams(self) -> dict[str, Head]:
         shows = self._space.shows
-        return {name: head for name, head in self._below.streams().items() if shows(name)}
+        return {name: head for name, head in self.below.streams().items() if shows(name)}
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
-        return self._below.watch(stream, after, timeout) if self._space.shows(stream) else EMPTY
+        return self.below.watch(stream, after, timeout) if self._space.shows(stream) else EMPTY
 
     # --- refs
 
@@ -78,11 +95,11 @@ class SpaceStore:
         names = [self._stored(name)]
         if names[0] != name:  # those of a shared space come first
             names += [f"{name}@{key}" for key in self._space.keys[1:]]
-        found = (value for one in names if (value := self._below.ref(one)) is not None)
+        found = (value for one in names if (value := self.below.ref(one)) is not None)
         return next((value for value in found if self._is_ours(name, value)), None)
 
     def refs(self, prefix: str = "") -> dict[str, str]:
-        below = self._below.refs(prefix)
+        below = self.below.refs(prefix)
         found: dict[str, str] = {}
         for name, value in below.items():
             if name.startswith(SHARED) or self._names_shown(name) or name.startswith(BY_CONTENT):
@@ -97,7 +114,7 @@ class SpaceStore:
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         task = (expect or value or "").partition(" ")[0] if name.startswith("checkpoint/") else ""
         stored = self._stored(name, key_of_task(task) if self._space.shows(task) else "")
-        self._below.swap(stored, value, expect=expect, durable=durable)
+        self.below.swap(stored, value, expect=expect, durable=durable)
 
     def _stored(self, name: str, key: str = "") -> str:
         """The name of a ref in the store below. `key` is that of the space it is written for (default: the one tasks begin in)."""
@@ -115,13 +132,13 @@ class SpaceStore:
     # --- documents, which are found by what a visible event says
 
     def put_blob(self, data: bytes) -> str:
-        return self._below.put_blob(data)
+        return self.below.put_blob(data)
 
     def get_blob(self, digest: str) -> bytes | None:
-        return self._below.get_blob(digest)
+        return self.below.get_blob(digest)
 
     def forget(self, digest: str) -> None:
-        self._below.forget(digest)
+        self.below.forget(digest)
 
     def blobs(self) -> Iterator[tuple[str, int]]:
         return iter(())

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.store import NO_REFS, NO_SWAPS, Append, Head, Swap
+from adjourn.tasks.space_store import SpaceStore
 from adjourn.tasks.task import Builder, Refs, StagedCommit, Task
 
 
@@ -89,13 +90,17 @@ def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[Pending
     """Write what is staged. Returns those before which another process appended."""
     if not staged:
         return []
-    appends = [
-        Append(one.task.id, step.entries, step.head, step.refs, one.blobs, one.swaps) for one, step in staged
-    ]
+    appends, store = [], staged[0][0].task.store
+    for one, step in staged:
+        append = Append(one.task.id, step.entries, step.head, step.refs, one.blobs, one.swaps)
+        space = one.task.store  # of one principal; below it there is one store for all
+        appends.append(space.stored(append) if isinstance(space, SpaceStore) else append)
+    if isinstance(store, SpaceStore):
+        store = store.below
     durable = any(one.durable for one, _ in staged)
     lost: list[PendingCommit] = []
     try:
-        outcomes = staged[0][0].task.store.append_many(appends, durable=durable)
+        outcomes = store.append_many(appends, durable=durable)
     except AdjournError as error:
         for one, _ in staged:
             one.error = error

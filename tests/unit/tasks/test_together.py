@@ -10,12 +10,15 @@ import pytest
 
 from adjourn.errors import HeldError, StoreError
 from adjourn.log import kinds
+from adjourn.policy import Principal
 from adjourn.store import Append, Appended, SqliteStore
 from adjourn.tasks import SYSTEM, Admitted, NewEvent, PendingCommit, Session, Task, commit_together
 from adjourn.tasks.decision import Forward
+from adjourn.tasks.space import space_of
+from adjourn.tasks.space_store import SpaceStore
 from adjourn.verification.verify import verify_task
 from support.policies import policy_of
-from support.task_sessions import READ, WRITE, SharedTask
+from support.task_sessions import READ, SECRET, WRITE, SharedTask
 
 
 class CountedStore(SqliteStore):
@@ -70,6 +73,26 @@ def test_calls_of_several_tasks_are_one_transaction(shared: SharedTask) -> None:
         assert session.task.ledger.calls_used == 2
         assert session.task.head == shared.store.head(session.task.id)
         assert shared.task(session.task.id).ledger.open_calls == session.task.ledger.open_calls
+    check(shared, *(session.task.id for session in sessions))
+
+
+def test_calls_of_several_principals_are_one_transaction(shared: SharedTask) -> None:
+    """Each principal has a view of the store, and a task of the same name; what they commit together is in the one store below."""
+    sessions = []
+    for name in ("ann", "bob"):
+        space = space_of(Principal(id=name, name=name, type="human"))
+        session = shared.session()
+        view = SpaceStore(shared.store, space)
+        session.task = Task(view, space.named("t"), clock=shared.clock, secret=SECRET)
+        session.open()
+        sessions.append(session)
+    pending = [session.admitting([WRITE]) for session in sessions]
+    commit_together(pending)
+    assert store_of(shared).sizes == [2]
+    assert [one.error for one in pending] == [None, None]
+    for session in sessions:
+        assert session.task.head == shared.store.head(session.task.id)
+        assert session.task.ledger.calls_used == 1
     check(shared, *(session.task.id for session in sessions))
 
 

@@ -35,6 +35,8 @@ DAY = 86_400_000
 MAX_KEYS = 100_000
 LOOK_SECONDS = 1.0
 """How long a key that was revoked may still be used."""
+NEW_KEY_SECONDS = 0.1
+"""How long a new key may not be known yet, and how often requests with keys that do not exist have the store looked at."""
 KEPT_SECONDS = 30.0
 """How long the keys are still known that were there before the store failed."""
 
@@ -129,10 +131,11 @@ class KeyRing:
         self._known: Mapping[str, ApiKey] = {}
         self._looked = float("-inf")
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the store has to be looked at before the next `find`."""
-        return monotonic() - self._looked > LOOK_SECONDS
+    def is_due(self, text: str) -> bool:
+        """Whether the store has to be looked at before `find` is asked for a text: one that names a new key is looked for sooner."""
+        said = KEY.fullmatch(text)
+        is_new = said is not None and said[1] not in self._known
+        return monotonic() - self._looked > (NEW_KEY_SECONDS if is_new else LOOK_SECONDS)
 
     def look(self) -> None:
         """Take in which keys there are. Raises `StoreError` once the store has failed for too long."""

@@ -93,7 +93,7 @@ class Authenticator:
 
     async def _bearer(self, credential: str, path: str) -> Principal | Challenge:
         if self._ring is not None and (KEY.fullmatch(credential) or self._tokens is None):
-            if self._ring.is_due:
+            if self._ring.is_due(credential):
                 loop = asyncio.get_running_loop()
                 await loop.run_in_executor(self._parts.workers, self._ring.look)
             found = self._ring.find(credential)

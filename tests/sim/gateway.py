@@ -36,11 +36,6 @@ class Call:
     forwarded: bool = False
     ended: float = 0.0
 
-    @property
-    def added(self) -> float:
-        """Seconds beyond those of the server."""
-        return self.ended - self.arrived - self.service
-
 
 class Append(NamedTuple):
     task: int
@@ -87,7 +82,7 @@ class Gateway:
 
         if not call.effect:  # a reading is forwarded while its intent is written
             self._compute(whole * PARTS[1], lambda: self._forward(call, whole))
-        self._append(Append(call.task, 1 + more, size * (1 + more), intended))
+        self.append(Append(call.task, 1 + more, size * (1 + more), intended))
 
     def _forward(self, call: Call, whole: float) -> None:
         call.executions += 1
@@ -110,10 +105,10 @@ class Gateway:
 
         append = Append(call.task, 1, self._costs.settlement_bytes, settled)
         if call.effect:
-            self._append(append)
+            self.append(append)
         else:
             self._compute(whole * PARTS[2], lambda: self._answer(call))
-            self._loop.after(0.25, lambda: self._append(append))
+            self._loop.after(0.25, lambda: self.append(append))
 
     def _answer(self, call: Call) -> None:
         if self.is_alive and (answered := self.open.pop(call, None)):
@@ -132,7 +127,7 @@ class Gateway:
 
     # --- appends
 
-    def _append(self, append: Append) -> None:
+    def append(self, append: Append) -> None:
         if not self.is_alive:
             return
         if self._plan.batching:

@@ -24,6 +24,8 @@ BUCKET = 0.5
 PAGE_ROWS_KEPT = 200
 """Entries of a task that are kept, on average."""
 CHECKPOINT_SECONDS = 300.0
+TAIL = 1.0
+"""Times are those of calls that arrived at least so long before the end. One that is still open counts with its age."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -76,6 +78,8 @@ class Simulation:
         self.open = self.arrived = self.taken_over = self.executed_twice = 0
         self._open_since = self._open_seconds = 0.0
         self.done: list[Call] = []
+        self._asked: set[Call] = set()
+        """Calls without an outcome."""
         self.waiting: list[tuple[float, int]] = []
 
     # --- clients
@@ -113,6 +117,7 @@ class Simulation:
         service = self._services.lognormvariate(self._mu, plan.upstream_sigma) if plan.upstream else 0.0
         call = Call(task, self._services.random() < plan.effects, self.loop.now, service)
         self.arrived += 1
+        self._asked.add(call)
         self._count(1)
         self._route(call)
 
@@ -151,6 +156,7 @@ class Simulation:
         if call.effect and call.executions > 1:
             self.executed_twice += 1
         self._count(-1)
+        self._asked.remove(call)
         self.done.append(call)
         if self.plan.in_flight:
             self._call(call.task)
@@ -173,19 +179,24 @@ class Simulation:
 
     # --- the result
 
+    def _added(self, call: Call) -> float:
+        """What a call waited beyond its server's time; of one that is still open, so far."""
+        return max(0.0, (call.ended if call.outcome else self.loop.now) - call.arrived - call.service)
+
     def result(self) -> Result:
         plan, seconds = self.plan, self.plan.seconds
         self._count(0)
-        late = [call for call in self.done if call.arrived >= plan.warm]
+        late = [
+            call for call in (*self.done, *self._asked) if plan.warm <= call.arrived <= self.loop.now - TAIL
+        ]
         ended = [call for call in self.done if call.ended >= plan.warm]
-        added = sorted(call.added for call in late)
         whole, database, costs = self.loop.now, self.database, self.costs
         return Result(
             calls=len(ended),
             per_s=len(ended) / seconds,
             outcomes=dict(sorted(Counter(call.outcome for call in self.done).items())),
-            added=added,
-            added_effects=sorted(call.added for call in late if call.effect),
+            added=sorted(map(self._added, late)),
+            added_effects=sorted(self._added(call) for call in late if call.effect),
             open_mean=self._open_seconds / seconds,
             time_mean=sum(call.ended - call.arrived for call in ended) / max(1, len(ended)),
             commits_per_s=database.commits / whole,

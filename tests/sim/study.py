@@ -114,7 +114,7 @@ def _failure(plan: Plan, found: Result) -> dict[str, Any]:
     return {
         "calls": found.arrived,
         "p99": round(found.percentile(0.99), 2),
-        "longest": round(found.added[-1], 2),
+        "longest": round(found.percentile(1), 2),
         "before": before,
         "most": max(number for _, number in found.waiting),
         "drained": round(over[-1] + BUCKET - killed, 1) if over else 0.0,

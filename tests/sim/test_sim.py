@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import msgspec
 import pytest
 
-from sim import validate
+from sim import report, study, validate
 from sim.loop import Loop, Processors
 from sim.model import Result, run
 from sim.settings import Costs, Plan, figures
@@ -18,8 +20,8 @@ KILLED = Plan(gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds
 NO_PRIMARY = Plan(
     gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds=12, kill_primary=3, gap=4
 )
-TOLERANCE = 0.5
-"""A prediction is at most so far from what was measured, as a share of the larger."""
+TOLERANCE = 0.4
+"""What a prediction is at least of what was measured, and what was measured at least of a prediction."""
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +85,14 @@ def test_a_killed_replica_s_tasks_wait_for_its_lease(costs: Costs) -> None:
     found = run(KILLED, costs)
     assert set(found.outcomes) <= {"answered", "in doubt", "recorded answer"}
     assert found.taken_over > 0
-    assert KILLED.lease_seconds - KILLED.lease_interval < found.added[-1] < KILLED.lease_seconds + 1.5
+    longest = found.percentile(1)
+    assert KILLED.lease_seconds - KILLED.lease_interval < longest < KILLED.lease_seconds + 1.5
 
 
 def test_a_killed_primary_delays_calls_and_the_backlog_drains(costs: Costs) -> None:
     """No call is answered late by much more than the gap, and as few calls are open afterwards as before."""
     found = run(NO_PRIMARY, costs)
-    assert NO_PRIMARY.gap - 0.5 < found.added[-1] < NO_PRIMARY.gap + 1
+    assert NO_PRIMARY.gap - 0.5 < found.percentile(1) < NO_PRIMARY.gap + 1
     before, after = (_open_at(found, second) for second in (2.5, 12.5))
     assert max(number for _, number in found.waiting) > 5 * before
     assert after < 2 * before
@@ -121,3 +124,13 @@ def test_the_model_meets_the_measured_points() -> None:
     assert points
     wrong = [point for point in points if not TOLERANCE <= point.ratio <= 1 / TOLERANCE]
     assert wrong == []
+
+
+def test_the_page_shows_the_answers_of_this_model() -> None:
+    """The page and its plots are what the last study found, with the model and the costs as they are now: else run tests/sim/run.py."""
+    answers = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
+    assert answers["stamp"] == study.stamp()
+    text = report.PAGE.read_text("utf-8")
+    assert report.page(answers, text) == text
+    for name, picture in report.pictures(answers).items():
+        assert (report.ASSETS / name).read_text("utf-8") == picture

@@ -1,15 +1,16 @@
 """The model beside what was measured: closed loops of the same shape as the measurement.
 
-Owns: how a measured point is predicted. Must never: adjust a cost so that a point fits. Only the time of a flush is taken from the
-run it belongs to, from its point with one connection: a disk is another one at another time.
+Owns: how a measured point is predicted. Must never: adjust a cost so that a point fits. Only the time of a
+flush is fitted, one for each series: a disk is another one at another time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,10 +20,13 @@ from sim.loop import Loop
 from sim.model import run
 from sim.settings import Costs, Plan, measured
 
-SECONDS = 2.0
+SECONDS = 1.0
+STEPS = 9
 SOCKET = 0.00005
 """A round trip over a Unix socket."""
 CORES = 2
+Row: TypeAlias = dict[str, Any]
+Predict: TypeAlias = Callable[[Row, Costs], tuple[str, float]]
 
 
 class Point(NamedTuple):
@@ -57,87 +61,63 @@ def with_flush(costs: Costs, microseconds: float) -> Costs:
 
 
 def points() -> Iterator[Point]:
-    """All measured points."""
+    """All measured points, series by series."""
     costs, found = Costs.load(), measured()
-    yield from _of_commits(found["commits"], costs)
-    yield from _of_threads(found["threads"], costs)
-    yield from _of_gateway(found["gateway"], costs)
-
-
-def _of_commits(rows: list[dict[str, Any]], costs: Costs) -> Iterator[Point]:
     for standby in (False, True):
-        series = [row for row in rows if row["standby"] == standby]
-        alone = next(row["per_s"] for row in series if row["connections"] == 1 and not row["notify"])
-        for row in series:
-            plan = Plan(
-                hop=SOCKET * (4 if row["notify"] else 1),  # pgbench sends BEGIN, INSERT, NOTIFY and COMMIT
-                cores=CORES,
-                standby=standby,
-                notify="append" if row["notify"] else "never",
-            )
-            one = partial(
-                _rate_alone, plan=msgspec.structs.replace(plan, notify="never", hop=SOCKET), costs=costs
-            )
-            flush = _solve(one, alone)
-            what = (
-                f"{row['connections']} connections" + ", notifying" * row["notify"] + ", a standby" * standby
-            )
-            yield Point(what, row["per_s"], commits(row["connections"], plan, with_flush(costs, flush)))
+        yield from _fitted([row for row in found["commits"] if row["standby"] == standby], _commits, costs)
+    yield from _fitted(found["threads"], _threads, costs)
+    for effect in (False, True):
+        yield from _fitted([row for row in found["gateway"] if row["effect"] == effect], _gateway, costs)
 
 
-def _rate_alone(flush: float, plan: Plan, costs: Costs) -> float:
-    return commits(1, plan, with_flush(costs, flush))
+def _fitted(rows: list[Row], predict: Predict, costs: Costs) -> Iterator[Point]:
+    """A series with the time of a flush, in microseconds, with which its ratios are 1 in the geometric mean."""
+    low, high = 10.0, 100_000.0
+    for _ in range(STEPS):
+        flush = math.sqrt(low * high)
+        found = [_point(row, predict, with_flush(costs, flush)) for row in rows]
+        low, high = (
+            (flush, high) if sum(math.log(max(point.ratio, 1e-3)) for point in found) > 0 else (low, flush)
+        )
+    yield from found
 
 
-def _solve(rate: Any, wanted: float) -> float:
-    """The time of a flush, in microseconds, with which one connection is as fast as measured."""
-    low, high = 1.0, 100_000.0
-    for _ in range(14):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if rate(middle) > wanted else (low, middle)
-    return low
+def _point(row: Row, predict: Predict, costs: Costs) -> Point:
+    what, rate = predict(row, costs)
+    return Point(what, row["per_s"], rate)
 
 
-def _of_threads(rows: list[dict[str, Any]], costs: Costs) -> Iterator[Point]:
+def _commits(row: Row, costs: Costs) -> tuple[str, float]:
+    plan = Plan(
+        hop=SOCKET * (4 if row["notify"] else 1),  # pgbench sends BEGIN, INSERT, NOTIFY and COMMIT
+        cores=CORES,
+        standby=row["standby"],
+        notify="append" if row["notify"] else "never",
+    )
+    what = f"{row['connections']} connections" + ", NOTIFY" * row["notify"] + ", standby" * row["standby"]
+    return what, commits(row["connections"], plan, costs)
+
+
+def _threads(row: Row, costs: Costs) -> tuple[str, float]:
     """Threads that share two writers: a gateway whose calls are nothing but one append."""
-    alone = next(row["per_s"] for row in rows if row["threads"] == 1)
-
-    def rate(flush: float, threads: int = 1) -> float:
-        plan = Plan(hop=SOCKET, cores=CORES, standby=False)
-        return _appends(threads, plan, with_flush(costs, flush))
-
-    flush = _solve(rate, alone)
-    for row in rows:
-        yield Point(f"{row['threads']} threads, two writers", row["per_s"], rate(flush, row["threads"]))
-
-
-def _appends(threads: int, plan: Plan, costs: Costs) -> float:
-    loop = Loop()
+    loop, plan = Loop(), Plan(hop=SOCKET, cores=CORES, standby=False)
     gateway = Gateway(loop, plan, costs, Database(loop, plan, costs, Random(1)))
     count = [0]
 
     def write(task: int) -> None:
         count[0] += 1
-        gateway._append(Append(task, 1, costs.intent_bytes, partial(write, task)))
+        gateway.append(Append(task, 1, costs.intent_bytes, partial(write, task)))
 
-    for task in range(threads):
+    for task in range(row["threads"]):
         write(task)
     loop.run(SECONDS)
-    return (count[0] - threads) / SECONDS
+    return f"{row['threads']} threads, two writers", (count[0] - row["threads"]) / SECONDS
 
 
-def _of_gateway(rows: list[dict[str, Any]], costs: Costs) -> Iterator[Point]:
-    def rate(flush: float, row: dict[str, Any]) -> float:
-        plan = Plan(
-            gateways=1, tasks=64, in_flight=row["in_flight"], upstream=0.0, effects=float(row["effect"]),
-            batching=row["batching"], hop=SOCKET, cores=CORES, standby=False, warm=0.5, seconds=SECONDS,
-        )  # fmt: skip
-        return run(plan, with_flush(costs, flush)).per_s
-
-    for effect in (False, True):
-        series = [row for row in rows if row["effect"] is effect]
-        alone = next(row for row in series if row["in_flight"] == 1)
-        flush = _solve(partial(rate, row=alone), alone["per_s"])
-        for row in series:
-            what = f"gateway: {'effects' if effect else 'readings'}, {row['in_flight']} in flight"
-            yield Point(what, row["per_s"], rate(flush, row))
+def _gateway(row: Row, costs: Costs) -> tuple[str, float]:
+    plan = Plan(
+        gateways=1, tasks=64, in_flight=row["in_flight"], upstream=0.0, effects=float(row["effect"]),
+        batching=row["batching"], hop=SOCKET, cores=CORES, standby=False, warm=0.5, seconds=SECONDS,
+    )  # fmt: skip
+    what = f"gateway: {'effects' if row['effect'] else 'readings'}, {row['in_flight']} in flight"
+    return what, run(plan, costs).per_s

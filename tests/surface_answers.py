@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,13 @@ DRAFT = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo f
 HANDLER = f"def good(system, prompt): return {DRAFT!r}\n"
 BROKEN = 'policy p v0\n\ngoal "g"\nuse net_*\nnonsense\n'
 CLIENT = '{"mcpServers": {"files": {"command": "npx", "args": ["files"]}}}'
+
+SERVER = "http://127.0.0.1:9/mcp"
+LOGIN = f"""
+from adjourn.gateway.login import Login, alone, keep
+with alone({SERVER!r}):
+    keep(Login(url={SERVER!r}, issuer="http://127.0.0.1:9", access="a", refresh="r", scope="read"))
+"""
 
 _Ask = Callable[..., Any]
 _Words = tuple[str, ...]
@@ -127,6 +135,15 @@ def _story(work: ElsewhereThen) -> Any:
     task = ask("tasks")["tasks"][0]["task"]
     yield ("done", "TASK"), ("done", task)
     yield ("reopen", "TASK"), ("reopen", task)
+
+    # the gateway
+    yield plain("api-keys")
+    yield ("api-keys", "add", "NAME"), ("api-keys", "add", "ci")
+    key = ask("api-keys")["keys"][0]["id"]
+    yield ("api-keys", "revoke", "ID"), ("api-keys", "revoke", key)
+    subprocess.run([sys.executable, "-c", LOGIN], env=_environment(work), check=True)
+    yield plain("login")
+    yield ("logout", "URL"), ("logout", SERVER)
 
     # records
     yield plain("record")

@@ -76,7 +76,7 @@ KEY = "7sB1" + "A" * 39 + "="
 EVERY = [
     ("approve", "abc"), ("deny", "abc"), ("answer", "q1", "yes"), ("decide", "d1", "--accept"), ("settle", "a.1", "--done"),
     ("done", "t"), ("reopen", "t"), ("import", "folder"), ("record", "import", "file"), ("record", "merge", "a", "b"), ("keys", "trust", "bob", KEY),
-    ("login", "https://h/mcp"), ("logout", "https://h/mcp"), ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
+    ("api-keys", "add", "ci"), ("api-keys", "revoke", "k1"), ("login", "https://h/mcp"), ("logout", "https://h/mcp"), ("keys", "distrust", "ann"), ("sign", "task.aex"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("prune", "-y"), ("init", "--undo", "--yes"),
     ("ui", "--no-open"), ("notify", "--once"), ("record", "resolve", "b1", "done"), ("record", "check", "i1", "--holding"), ("record", "complete"),
     ("init", "--policy"), ("init", "--yes"), ("tighten", "--write"), ("doctor", "--yes"), ("doctor", "--fix"), ("run", "task.aex", "--auto-confirm"), ("review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip
@@ -118,7 +118,8 @@ def test_a_typed_yes_inside_a_client_sets_nothing_up(still: ProxyWorkspace, tmp_
 def test_every_command_of_the_tables_is_tried_here() -> None:
     """The tests here try each command that the tables name."""
     words = {
-        command[0] if command[0] not in ("keys", "record") else " ".join(command[:2]) for command in EVERY
+        command[0] if command[0] not in ("api-keys", "keys", "record") else " ".join(command[:2])
+        for command in EVERY
     }
     assert words == {*AT_TERMINAL, *OUTSIDE_CLIENT}
 
@@ -131,7 +132,10 @@ def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...
     with ProxyWorkspace(tmp_path) as work:
         words = [*COMMAND, *command]
         done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
-    machine = command[0] in ("run", "review", "tighten", "doctor", "notify") or command == ("init", "--yes")
+    machine = command[0] in ("api-keys", "run", "review", "tighten", "doctor", "notify") or command == (
+        "init",
+        "--yes",
+    )
     assert ("there is no terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
 
 

@@ -127,7 +127,7 @@ def test_the_log_is_lines_for_people(tmp_path: Path) -> None:
 
 
 def test_the_log_is_json_on_request(tmp_path: Path) -> None:
-    """With --log-json, each line of the log is a JSON object with event, data and timestamp."""
+    """With --log-json, each line of the log is a JSON object with event, data, timestamp and level."""
     with ProxyWorkspace(tmp_path, "allow echo", "budget calls=5") as work:
         client = work.client("--log-json")
         client.call("echo")
@@ -136,7 +136,8 @@ def test_the_log_is_json_on_request(tmp_path: Path) -> None:
         client.call("echo", {"é": "\ud800".encode("utf-8", "replace").decode()})
         client.close()
         bodies = [json.loads(line) for line in client.stderr().splitlines()]
-        assert all(list(body) == ["event", "data", "timestamp"] for body in bodies)
+        assert all(list(body) == ["event", "data", "timestamp", "level"] for body in bodies)
+        assert {body["level"] for body in bodies} == {"info", "warning"}
         assert {"tool.allowed", "tool.denied", "message.refused", "ending"} <= {
             body["event"] for body in bodies
         }

@@ -93,7 +93,8 @@ class StderrLog:
 
 def _as_json(event: str, told: Any, when: int, about: dict[str, str]) -> bytes:
     level = "warning" if event in _WARNINGS else "error" if event.endswith(_ERRORS) else "info"
-    line = {"data": told, "event": event, "level": level, "timestamp": timestamp(when // 1_000_000), **about}
+    stamp = timestamp(when // 1_000_000)
+    line = {"event": event, "data": told, "timestamp": stamp, "level": level, **about}
     return visible_json(msgspec.json.encode(line).decode()).encode() + b"\n"
 
 

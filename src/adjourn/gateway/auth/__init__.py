@@ -1,12 +1,12 @@
-"""Who asks: the ways by which a request of the gateway is authenticated, and the one gate that tries them.
+"""Who asks: the ways by which a request of the gateway is authenticated, and what tries them in order.
 
-    settings.py   `[auth]` of adjourn.toml
-    authenticator.py       headers and peer in, a principal or a challenge out
-    api_keys.py   keys that `adjourn api-keys` makes
-    tokens.py     access tokens of an OAuth issuer
-    issuer.py     that issuer's signing keys
-    resource.py   what clients learn of the issuer (RFC 9728)
-    forwarded.py  an identity that a trusted proxy in front has checked
+    settings.py       `[auth]` of adjourn.toml
+    authenticator.py  headers and peer in, a principal or a challenge out
+    api_keys.py       keys that `adjourn api-keys` makes
+    tokens.py         access tokens of an OAuth issuer
+    issuer.py         that issuer's signing keys
+    resource.py       what clients learn of the issuer (RFC 9728)
+    forwarded.py      an identity that a trusted proxy in front has checked
 
 Must never: pass a credential on, or say in a refusal whether something exists.
 """
@@ -38,7 +38,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "api_keys": ("ApiKey", "KeyWish", "add_key", "keys_of", "revoke_key"),
-            "authenticator": ("Challenge", "Authenticator", "AuthenticatorParts"),
+            "authenticator": ("Authenticator", "AuthenticatorParts", "Challenge"),
             "settings": ("AuthSettings", "check_auth"),
         },
     )

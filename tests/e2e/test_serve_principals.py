@@ -1,0 +1,93 @@
+"""Rules and budgets of principals behind one gateway, and who is on record for a call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from mcp import Client
+
+from support.gateway import GatewayWorkspace, text_of
+from support.proxy import wait_for
+
+RULES = (
+    "allow up.echo",
+    "budget calls=4 per day each principal",
+    "for group:ops",
+    "  allow up.write",
+)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]:
+    path: Path = tmp_path_factory.mktemp("principals")
+    with GatewayWorkspace(path, *RULES, settings="[auth]\nkeys = true\n") as workspace:
+        yield workspace
+
+
+def calls(work: GatewayWorkspace, key: str, *tools: str) -> list[str]:
+    """What calls of these tools answer whoever has the key."""
+
+    async def session(client: Client) -> list[str]:
+        return [text_of(await client.call_tool(tool, {"text": "x"})) for tool in tools]
+
+    return work.run(session, token=key)
+
+
+def test_rules_and_budgets_are_those_of_whoever_calls(work: GatewayWorkspace) -> None:
+    """Only a member of the group may write; what one has spent of a budget of each principal leaves that of the other whole."""
+    ann, bob = work.key("ann", "--human", "--group", "ops"), work.key("bob")
+    assert calls(work, ann, "write", "echo") == ["written", "x"]
+    refused, echoed = calls(work, bob, "write", "echo")
+    assert "is not in the allow list" in refused
+    assert echoed == "x"
+    *_, last = calls(work, ann, "echo", "echo", "echo")
+    assert "Call budget of ann exhausted" in last
+    assert calls(work, bob, "echo") == ["x"]
+
+
+def test_the_history_says_who_stood_behind_a_call(work: GatewayWorkspace) -> None:
+    """The session of each call has the principal's id, name, type and groups."""
+    key = work.key("cleo", "--human", "--group", "ops")
+    assert calls(work, key, "echo") == ["x"]
+    names = []
+    for one in json.loads(work.adjourn("tasks", "--json"))["tasks"]:
+        for line in work.adjourn("log", one["task"], "--json").splitlines():
+            event = json.loads(line)
+            if event["event"] == "session.opened" and event["data"].get("principalName") == "cleo":
+                names.append((event["data"]["principalType"], event["data"]["principalGroups"]))
+    assert names == [("human", ["ops"])]
+
+
+@pytest.mark.parametrize("credential", ["", "Bearer adj_aaaaaaaaaa_nokey", "Basic YTpi", "Bearer"])
+def test_without_a_key_there_is_no_answer(work: GatewayWorkspace, credential: str) -> None:
+    """Whoever shows no key of the store is asked for one, at every address of a server, and told nothing else."""
+    headers = {"accept": "application/json, text/event-stream"}
+    if credential:
+        headers["authorization"] = credential
+    for path in ("/up/mcp", "/mcp", "/no-such/mcp", "/up/t/release-1/mcp"):
+        answer = httpx.post(
+            work.url(path), json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=headers
+        )
+        assert answer.status_code in (400, 401)
+        assert answer.headers["www-authenticate"].startswith('Bearer realm="adjourn"')
+
+
+def test_a_revoked_key_ends(work: GatewayWorkspace) -> None:
+    """Within two seconds a revoked key is one that does not exist."""
+    key = work.key("dan")
+    assert calls(work, key, "echo") == ["x"]
+    (listed,) = [
+        one for one in json.loads(work.adjourn("api-keys", "--json"))["keys"] if one["name"] == "dan"
+    ]
+    work.adjourn("api-keys", "revoke", listed["id"])
+    headers = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {key}"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+    def status() -> int:
+        return httpx.post(work.url(), json=message, headers=headers).status_code
+
+    wait_for(lambda: status() == 401)

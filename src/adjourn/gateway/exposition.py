@@ -15,12 +15,13 @@ from prometheus_client.registry import Collector
 from adjourn import __version__
 from adjourn.gateway.metrics import BOUNDS, Gauge, Metrics, Timing
 
-CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 Rows = Iterable[tuple[tuple[str, ...], float]]
 
 
 class Exposition(Collector):
     """`gauges` are looked up at each scrape."""
+
+    content_type = b"text/plain; version=0.0.4; charset=utf-8"
 
     def __init__(self, metrics: Metrics, gauges: Callable[[], Iterable[Gauge]]) -> None:
         self._metrics = metrics

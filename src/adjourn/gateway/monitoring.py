@@ -95,9 +95,7 @@ class Monitoring:
         elif path == "/readyz":
             await self._ready(send)
         elif path == "/metrics" and self._exposition and (is_own_address or self._settings.shared):
-            from adjourn.gateway.exposition import CONTENT_TYPE  # noqa: PLC0415  # as above
-
-            await _page(send, 200, self._exposition.text(), CONTENT_TYPE)
+            await _page(send, 200, self._exposition.text(), self._exposition.content_type)
         elif is_own_address:
             await _page(send, 404, b"there is /metrics, /healthz and /readyz\n", b"text/plain")
         else:

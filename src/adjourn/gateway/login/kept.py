@@ -115,9 +115,7 @@ def read(url: str) -> Login | None:
         return kept.login if kept is not None else None
     again = f"unlock the keyring, or log in again: adjourn login {canonical(url)}"
     try:
-        import keyring  # noqa: PLC0415  # slow to import, and not always there
-
-        text = keyring.get_password(SERVICE, _entry(url))
+        text = _package().get_password(SERVICE, _entry(url))
         login = msgspec.json.decode(text, type=Login) if text else None
     except Exception as error:  # each backend raises its own
         raise StoreError(
@@ -202,10 +200,14 @@ def _entry(url: str) -> str:
 def _keyring() -> Any:
     """The keyring of the system; None where there is none that keeps anything."""
     try:
-        import keyring  # noqa: PLC0415  # as above
-
-        backend = keyring.get_keyring()
+        backend = _package().get_keyring()
         works = backend.priority > 0
     except Exception:  # a backend that cannot even say whether it works
         return None
     return backend if works else None
+
+
+def _package() -> Any:
+    import keyring  # noqa: PLC0415  # slow to import, and not always there
+
+    return keyring

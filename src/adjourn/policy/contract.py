@@ -15,7 +15,6 @@ from adjourn.aex import Policy, discover, from_text, load, merge, not_granted, r
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.findings import Finding
 from adjourn.log import digest
-from adjourn.policy import signatures
 from adjourn.store import Store
 
 
@@ -140,6 +139,8 @@ def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> li
     """The reasons that the contract in the file `path` does not count as signed by the signers that the policy names."""
     if not policy.signers:
         return []
+    from adjourn.policy import signatures  # noqa: PLC0415  # few policies require it
+
     found = signatures.required(root, path, text.encode(), policy.signers, source)
     return [found] if found else []
 

@@ -8,6 +8,7 @@ Owns: reading, checking, viewing and comparing trees; the limits of all document
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from types import UnionType
@@ -57,8 +58,6 @@ def read(data: bytes | str, kind: type[DocumentPart]) -> Tree:
 
 def parse(data: bytes | str, kind: type[DocumentPart]) -> Tree:
     """Parse a JSON text from outside. Checks only its form: no duplicate names, not too large, not too deep. Raises `InvalidError`."""
-    import json  # noqa: PLC0415  # only what comes from outside needs it
-
     if len(data) > MAX_DOCUMENT_BYTES:
         raise _too_large(len(data), kind)
     check_values(data, kind.__name__, MAX_VALUES)

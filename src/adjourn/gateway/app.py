@@ -30,18 +30,16 @@ from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.auth import Authenticator, AuthenticatorParts, Challenge
 from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
-from adjourn.gateway.gauges import Gauges
 from adjourn.gateway.http_link import HttpLink, LinkUser
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.member import Member
-from adjourn.gateway.monitoring import Monitoring
+from adjourn.gateway.monitoring import Gauges, Monitoring
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings, ServerSettings
-from adjourn.gateway.single_address import SingleAddress
 from adjourn.gateway.tenants import Tenants
+from adjourn.gateway.together import Member, SingleAddress
 from adjourn.gateway.turns import Turn
 from adjourn.host import Workspace, keys, now
 from adjourn.policy import Contract, Principal, reread_policy

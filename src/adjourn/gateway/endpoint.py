@@ -20,8 +20,8 @@ from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.client_session import ClientSession
 from adjourn.gateway.event_stream import StreamEvent, written
 from adjourn.gateway.limits import LoadLimits, Throttle
+from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.gateway.replies import ReplyStream, as_line
-from adjourn.gateway.tracing import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.mcp import frames
 from adjourn.policy import Principal
 

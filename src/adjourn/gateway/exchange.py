@@ -20,10 +20,9 @@ import msgspec
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import ClientContext
 from adjourn.gateway.asyncio_loop import AsyncioLoop
-from adjourn.gateway.call_watch import CallWatch
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
-from adjourn.gateway.metrics import Metrics
+from adjourn.gateway.monitoring import CallWatch, Metrics
 from adjourn.gateway.replies import Heard, ReplyStream, head_of
 from adjourn.gateway.turns import Turn
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, Settled, StderrLog

@@ -15,7 +15,7 @@ import msgspec
 
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
-from adjourn.gateway.tracing import Trace
+from adjourn.gateway.monitoring import Trace
 
 MAX_KEPT, MAX_KEPT_BYTES = 1000, 64 * 1024 * 1024
 """Events that wait for a client that does not read, and their bytes: beyond that the oldest are dropped, the last one is not."""

@@ -24,8 +24,7 @@ from msgspec import Meta
 from adjourn.errors import InvalidError
 from adjourn.gateway.auth import AuthSettings, check_auth
 from adjourn.gateway.limits import LoadLimits
-from adjourn.gateway.monitoring import MetricsSettings
-from adjourn.gateway.tracing import TracesSettings
+from adjourn.gateway.monitoring import MetricsSettings, TracesSettings
 from adjourn.host import read_file
 
 MAX_BYTES = 1024 * 1024

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from adjourn.gateway import health
-from adjourn.gateway.health import Health
+from adjourn.gateway.monitoring import health
+from adjourn.gateway.monitoring.health import Health
 from support.proxy import wait_for
 
 

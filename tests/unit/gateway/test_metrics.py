@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from adjourn.errors import ConflictError, StoreError
-from adjourn.gateway import metrics as module
-from adjourn.gateway.exposition import Exposition
-from adjourn.gateway.metrics import BOUNDS, Metrics, Timing
-from adjourn.gateway.observed_store import observed
-from adjourn.gateway.tracing import AppendTimes
+from adjourn.gateway.monitoring import metrics as module
+from adjourn.gateway.monitoring.exposition import Exposition
+from adjourn.gateway.monitoring.metrics import BOUNDS, Metrics, Timing
+from adjourn.gateway.monitoring.observed_store import observed
+from adjourn.gateway.monitoring.tracing import AppendTimes
 from adjourn.log import digest
 from adjourn.store import EMPTY, Entry, Head, Store
 from adjourn.store.conformance import StoreConformance

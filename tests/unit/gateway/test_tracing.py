@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.gateway.tracing import AppendTimes, Trace, Tracer, TracesSettings, parsed, with_context
+from adjourn.gateway.monitoring.tracing import (
+    AppendTimes,
+    Trace,
+    Tracer,
+    TracesSettings,
+    parsed,
+    with_context,
+)
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 GIVEN = f"00-{TRACE}-{SPAN}-01"

@@ -17,7 +17,7 @@ import msgspec
 
 from adjourn.errors import AdjournError, StoreError
 from adjourn.gateway.auth.settings import OAuthSettings, check_secure
-from adjourn.host.http import UnansweredError, exchange
+from adjourn.host import UnansweredError, exchange
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 FRESH_SECONDS = 3600.0

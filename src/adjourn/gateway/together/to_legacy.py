@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.crossing import ASKING, RawObject, ServerSession
-from adjourn.gateway.merging import STATELESS, complete, greeting_of
 from adjourn.gateway.replies import Heard, LineHead
+from adjourn.gateway.together.crossing import ASKING, RawObject, ServerSession
+from adjourn.gateway.together.merging import STATELESS, complete, greeting_of
 from adjourn.mcp import frames
 
 Raw = msgspec.Raw

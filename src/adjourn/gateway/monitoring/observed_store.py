@@ -11,8 +11,8 @@ from time import monotonic_ns
 from typing import Any, TypeVar, cast
 
 from adjourn.errors import ConflictError, StoreError
-from adjourn.gateway.metrics import Metrics
-from adjourn.gateway.tracing import AppendTimes
+from adjourn.gateway.monitoring.metrics import Metrics
+from adjourn.gateway.monitoring.tracing import AppendTimes
 from adjourn.store import Store
 
 _T = TypeVar("_T")

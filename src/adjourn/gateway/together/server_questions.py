@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.gateway.member import Member
-from adjourn.gateway.merging import with_id, with_param
+from adjourn.gateway.together.member import Member
+from adjourn.gateway.together.merging import with_id, with_param
 from adjourn.mcp import frames
 
 MAX_OPEN = 10_000

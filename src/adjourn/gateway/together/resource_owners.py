@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from adjourn.gateway.merging import member_of
+from adjourn.gateway.together.merging import member_of
 
 MAX_URIS, MAX_TEMPLATES, MAX_TEMPLATE = 100_000, 1000, 2000
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)[^{}]*\}")

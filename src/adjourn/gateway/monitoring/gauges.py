@@ -15,7 +15,7 @@ from adjourn.clients import ClientContext
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.metrics import Gauge
+from adjourn.gateway.monitoring.metrics import Gauge
 from adjourn.log import timestamp
 from adjourn.relay import StderrLog
 

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from adjourn.gateway.asgi import Scope, Send
-from adjourn.gateway.health import Health, written
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.metrics import Gauge, Metrics
-from adjourn.gateway.observed_store import observed
-from adjourn.gateway.request_watch import RequestWatch
-from adjourn.gateway.tracing import AppendTimes, Tracer, TracesSettings
+from adjourn.gateway.monitoring.health import Health, written
+from adjourn.gateway.monitoring.metrics import Gauge, Metrics
+from adjourn.gateway.monitoring.observed_store import observed
+from adjourn.gateway.monitoring.request_watch import RequestWatch
+from adjourn.gateway.monitoring.tracing import AppendTimes, Tracer, TracesSettings
 from adjourn.relay import StderrLog
 from adjourn.store import Store
 
 if TYPE_CHECKING:
-    from adjourn.gateway.exposition import Exposition
+    from adjourn.gateway.monitoring.exposition import Exposition
 
 _JSON = b"application/json"
 
@@ -68,7 +68,7 @@ class Monitoring:
     def expose(self, gauges: Callable[[], Iterable[Gauge]]) -> None:
         """Show the metrics, with what is looked up for them, if anybody is to see them."""
         if self._counts:
-            from adjourn.gateway.exposition import Exposition  # noqa: PLC0415  # 40 ms
+            from adjourn.gateway.monitoring.exposition import Exposition  # noqa: PLC0415  # 40 ms
 
             self._exposition = Exposition(self.metrics, gauges)
 

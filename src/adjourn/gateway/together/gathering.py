@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.member import Member
-from adjourn.gateway.merging import LISTS, error_of, page_of
+from adjourn.gateway.together.member import Member
+from adjourn.gateway.together.merging import LISTS, error_of, page_of
 from adjourn.mcp import frames
 
 MAX_PAGES, MAX_ITEMS = 500, 50_000

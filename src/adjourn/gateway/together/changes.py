@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.member import Member
 from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.together.member import Member
 from adjourn.mcp import frames
 
 TOGETHER_SECONDS = 0.03

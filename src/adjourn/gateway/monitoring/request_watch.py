@@ -13,7 +13,7 @@ from time import time_ns
 from typing import Any
 
 from adjourn.gateway.asgi import Scope, Send
-from adjourn.gateway.metrics import Metrics
+from adjourn.gateway.monitoring.metrics import Metrics
 from adjourn.relay import StderrLog
 
 NAME = b"x-request-id"

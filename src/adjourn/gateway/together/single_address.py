@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from adjourn.aex import canonical_server
-from adjourn.gateway.combined import Combined, Server
 from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ServerLink
 from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.member import Member
-from adjourn.gateway.own_link import OwnLink
-from adjourn.gateway.server_health import ServerHealth
-from adjourn.gateway.upstream_session import UpstreamSession
+from adjourn.gateway.together.combined import Combined, Server
+from adjourn.gateway.together.member import Member
+from adjourn.gateway.together.own_link import OwnLink
+from adjourn.gateway.together.server_health import ServerHealth
+from adjourn.gateway.together.upstream_session import UpstreamSession
 from adjourn.relay import StderrLog
 
 LOOK_SECONDS = 0.5

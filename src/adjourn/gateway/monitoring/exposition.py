@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from adjourn import __version__
-from adjourn.gateway.metrics import BOUNDS, Gauge, Metrics, Timing
+from adjourn.gateway.monitoring.metrics import BOUNDS, Gauge, Metrics, Timing
 
 Rows = Iterable[tuple[tuple[str, ...], float]]
 

@@ -14,19 +14,19 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from adjourn import __version__
-from adjourn.gateway import merging
-from adjourn.gateway.changes import Changes
 from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.gathering import SILENT, Gathering
-from adjourn.gateway.member import Collector, Member
-from adjourn.gateway.own_link import OwnLink
 from adjourn.gateway.replies import LineHead, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders
-from adjourn.gateway.resource_owners import ResourceOwners
-from adjourn.gateway.server_health import ServerHealth
-from adjourn.gateway.server_questions import ServerQuestions
-from adjourn.gateway.stateless import Problem, problem_of, status_of
-from adjourn.gateway.upstream_session import UpstreamSession
+from adjourn.gateway.together import merging
+from adjourn.gateway.together.changes import Changes
+from adjourn.gateway.together.gathering import SILENT, Gathering
+from adjourn.gateway.together.member import Collector, Member
+from adjourn.gateway.together.own_link import OwnLink
+from adjourn.gateway.together.resource_owners import ResourceOwners
+from adjourn.gateway.together.server_health import ServerHealth
+from adjourn.gateway.together.server_questions import ServerQuestions
+from adjourn.gateway.together.stateless import Problem, problem_of, status_of
+from adjourn.gateway.together.upstream_session import UpstreamSession
 from adjourn.mcp import FrameError, Message, frames
 from adjourn.policy import meta_tool
 from adjourn.relay import StderrLog

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from adjourn.gateway.http_pool import Headers
-from adjourn.gateway.merging import REVISIONS, STATELESS
 from adjourn.gateway.request_headers import VERSION, mismatch
+from adjourn.gateway.together.merging import REVISIONS, STATELESS
 from adjourn.mcp import Message, frames
 
 HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.crossing import RawObject, ServerSession
-from adjourn.gateway.merging import REVISIONS, greeting_of, with_id
 from adjourn.gateway.replies import Heard, LineHead
+from adjourn.gateway.together.crossing import RawObject, ServerSession
+from adjourn.gateway.together.merging import REVISIONS, greeting_of, with_id
 from adjourn.mcp import frames
 
 Raw = msgspec.Raw

@@ -15,19 +15,19 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.crossing import Crossing, SameEra
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.exchange import Exchange, ServerLink
-from adjourn.gateway.handshake import ClientFacts, NoSessionError, greet
 from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.http_pool import Headers, UnreachableError
-from adjourn.gateway.merging import STATELESS, greeting_of, params_of
 from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
 from adjourn.gateway.request_headers import NAME, NAMED, VERSION, RequestHeaders, encoded
-from adjourn.gateway.server_health import Era, ServerHealth
-from adjourn.gateway.to_legacy import ToLegacy
-from adjourn.gateway.to_modern import ToModern
-from adjourn.gateway.watching import Watching
+from adjourn.gateway.together.crossing import Crossing, SameEra
+from adjourn.gateway.together.handshake import ClientFacts, NoSessionError, greet
+from adjourn.gateway.together.merging import STATELESS, greeting_of, params_of
+from adjourn.gateway.together.server_health import Era, ServerHealth
+from adjourn.gateway.together.to_legacy import ToLegacy
+from adjourn.gateway.together.to_modern import ToModern
+from adjourn.gateway.together.watching import Watching
 from adjourn.mcp import frames
 from adjourn.relay import NEVER
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.merging import REVISIONS, STATELESS
-from adjourn.gateway.server_health import Era
+from adjourn.gateway.together.merging import REVISIONS, STATELESS
+from adjourn.gateway.together.server_health import Era
 from adjourn.mcp import frames
 
 Ask = Callable[[str, dict[str, Any], float, str], Awaitable[bytes]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Literal
 
-from adjourn.gateway.merging import Greeting
+from adjourn.gateway.together.merging import Greeting
 from adjourn.relay import StderrLog
 
 Era = Literal["legacy", "modern"]

@@ -13,8 +13,8 @@ import msgspec
 
 from adjourn import __version__
 from adjourn.gateway.exchange import Exchange
-from adjourn.gateway.merging import Greeting, complete, discovered, initialized, negotiated
 from adjourn.gateway.replies import Heard, ReplyStream
+from adjourn.gateway.together.merging import Greeting, complete, discovered, initialized, negotiated
 from adjourn.mcp import frames
 from adjourn.relay import NEVER
 from adjourn.text import beginning

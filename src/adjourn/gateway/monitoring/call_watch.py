@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from time import monotonic_ns, time_ns
 
-from adjourn.gateway.metrics import OTHER, Metrics
+from adjourn.gateway.monitoring.metrics import OTHER, Metrics
 from adjourn.gateway.replies import ReplyStream
 from adjourn.relay import Request, StderrLog
 

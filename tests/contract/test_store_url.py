@@ -120,6 +120,8 @@ def test_the_public_names_are_these() -> None:
     """A name that comes or goes is a decision."""
     assert set(adjourn.store.__all__) == {
         "EMPTY",
+        "Append",
+        "Appended",
         "LATEST",
         "NO_REFS",
         "NO_SWAPS",

@@ -547,6 +547,9 @@ class ClientContext:
             if pending is not None and self.gives_up(session) and not pending.batch.is_sent:
                 return None  # `admit` asks for the task
             raise
+        finally:
+            if pending is not None:
+                pending.forget()
         return session, pending.batch.decided
 
     def admitting(

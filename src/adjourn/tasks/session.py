@@ -119,7 +119,10 @@ class Session(TaskLease):
         `StoreError` when nothing can be written, `IntegrityError` when the history was changed; then nothing else may be forwarded.
         """
         pending = self.admitting(calls, forward, prepare)
-        self._commit(pending)
+        try:
+            self._commit(pending)
+        finally:
+            pending.forget()
         return pending.batch.decided
 
     def admitting(  # noqa: C901, PLR0915  # one pass, on the path of every call

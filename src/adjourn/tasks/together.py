@@ -45,6 +45,12 @@ class PendingCommit:
         """Make it by `Task.commit`."""
         self.task.commit(self.build, durable=self.durable, refs=self.refs, blobs=self.blobs, swaps=self.swaps)
 
+    def forget(self) -> None:
+        """It is over: keep the calls that it was about no longer. What builds a commit and the commit know each other, and a
+        collection that frees both may be many calls away.
+        """
+        self.build, self.alone = _no_facts, _nothing
+
 
 def commit_together(commits: Sequence[PendingCommit]) -> None:
     """Make commits of several tasks of one store, with one transaction for the first of each task, and so on. Those that cannot be
@@ -55,6 +61,8 @@ def commit_together(commits: Sequence[PendingCommit]) -> None:
         firsts = {one.task.id: one for one in reversed(left)}
         left = [one for one in left if firsts[one.task.id] is not one]
         _commit_first([firsts[task] for task in sorted(firsts)])
+    for one in commits:
+        one.forget()
 
 
 def _commit_first(commits: Sequence[PendingCommit]) -> None:
@@ -125,3 +133,8 @@ def _commit_alone(commits: Sequence[PendingCommit]) -> None:
 
 def _nothing() -> None:
     """Nothing stands in the way."""
+
+
+def _no_facts(_ledger: object) -> tuple[()]:
+    """What a commit that is over would write."""
+    return ()

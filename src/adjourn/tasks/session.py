@@ -213,7 +213,8 @@ class Session(TaskLease):
     def _commit(self, pending: PendingCalls) -> None:
         """Commit by itself; again once the session, which was taken to be over, is open again."""
         with self._lock:
-            self._check_open()
+            if self._fenced or not self.is_open:
+                self._check_open()
             try:
                 pending.commit()
             except SessionExpiredError:

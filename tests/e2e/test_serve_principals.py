@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from mcp import Client
+from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of
 from support.proxy import wait_for
@@ -18,6 +19,9 @@ RULES = (
     "budget calls=4 per day each principal",
     "for group:ops",
     "  allow up.write",
+    "for group:askers",
+    "  allow up.ask",
+    "  confirm before up.ask",
 )
 
 
@@ -91,3 +95,22 @@ def test_a_revoked_key_ends(work: GatewayWorkspace) -> None:
         return httpx.post(work.url(), json=message, headers=headers).status_code
 
     wait_for(lambda: status() == 401)
+
+
+def test_a_service_is_not_asked_about_its_own_calls(work: GatewayWorkspace) -> None:
+    """What needs a person's yes waits for a person elsewhere: a service that answers forms says yes to nothing."""
+    asked: list[str] = []
+
+    async def say_yes(_context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={"approve": True})
+
+    async def session(client: Client) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await client.call_tool("ask", {})
+
+    work.run(session, token=work.key("robot", "--group", "askers"), elicitation_callback=say_yes)
+    assert asked == []
+    waiting = json.loads(work.adjourn("inbox", "--json"))["waiting"]
+    assert [one["kind"] for one in waiting] == ["approval"]

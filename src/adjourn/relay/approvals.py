@@ -86,6 +86,9 @@ class Confirmations:
         self._questions: dict[str, HeldCall] = {}
         """What an approval covers: the very call, as another may come to have its id."""
         self._elicits = False
+        principal = connection.context.options.principal
+        self._is_person = principal is None or principal.type == "human"
+        """A service cannot say yes to its own calls: nobody is asked through it."""
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
 
@@ -116,7 +119,8 @@ class Confirmations:
             approval=approval.id,
             cause=approval.cause,
         )
-        if request.modern and _declares_elicitation(request) and not approval.who:
+        at_client = not approval.who and self._is_person
+        if request.modern and _declares_elicitation(request) and at_client:
             result = {
                 "resultType": "input_required",
                 "inputRequests": {
@@ -133,7 +137,7 @@ class Confirmations:
             self._answer(request, self._connection.refusal(request, block))
             return
         self._held[request.id] = held
-        if self._elicits and not request.modern and not approval.who:
+        if self._elicits and not request.modern and at_client:
             self._count += 1
             held.question = f"{self._nonce}{self._count}"
             self._questions[held.question] = held

@@ -145,6 +145,7 @@ BLOCK_EDITS = st.lists(
 )
 
 
+@example("for group:ops", ["  allow a.*, b"], [(4, 0, ",")])  # a list may begin with a comma
 @given(WHOM, st.lists(BLOCK_RULES, min_size=1, max_size=3), BLOCK_EDITS)
 @settings(HARD, max_examples=400)
 def test_a_block_that_is_read_without_an_error_is_of_the_grammar(

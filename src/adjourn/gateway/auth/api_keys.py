@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, StoreError
 from adjourn.host import ids
 from adjourn.policy import Principal
 from adjourn.store import Store
@@ -129,29 +129,32 @@ class KeyRing:
         self._secret = secret
         self._clock = clock
         self._known: Mapping[str, ApiKey] = {}
-        self._looked = float("-inf")
+        self._read = self._tried = float("-inf")
+        self._failure = ""
 
     def is_due(self, text: str) -> bool:
         """Whether the store has to be looked at before `find` is asked for a text: one that names a new key is looked for sooner."""
         said = KEY.fullmatch(text)
         is_new = said is not None and said[1] not in self._known
-        return monotonic() - self._looked > (NEW_KEY_SECONDS if is_new else LOOK_SECONDS)
+        return monotonic() - self._tried > (NEW_KEY_SECONDS if is_new else LOOK_SECONDS)
 
     def look(self) -> None:
-        """Take in which keys there are. Raises `StoreError` once the store has failed for too long."""
+        """Take in which keys there are, if the store can be read."""
         try:
             self._known = {key.id: key for key in keys_of(self._store, self._secret)}
-        except AdjournError:
-            if monotonic() - self._looked > KEPT_SECONDS:
-                raise
-        else:
-            self._looked = monotonic()
+            self._read = monotonic()
+        except AdjournError as error:
+            self._failure = str(error)
+        self._tried = monotonic()
 
     def find(self, text: str) -> Principal | None:
-        """Whose key a text is; None for what is no key, or one that has ended or was revoked.
+        """Whose key a text is; None for what is no key, or one that has ended or was revoked. Raises `StoreError` once the store has failed
+        for too long.
 
         The id is public. All that depends on the secret is compared in constant time, for an id that is not there, too.
         """
+        if self._tried - self._read > KEPT_SECONDS:
+            raise StoreError(f"the API keys cannot be read: {self._failure}", "retry later")
         said = KEY.fullmatch(text)
         if said is None:
             return None

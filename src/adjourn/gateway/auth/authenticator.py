@@ -1,4 +1,4 @@
-"""The gate before everything that the gateway serves to clients: who asks, by the ways that are configured.
+"""Who asks, before anything that the gateway serves to clients, by the ways that are configured.
 
 A request with an Authorization header is who that says, or nobody; without one it is whom a trusted proxy names. No way is tried after
 one that failed.
@@ -39,8 +39,8 @@ class Challenge(NamedTuple):
 
 
 class AuthenticatorParts(NamedTuple):
-    """What a gate works with: the store that has the keys, the secret that seals them, a clock (milliseconds), threads that may wait, and
-    who hears of errors.
+    """What an authenticator works with: the store that has the keys, the secret that seals them, a clock (milliseconds), threads that may
+    wait, and who hears of errors.
     """
 
     store: Store
@@ -57,6 +57,7 @@ class Authenticator:
         self.settings = settings
         self._parts = parts
         self._ring = KeyRing(parts.store, parts.secret, parts.clock) if settings.keys else None
+        self._looking = asyncio.Lock()
         self._forwarded = Forwarded(settings.proxy) if settings.proxy is not None else None
         self._resource: Resource | None = None
         self._tokens: Tokens | None = None
@@ -94,8 +95,10 @@ class Authenticator:
     async def _bearer(self, credential: str, path: str) -> Principal | Challenge:
         if self._ring is not None and (KEY.fullmatch(credential) or self._tokens is None):
             if self._ring.is_due(credential):
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._parts.workers, self._ring.look)
+                async with self._looking:
+                    if self._ring.is_due(credential):  # else another request has looked meanwhile
+                        loop = asyncio.get_running_loop()
+                        await loop.run_in_executor(self._parts.workers, self._ring.look)
             found = self._ring.find(credential)
             return found or self._challenge(path, "invalid_token", "the key is not valid")
         if self._tokens is None or self._resource is None:

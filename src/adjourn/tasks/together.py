@@ -57,12 +57,14 @@ def commit_together(commits: Sequence[PendingCommit]) -> None:
     made so (another process appended first, a session has to be opened again) are made alone.
     """
     left = list(commits)
-    while left:
-        firsts = {one.task.id: one for one in reversed(left)}
-        left = [one for one in left if firsts[one.task.id] is not one]
-        _commit_first([firsts[task] for task in sorted(firsts)])
-    for one in commits:
-        one.forget()
+    try:
+        while left:
+            firsts = {one.task.id: one for one in reversed(left)}
+            left = [one for one in left if firsts[one.task.id] is not one]
+            _commit_first([firsts[task] for task in sorted(firsts)])
+    finally:
+        for one in commits:
+            one.forget()
 
 
 def _commit_first(commits: Sequence[PendingCommit]) -> None:
@@ -109,7 +111,7 @@ def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[Pending
     lost: list[PendingCommit] = []
     try:
         outcomes = store.append_many(appends, durable=durable)
-    except AdjournError as error:
+    except Exception as error:  # whatever failed: nothing is written, and each relay has to hear of it
         for one, _ in staged:
             one.error = error
         return []

@@ -142,17 +142,18 @@ def test_a_task_that_was_taken_over_is_refused_alone(shared: SharedTask) -> None
     check(shared, "t1", "t2")
 
 
-def test_a_store_that_fails_leaves_every_ledger_as_it_was(shared: SharedTask) -> None:
-    """When nothing can be written, no ledger has what was decided, and the same calls pass once the store is back."""
+@pytest.mark.parametrize("failure", [StoreError("the disk is full", "free some space"), MemoryError()])
+def test_a_store_that_fails_leaves_every_ledger_as_it_was(shared: SharedTask, failure: Exception) -> None:
+    """When nothing can be written, whatever failed, no ledger has what was decided, and the same calls pass once the store is back."""
     sessions = [opened(shared, "t1"), opened(shared, "t2")]
 
     def fail() -> None:
-        raise StoreError("the disk is full", "free some space")
+        raise failure
 
     store_of(shared).before = fail
     pending = [session.admitting([WRITE]) for session in sessions]
     commit_together(pending)
-    assert all(isinstance(one.error, StoreError) for one in pending)
+    assert [one.error for one in pending] == [failure, failure]
     assert [session.task.ledger.calls_used for session in sessions] == [0, 0]
     store_of(shared).before = lambda: None
     again = [session.admitting([WRITE]) for session in sessions]

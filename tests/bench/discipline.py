@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint
-from adjourn.clients.client import ClientContext, ClientOptions
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
 from adjourn.tasks import NewEvent, ToolRequest

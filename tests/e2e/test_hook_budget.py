@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.client import ClientOptions
+from adjourn.clients.client_options import ClientOptions
 from adjourn.clients.hook_client import HookClient
 from adjourn.host import process
 from adjourn.host.process import group_of

@@ -14,7 +14,8 @@ from adjourn.checkpoints.checkpoint import (
     TaskCheckpoint,
     create,
 )
-from adjourn.clients.client import ClientContext, ClientOptions
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
 from adjourn.handover import resume
 from adjourn.host import keys
 from adjourn.host.workspace_store import open_at

@@ -8,7 +8,8 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.clients.client import ClientContext, ClientOptions
+    from adjourn.clients.client import ClientContext
+    from adjourn.clients.client_options import ClientOptions
     from adjourn.clients.explaining import CallSetting, ExplainedCall, explain_call
     from adjourn.clients.hook_client import HookClient
     from adjourn.clients.hook_session import ClientCapabilities
@@ -34,7 +35,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "client": ("ClientContext", "ClientOptions"),
+            "client": ("ClientContext",),
+            "client_options": ("ClientOptions",),
             "explaining": ("CallSetting", "ExplainedCall", "explain_call"),
             "hook_client": ("HookClient",),
             "hook_session": ("ClientCapabilities",),

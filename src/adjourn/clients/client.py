@@ -6,7 +6,6 @@ moving to another task. Must never: speak MCP.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -16,15 +15,17 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.aex import DIAGNOSTICS, NOTHING_KNOWN, KnownTool, Policy, canonical_server, load, narrowed
+from adjourn.aex import KnownTool, Policy, narrowed
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import proxies
-from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tools, known_tools
+from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.policy_file import PolicyFile
+from adjourn.clients.served_tools import ServedTools
 from adjourn.errors import AdjournError, ConflictError, HeldError, RefusedError
-from adjourn.host import DEFAULT_STORE, group_of, ids, keys, now, open_at, process, store_file
-from adjourn.log import digest, kinds
-from adjourn.policy import BrokenContractError, Contract, Principal, call_paths, for_task, reread_policy
-from adjourn.policy.protected import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
+from adjourn.host import group_of, ids, keys, now, open_at, process
+from adjourn.log import kinds
+from adjourn.policy import Contract, call_paths, for_task
+from adjourn.policy.protected import ProtectedPlaces, places_of
 from adjourn.store import EMPTY, Store
 from adjourn.tasks import (
     Admitted,
@@ -32,72 +33,22 @@ from adjourn.tasks import (
     PendingCalls,
     Session,
     SessionIdentity,
-    Space,
     SpaceStore,
     Task,
     TaskSwitchedError,
     ToolRequest,
     check_task_id,
 )
-from adjourn.text import beginning
 
 MAX_MOVES = 5
 LOOK_SECONDS = 0.01
 """How long an edited policy may not count yet."""
-MAX_CHANGES = 1000
-"""Changed tools that one proxy records when the server lists them; any other is recorded when it is used."""
-RESERVED = ("mcp", "aex", "adjourn")
-"""Names that no server can give itself: rules have methods of the protocol and adjourn's own tools under them."""
-UNNAMED = "_"
-"""What a server without a name claims: a name that no server has."""
-MAX_SHOWN = 500
-"""Characters of what is wrong with a broken policy."""
 CLIENT, BOUND = "client/", "bound/"
 """How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
 PROMPT = "prompt/"
 """How the refs begin that keep what a person asked a client for, until it opens a session."""
 
 _S = TypeVar("_S", bound=Session)
-
-
-class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a context is set up with. `root` is the workspace, `tree` the work tree of it (default: the same), `start` the folder that
-    relative paths in arguments are of (default: `tree`). `task` is an explicit task id, empty for the client's own; `server` is the name that a
-    person gave the server behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume
-    answers; `principal` is who stands behind the client, None where nobody authenticated one. Such a one sees the tasks of its `space`,
-    and has its checkpoints and pages in `home`.
-    """
-
-    root: str
-    contract: Contract
-    tree: str = ""
-    start: str = ""
-    store: str = ""
-    task: str = ""
-    take_over: bool = False
-    auto_confirm: bool = False
-    server: str = ""
-    command: str = ""
-    brief_bytes: int = 8192
-    principal: Principal | None = None
-    space: Space | None = None
-    home: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.tree:
-            msgspec.structs.force_setattr(self, "tree", self.root)
-        if self.task and self.space is not None:
-            msgspec.structs.force_setattr(self, "task", self.space.named(self.task))
-
-    @property
-    def checkpoint_root(self) -> str:
-        """The folder whose `.aex/checkpoints` has the folders of checkpoints."""
-        return self.home or self.root
-
-    @property
-    def page_tree(self) -> str:
-        """The folder whose `output` has the pages."""
-        return self.home or self.tree
 
 
 class ClientContext:
@@ -132,14 +83,9 @@ class ClientContext:
         self._secret = b""
         self._sessions: dict[str, GuardedSession] = {}
         self._task = options.task and check_task_id(options.task)
-        self.server = canonical_server(options.server)
-        """The name of the server behind this process; "" as long as it is not known."""
-        self._claim = self._told = ""
-        """What the server calls itself, where no person gave it a name; and that of which was said that another one has it."""
-        self.known = NOTHING_KNOWN
+        self.served = ServedTools(options.server, options.command, on_event)
         self.contract = self._at_server(options.contract)
-        self._policy_file = _PolicyFile(options.root, options.contract)
-        self._is_broken = False
+        self._policy_file = PolicyFile(options.root, options.contract, on_event)
         self._broken: kinds.PolicyBroken | None = None
         """That an edited policy is broken, as long as no session has it."""
         self._look_again = 0.0
@@ -148,10 +94,6 @@ class ClientContext:
         self._may_list = False
         self._behind: set[GuardedSession] = set()
         """Sessions that still work under the policy as it was before it was edited."""
-        self.definitions: dict[str, str] = {}
-        """The digest of what each tool was last listed as, by name."""
-        self._before: dict[str, str] = {}
-        self._changes = 0
         self._compared: set[GuardedSession] = set()
         """Sessions whose task knows how the server lists its tools now."""
 
@@ -165,51 +107,33 @@ class ClientContext:
 
         A name that another server has is not taken: only refusals, questions and limits count by it.
         """
-        canonical = canonical_server(name)
-        if self.options.server or self.server or not canonical or canonical.lower() in RESERVED:
-            return
         with self._lock:
-            self._claim = canonical
-            with suppress(AdjournError):
-                self._settle_name()
+            if self.served.claim(name):
+                with suppress(AdjournError):
+                    self._settle_name()
 
     def _settle_name(self) -> None:
-        """Give the server the name that it claims, or take it away, as another one has it or not. Raises `StoreError`."""
-        if not self._claim:
-            return
-        is_taken = is_anothers(self.store, self._claim, self.options.command)
-        if is_taken and self._claim != self._told:
-            self._told = self._claim
-            self._on_event(
-                "server.name",
-                f"the server calls itself {self._claim}, as another one is named; give it a name with --name",
-            )
-        if (name := "" if is_taken else self._claim) != self.server:
-            self.server = name
+        if self.served.settle_name(self.store):
             self._bind()
 
     def meet_servers(self) -> None:
         """Take in the servers of the workspace, where this one may have a name that it did not have before. Raises `StoreError`."""
-        if self.options.server:
-            forget_own_name(self.store, self.options.command)
+        self.served.forget_own_name(self.store)
         self.look_at_tools()
 
     def look_at_tools(self) -> None:
         """Take in which tools the servers of the workspace have listed, and whose names they have. Raises `StoreError`."""
         with self._lock:
             self._settle_name()
-        if (known := known_tools(self.store)) != self.known:
-            with self._lock:
-                self.known = known
+            if self.served.look(self.store):
                 self._bind()
 
     def keep_tools(self, tools: Iterable[KnownTool]) -> None:
         """Keep the whole list of the server's tools, where its name is known. Raises `StoreError`."""
         with self._lock:
             self._settle_name()
-        if self.server:
-            command, is_given = self.options.command, bool(self.options.server)
-            keep_tools(self.store, self.server, tools, command=command, is_given=is_given)
+        if self.served.name:
+            self.served.keep(self.store, tools)
             self.look_at_tools()
 
     def _bind(self) -> None:
@@ -223,11 +147,7 @@ class ClientContext:
 
     def _bound(self, policy: Policy) -> Policy:
         """The policy as it holds for whoever stands behind the client, and for the tools of the server."""
-        policy = narrowed(policy, self.options.principal)
-        name, command = self.options.server or self.server, self.options.command
-        if name or not command:
-            return policy.at_server(name, self.known)
-        return policy.at_server("", self.known.without(command), claim=self._claim or UNNAMED)
+        return self.served.judged_by(narrowed(policy, self.options.principal))
 
     def join(self, group: str, replica: str = "") -> None:
         """Work as one of the processes of another client's `group`; `replica` is the lease of this one (`ReplicaLease.ref`)."""
@@ -363,25 +283,8 @@ class ClientContext:
 
     @cached_property
     def protected(self) -> tuple[str, ...]:
-        """Places that no gated call may touch, beside the usual ones: store and policy, if elsewhere. Relative to the work tree
-        where they lie in it. For a linked one, also those of the workspace.
-
-        The policy with what it extends, because an edited one counts from the next call on: also where it really is, if it
-        is a link. Signatures, where it requires them.
-        """
-        root, tree = self.options.root, self.options.tree
-        path = (self.options.store or os.environ.get("ADJOURN_STORE", "")).removeprefix("sqlite:")
-        found = [] if ":" in path else [store_file(root, path or DEFAULT_STORE)]
-        for file in self.contract.policy_files:
-            whole = os.path.join(root, file)
-            found += [whole, os.path.realpath(whole)]
-        if tree != root:
-            found += [os.path.join(root, name) for name in PROTECTED]
-        names = {os.path.relpath(place, tree): os.path.normpath(place) for place in found}
-        kept = [
-            path if name.startswith("..") else name for name, path in names.items() if name not in PROTECTED
-        ]
-        return (*kept, *([SIGNATURES] if self.contract.policy.signers else []))
+        """Places that no gated call may touch, beside the usual ones."""
+        return self.options.protected_under(self.contract)
 
     @cached_property
     def places(self) -> ProtectedPlaces:
@@ -585,7 +488,7 @@ class ClientContext:
     def _look_at_policy(self) -> None:
         """Take in a policy that was edited."""
         self._look_again = monotonic() + LOOK_SECONDS
-        if self._policy_file.changed() and (broken := self._take_in_policy()) is not None:
+        if self._policy_file.is_edited() and (broken := self._take_in_policy()) is not None:
             self._broken = broken
 
     def _prepare(self, session: GuardedSession, calls: Sequence[ToolRequest]) -> Sequence[ToolRequest]:
@@ -603,10 +506,7 @@ class ClientContext:
     def listed(self, definitions: Mapping[str, str]) -> None:
         """Take in how the server lists its tools. What changed is written down now, or before the next call of a session."""
         with self._lock:
-            for tool, definition in definitions.items():
-                if self.definitions.get(tool, definition) != definition:
-                    self._before.setdefault(tool, self.definitions[tool])
-            self.definitions.update(definitions)
+            self.served.listed(definitions)
             self._compared.clear()
             for session in self._sessions.values():
                 with suppress(AdjournError):  # it is tried again before the session's next call
@@ -615,10 +515,7 @@ class ClientContext:
     def _compare(self, session: GuardedSession) -> None:
         """Record how the server lists its tools now. Raises what recording raises; no call may pass then."""
         with self._lock:
-            if self.definitions and self._changes < MAX_CHANGES:
-                room = MAX_CHANGES - self._changes
-                self._changes += session.listed(self.options.command, self.definitions, self._before, room)
-                self._before.clear()
+            self.served.record_changes(session)
             self._compared.add(session)
 
     def _placed(self, policy: Policy, call: ToolRequest) -> ToolRequest:
@@ -634,27 +531,10 @@ class ClientContext:
     def _take_in_policy(self) -> kinds.PolicyBroken | None:
         """Read the policy as it was edited. A broken one changes nothing; what is wrong with it is returned."""
         with self._lock:
-            was_broken, self._is_broken = self._is_broken, False
-            try:
-                contract = reread_policy(self.options.root, self.contract)
-            except BrokenContractError as error:
-                first = next((found for found in error.findings if found.severity == "error"), None)
-                # an agent can read this in the history: nothing of the file's text
-                place = (
-                    f"{first.source}:{first.span.line}: {first.code} {DIAGNOSTICS[first.code].title}"
-                    if first
-                    else error.message
-                )
-                self._on_event(
-                    "policy.broken",
-                    f"the edited policy has errors; the previous version stays in force: {place}",
-                )
-                self._is_broken = True
-                return kinds.PolicyBroken(message=beginning(place, MAX_SHOWN))
-            if contract.policy_text == self.contract.policy_text and not was_broken:
-                return None
-            self.contract = self._at_server(contract)
-            self._policy_file = _PolicyFile(self.options.root, contract)
+            edited = self._policy_file.read(self.contract)
+            if not isinstance(edited, Contract):
+                return edited
+            self.contract = self._at_server(edited)
             self.__dict__.pop("protected", None)  # made again: it may extend others now
             self.__dict__.pop("places", None)
             self._behind.update(self._sessions.values())
@@ -694,36 +574,3 @@ class ClientContext:
 
 def _nobody_gives_back(_task: str) -> bool:
     return False
-
-
-class _PolicyFile:
-    """Whether the policy's text was edited since it was last examined, or that of one that it extends.
-
-    Costs one look at each file's status a call.
-    """
-
-    def __init__(self, root: str, contract: Contract) -> None:
-        self._root = root
-        self._paths = [os.path.join(root, file) for file in contract.policy_files]
-        self._status: tuple[int, ...] = (0,)  # it may have been edited since it was read
-        self._text = digest(contract.policy_text.encode())
-
-    def changed(self) -> bool:
-        status = self._look()
-        if not self._paths or status == self._status:
-            return False
-        self._status = status
-        text = digest("".join(load(path, root=self._root)[0] or "" for path in self._paths).encode())
-        changed, self._text = text != self._text, text
-        return changed
-
-    def _look(self) -> tuple[int, ...]:
-        found: list[int] = []
-        for path in self._paths:
-            try:
-                status = os.stat(path)
-            except OSError:
-                found.append(-1)
-            else:
-                found += (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
-        return tuple(found)

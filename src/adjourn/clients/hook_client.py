@@ -16,7 +16,8 @@ from collections.abc import Mapping
 import msgspec
 
 from adjourn.aex import NOTHING_KNOWN, KnownTools, as_client_names_it
-from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, ClientContext, ClientOptions
+from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, ClientContext
+from adjourn.clients.client_options import ClientOptions
 from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, HookSession
 from adjourn.clients.listed_tools import known_tools
 from adjourn.clients.proxies import is_listed

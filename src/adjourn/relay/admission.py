@@ -408,7 +408,7 @@ class Admission:
             if (
                 not call.named_only
             ):  # as any other call: its tool, or the policy, may have changed while it waited
-                definition = self._context.definitions.get(call.tool, "")
+                definition = self._context.served.definitions.get(call.tool, "")
                 call = held.request.call = msgspec.structs.replace(call, definition=definition)
             self._work(partial(self._admit_held, answered, call), lambda then: then())
 

@@ -94,7 +94,7 @@ def plan_of(name: str, connection: Connection) -> ToolPlan | None:
         destructive=name in upstream.destructive,
         # a server's word that a tool only reads counts where its name says so, too
         only_reads=name in READING_VERBS or (not effectful and only_reads(name)),
-        definition="" if own else connection.context.definitions.get(name, ""),
+        definition="" if own else connection.context.served.definitions.get(name, ""),
     )
     if len(upstream.plans) >= MAX_PLANS:
         upstream.plans.clear()
@@ -130,7 +130,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
         destructive=plan.destructive,
         params=arguments_digest(beside) if beside else "",
         given_back="" if state is None or ours else given_back(params),
-        server="" if plan.is_named_only else context.server,
+        server="" if plan.is_named_only else context.served.name,
         command=context.options.command,
         definition=plan.definition,
         given=arguments,

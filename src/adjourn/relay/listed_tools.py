@@ -60,7 +60,7 @@ class RuleCheck:
 
     def tell(self) -> None:
         """Report the findings about the rules that were not reported yet."""
-        found = unmatched_rules(self._context.contract.policy, self._context.known, own=OWN_TOOLS)
+        found = unmatched_rules(self._context.contract.policy, self._context.served.known, own=OWN_TOOLS)
         for one in found[:MAX_LINES]:
             line = f"{one.code} {one.source}:{one.span.line} {one.message} ({one.help})"
             if line not in self._told:

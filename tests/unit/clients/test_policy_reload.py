@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.clients.client import ClientContext, ClientOptions
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
 from adjourn.errors import StoreError
 from adjourn.log import digest, kinds
 from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy

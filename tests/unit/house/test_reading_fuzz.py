@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.clients.client import ClientContext, ClientOptions
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
 from adjourn.log import MAX_SAFE_INTEGER, digest
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message

@@ -228,7 +228,8 @@ def _keyword(body: str, *, nested: bool) -> str:
         return "if" if word == "if" else "unknown"
     if word == "confirm" and not rest.startswith("before "):
         return "unknown"
-    if word == "for" and not nested and ":" in rest.lstrip(BLANK + ",").partition(",")[0].partition(" ")[0]:
+    first, colon, _ = rest.lstrip(BLANK + ",").partition(":")
+    if word == "for" and not nested and colon and set(first).isdisjoint(BLANK + ","):
         return SOMEBODY
     if word in STEPS or (word in DECLARATIONS and not nested):
         return word

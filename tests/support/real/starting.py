@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Sequence
 
-import pytest
-
+from support.missing import is_missing
 from support.real.servers import Place, Server
 
 POLICY = 'policy everything v0\n\ngoal "Let everything pass."\n\nuse *\n\nbudget calls=100000\n'
@@ -19,9 +17,7 @@ def command_of(server: Server, place: Place) -> list[str]:
     command = server.command(place)
     if command is None:
         missing = f"{server.name} is not installed: run `python tests/support/tools.py`"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        is_missing(missing)
     return command
 
 

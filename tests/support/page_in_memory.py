@@ -29,7 +29,7 @@ ANN = Actor("ann", "human")
 class PageInMemory:
     """A served page, and the browser that has its cookie once `enter` was called."""
 
-    def __init__(self, store: Store | None, clock: Clock | None = None, root: str = "/work/shop") -> None:
+    def __init__(self, store: Store | None, clock: Clock | None = None, root: str = "/srv/shop") -> None:
         self.access = Access()
         site = Site(root, root, lambda: store, ANN, clock or Clock())
         self._app = Application(site, self.access).guarded(HOST)

@@ -86,11 +86,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             self.budgets or self.workspace_budgets or self.limits or self.once or self.checkpoints
         )
 
-    def stated(self, kind: str) -> list[Rule]:
-        """The rules of a kind (allow, deny, confirm, limits, once, checkpoints, workspace_budgets), whomever they hold for."""
-        policies = [part.rules for part in self.parts] or [self]
-        return [rule for policy in policies for rule in getattr(policy, kind)]
-
     @property
     def signers(self) -> tuple[str, ...]:
         """The names of which one must have signed a contract; none: no signature is asked for."""

@@ -27,7 +27,7 @@ def told(name: str) -> Notification:
 @contextmanager
 def reopened() -> Iterator[Outbox]:
     """The outbox as a new process finds it."""
-    with Outbox.opened("/work/.aex/adjourn.db") as outbox:
+    with Outbox.opened("/srv/shop/.aex/adjourn.db") as outbox:
         yield outbox
 
 

@@ -70,7 +70,7 @@ def filled(attack: str) -> PageInMemory:
     asked(task, "k3", "late", arguments="[]")
     answer(task, "k3", yes=False, via="elicitation:decline", by=Actor("client", "system"))
     noted(shared, attack)
-    return PageInMemory(shared.store, shared.clock, root=f"/work/{attack}").enter()
+    return PageInMemory(shared.store, shared.clock, root=f"/srv/{attack}").enter()
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -17,7 +17,7 @@ SECONDS = 20.0
 
 
 def live_of(shared: SharedTask) -> Live:
-    return Live(Site("/work", "/work", lambda: shared.store, ANN, shared.clock))
+    return Live(Site("/srv/shop", "/srv/shop", lambda: shared.store, ANN, shared.clock))
 
 
 async def upcoming(events: AsyncIterator[Any]) -> str:

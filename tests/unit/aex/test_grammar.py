@@ -27,7 +27,7 @@ GRAMMAR = Lark(
 MARKED = Lark(SPEC.replace("%declare _INDENT _DEDENT", '_INDENT: "\x01"\n_DEDENT: "\x02"'), start="start")
 """The same for texts whose indentation is marked."""
 OF_THE_PARSER = {"AEX040", "AEX100", "AEX120", "AEX121", *(f"AEX{number}" for number in range(139, 147))}
-OF_ITS_MEANING = ("there are two", "is longer than a year")
+OF_ITS_MEANING = ("there are two", "is longer than a year", "cannot use the expression")
 """What errors of these codes say where the form is right."""
 V1 = 'policy p v1\ngoal "g"\n'
 HARD = settings(

@@ -118,6 +118,9 @@ def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[R
         else:
             reached = "is not evaluated" if verdict.effect == "deny" else "allows it, too"
             yield RuleAnswer(rule, decides, "allows it" if decides else reached)
+    for rule in policy.allow_of_anybody[len(policy.allow) :]:
+        if _named(rule, policy, call):
+            yield RuleAnswer(rule, decides=False, why="does not hold for a client without a login")
 
 
 def _names(policy: Policy, call: CallQuery) -> list[str]:

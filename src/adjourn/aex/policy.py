@@ -87,6 +87,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     @property
+    def allow_of_anybody(self) -> Sequence[Rule]:
+        """What is allowed to all, and to somebody."""
+        return [*self.allow, *(rule for part in self.parts[1:] for rule in part.rules.allow)]
+
+    @property
     def signers(self) -> tuple[str, ...]:
         """The names of which one must have signed a contract; none: no signature is asked for."""
         return tuple(rule.pattern for rule in self.require)

@@ -264,3 +264,63 @@ def test_check_reads_json_policies(workspace: Path, capfd: pytest.CaptureFixture
     assert "AEX160" in capfd.readouterr().out
     assert cli(["check", "missing.json"]) == 1
     assert "AEX130" in capfd.readouterr().out
+
+
+TEAM = """policy team v1
+allow files.read
+budget calls=5 per day each principal
+
+for group:ops
+  allow files.write
+
+for user:ann, service:ci
+  deny files.read
+"""
+
+
+@pytest.fixture
+def team(workspace: Path) -> None:
+    (workspace / ".aex" / "policy.aex").write_text(TEAM)
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.parametrize(
+    ("names", "allowed", "denied"),
+    [
+        ("", ["files.read", "files.write"], ["files.read"]),
+        ("user:bob", ["files.read"], []),
+        ("group:ops", ["files.read", "files.write"], []),
+        ("user:ann,group:ops", ["files.read", "files.write"], ["files.read"]),
+        ("service:ci", ["files.read"], ["files.read"]),
+        ("user:ci", ["files.read"], []),
+    ],
+)
+def test_rules_for_somebody_are_shown(
+    capfd: pytest.CaptureFixture[str], names: str, allowed: list[str], denied: list[str]
+) -> None:
+    """All of them, each with whom it is for; with --as those that hold for these names."""
+    assert cli(["effective", "--json", "--as", names]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert [rule["pattern"] for rule in told["allow"]] == allowed
+    assert [rule["pattern"] for rule in told["deny"]] == denied
+    assert [rule.get("for") for rule in told["allow"][1:]] == [["group:ops"]] * (len(allowed) - 1)
+    assert told["workspaceBudgets"] == [{"calls": 5, "perSeconds": 86_400, "each": "principal"}]
+    assert cli(["effective", "--as", names]) == 0
+    assert ("files.write for group:ops" in capfd.readouterr().out) == ("files.write" in allowed)
+
+
+@pytest.mark.usefixtures("team")
+@pytest.mark.parametrize(
+    ("names", "code"), [("group:ops", 0), ("user:ann,group:ops", 0), ("group:dev", 3), ("", 3)]
+)
+def test_a_call_of_somebody_is_explained(capfd: pytest.CaptureFixture[str], names: str, code: int) -> None:
+    """By the rules that hold for these names; without a name, a rule that would allow it to others is shown."""
+    assert cli(["effective", "--as", names, "--explain", "files.write"]) == code
+    assert ("allow files.write for group:ops" in capfd.readouterr().out) == (code == 0 or not names)
+
+
+@pytest.mark.parametrize("names", ["ann", "user:", "team:x", "user:a,user:b", "user:a,,group:b"])
+def test_names_of_nobody_are_refused(capfd: pytest.CaptureFixture[str], names: str) -> None:
+    """A word that is no name, and two persons at once."""
+    assert cli(["effective", "--as", names]) == 2
+    assert "--as takes" in capfd.readouterr().err

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.aex import discover, effective, render
+from adjourn.aex import discover, effective, narrowed, render
 from adjourn.cli.contracts.explain import answer, place, rule_json, show
 from adjourn.cli.contracts.what_if import show_replay
 from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder, with_policy
@@ -16,6 +16,7 @@ from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_
 from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.cli.shared.terminal import cells
 from adjourn.host import workspace_of
+from adjourn.policy import Principal
 
 if TYPE_CHECKING:
     from adjourn.aex import Policy, Rule
@@ -39,11 +40,19 @@ _WIDEST = 40
         "adjourn effective",
         "adjourn effective --contract tasks/fix-test.aex",
         """adjourn effective --explain file.write --args '{"path": "src/a.py"}'""",
+        "adjourn effective --as user:ann,group:ops",
         "adjourn effective --replay",
     ),
 )
 @with_policy
 @click.option("--contract", default="", metavar="FILE", help="Contract of a task, which narrows the policy.")
+@click.option(
+    "--as",
+    "names",
+    default="",
+    metavar="NAMES",
+    help="Show what holds for somebody: user:ann, service:ci or group:ops; several with commas.",
+)
 @click.option("--explain", default="", metavar="TOOL", help="Explain whether TOOL may be called, and why.")
 @click.option(
     "--args", "arguments", default="", metavar="JSON", help="Arguments of the call that --explain looks at."
@@ -52,13 +61,16 @@ _WIDEST = 40
 @in_folder
 @for_machines
 def effective_(
-    *, policy: str, contract: str, explain: str, arguments: str, replay: bool, as_json: bool
+    *, policy: str, contract: str, names: str, explain: str, arguments: str, replay: bool, as_json: bool
 ) -> int:
     """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
 
     Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
     line begins with yes, ask (a person has to approve) or no, and the rules that name the tool follow; no is exit code 3. TOOL is
     SERVER.TOOL, or TOOL for every server that lists one: the answer is that of the server's proxy, in the present state of the task.
+    Rules behind `for` are shown with whom they hold for. With --as only those that hold for these names count, as for a client that
+    logged in at `adjourn serve`; else what is asked about is a call of a client without a login.
+
     With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are evaluated again, and what a policy in
     mode observe recorded is listed.
     """
@@ -69,6 +81,8 @@ def effective_(
     permissions, findings = effective(path or None, contract or None)
     context = CommandContext()
     findings += rule_findings(permissions, context)
+    if names:
+        permissions = narrowed(permissions, _somebody(names))
     valid = all(finding.severity != "error" for finding in findings)
     if not as_json or ((explain or replay) and not valid):
         for finding in findings:
@@ -88,9 +102,22 @@ def effective_(
     return 0 if valid else 1
 
 
+def _somebody(names: str) -> Principal:
+    """Who has these names."""
+    found = [(kind, name) for kind, _, name in (each.strip().partition(":") for each in names.split(","))]
+    if wrong := [kind for kind, name in found if kind not in ("user", "service", "group") or not name]:
+        raise click.UsageError(f"--as takes user:NAME, service:NAME or group:NAME, not {wrong[0][:40]!r}")
+    who = [each for each in found if each[0] != "group"]
+    if len(who) > 1:
+        raise click.UsageError("--as takes one user or service, and groups")
+    kind, name = who[0] if who else ("user", "")
+    groups = tuple(name for kind, name in found if kind == "group")
+    return Principal(id="", name=name, type="service" if kind == "service" else "human", groups=groups)
+
+
 def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
     return {
-        "allow": permissions.allow,
+        "allow": permissions.allow_of_anybody,
         "deny": permissions.deny,
         "confirm": permissions.confirm,
         "limit": permissions.limits,
@@ -111,6 +138,8 @@ def _print_json(permissions: Policy, path: str, contract: str, findings: Sequenc
     if permissions.workspace_budgets:
         told["workspaceBudgets"] = [
             {"calls": int(rule.amount), "perSeconds": rule.per_seconds}
+            | ({"for": list(rule.whom)} if rule.whom else {})
+            | ({"each": "principal"} if rule.each else {})
             for rule in permissions.workspace_budgets
         ]
     if permissions.observe:

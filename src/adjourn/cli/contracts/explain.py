@@ -120,6 +120,8 @@ def rule_json(rule: Rule) -> dict[str, Any]:
     told: dict[str, Any] = {"pattern": rule.pattern}
     if rule.clauses:
         told["clauses"] = rule.clauses
+    if rule.whom:
+        told["for"] = list(rule.whom)
     told |= {"source": rule.source, "line": rule.line}
     return told | ({"under": rule_json(rule.under)} if rule.under else {})
 

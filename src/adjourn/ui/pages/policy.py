@@ -159,7 +159,7 @@ def _groups(permissions: Policy) -> list[RuleGroup]:
     titled = (
         ("Denied", "deny", permissions.deny),
         ("A person confirms", "confirm", permissions.confirm),
-        ("Allowed", "allow", permissions.allow),
+        ("Allowed", "allow", permissions.allow_of_anybody),
         ("Limits", "limit", permissions.limits),
         ("At most once", "once", permissions.once),
         ("Checkpoint before", "checkpoint", permissions.checkpoints),

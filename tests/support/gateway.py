@@ -23,6 +23,8 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from support.proxy import wait_for
+
 SERVER = Path(__file__).with_name("http_server.py")
 _T = TypeVar("_T")
 
@@ -105,6 +107,10 @@ class GatewayWorkspace:
     def called(self) -> list[str]:
         """What the server's effects were."""
         return self._calls.read_text(encoding="utf-8").splitlines() if self._calls.exists() else []
+
+    def wait_for_call(self, line: str) -> None:
+        """Wait until a line is among the server's effects."""
+        wait_for(lambda: line in self.called())
 
     def run(
         self,

@@ -216,7 +216,7 @@ class TaskLease:
                 held = self.id in ledger.sessions
                 return [NewEvent(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
 
-            if not self.task.commit(build, refs=lambda _: {self._lease: None}):
+            if not self.task.commit(build, refs={self._lease: None}):
                 with suppress(ConflictError):  # gone already
                     self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
             self.task.fold()

@@ -154,6 +154,7 @@ def test_another_process_appends_first(shared: SharedTask) -> None:
     commit_together(pending)
     assert [one.error for one in pending] == [None, None]
     assert shared.kinds()[-2:] == ["message.refused", "tool.allowed"]
+    assert [admitted.call for admitted in pending[0].decided] == [f"{lost.id}.1"]
     assert lost.task.head == shared.store.head("t1")
     check(shared, "t1", "t2")
 

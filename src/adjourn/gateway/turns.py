@@ -131,8 +131,9 @@ class _Group:
         return (list(islice(rest, len(one.calls))) for one in self._theirs)
 
     def outcomes(self) -> Iterator[Callable[[], None]]:
-        """The outcome for each, to be called."""
-        pending, session = self.pending, self._session
+        """The outcome for each, to be called. Once it is asked for, the calls are kept no longer: they know this group."""
+        pending, self.pending = self.pending, None
+        session = self._session
         error = self._error if pending is None else pending.error
         if error or pending is None or session is None:
             is_for_later = self._context.is_for_later(error, pending)

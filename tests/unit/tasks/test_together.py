@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,19 @@ def test_commits_of_one_task_follow_each_other(shared: SharedTask) -> None:
     assert shared.kinds()[-3:] == ["message.refused", "tool.settled", "tool.allowed"]
     assert session.task.deferred == []
     check(shared, "t1", "t2")
+
+
+def test_a_commit_that_is_over_keeps_no_call(shared: SharedTask) -> None:
+    """Calls that were committed, alone or together, are freed without a collection: arguments may be large."""
+    session, other = opened(shared, "t1"), opened(shared, "t2")
+    gc.collect()
+    gc.disable()
+    try:
+        session.admit([WRITE])
+        commit_together([pending_calls(session, [WRITE]), pending_calls(other, [WRITE])])
+        assert not [one for one in gc.get_objects() if isinstance(one, PendingCalls)]
+    finally:
+        gc.enable()
 
 
 def test_another_process_appends_first(shared: SharedTask) -> None:

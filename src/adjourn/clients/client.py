@@ -38,6 +38,7 @@ from adjourn.tasks import (
     TaskSwitchedError,
     ToolRequest,
     check_task_id,
+    is_effectful,
 )
 
 MAX_MOVES = 5
@@ -426,43 +427,17 @@ class ClientContext:
             return session, decided
         raise ConflictError("the task switched repeatedly during this call", "retry")
 
-    def admit_quickly(
-        self,
-        calls: Sequence[ToolRequest],
-        task: str,
-        forward: Callable[[GuardedSession, list[Admitted]], None],
-    ) -> tuple[GuardedSession, list[Admitted]] | None:
-        """The same where nothing has to be done first that takes long: open a session, verify its history, make a checkpoint.
-        None where something has; nothing has happened then.
-
-        `forward` is called before the intents are written, where all calls pass, have no effect, and count for nothing.
-        """
-        pending = None
-        try:
-            found = self.admitting(calls, task, forward)
-            if found is None:
-                return None
-            session, pending = found
-            pending.alone()
-        except TaskSwitchedError:
-            return None
-        except HeldError:
-            if pending is not None and self.gives_up(session) and not pending.batch.is_sent:
-                return None  # `admit` asks for the task
-            raise
-        finally:
-            if pending is not None:
-                pending.forget()
-        return session, pending.batch.decided
-
     def admitting(
         self,
         calls: Sequence[ToolRequest],
         task: str,
         forward: Callable[[GuardedSession, list[Admitted]], None],
     ) -> tuple[GuardedSession, PendingCalls] | None:
-        """What `admit_quickly` is to commit, for `commit_together`; None where something has to be done first that takes long. Raises
-        what `admit_quickly` raises, and `TaskSwitchedError`.
+        """The same, to be committed at once, or with those of other sessions: where nothing has to be done first that takes long (open
+        a session, verify its history, make a checkpoint). None where something has; nothing has happened then.
+
+        `forward` is called before the intents are written, where all calls pass, have no effect, and count for nothing. For what is
+        raised, here and when they are committed, see `is_for_later`.
         """
         if monotonic() >= self._look_again:
             self._look_at_policy()
@@ -471,14 +446,22 @@ class ClientContext:
             return None
         if self._broken or self._behind or session not in self._compared or session.policy.is_guarded:
             calls = self._prepare(session, calls)
-        looks = session.policy.counts  # they are not forwarded before they are recorded
-        for call in calls:
-            looks = looks or call.effectful
-        if looks and session.is_due_before(calls):
+        durable = any(map(is_effectful, calls))
+        # what counts is not forwarded before it is recorded
+        if (durable or session.policy.counts) and session.is_due_before(calls):
             return None
-        return session, session.admitting(calls, partial(forward, session))
+        pending = PendingCalls(
+            session.task, session=session, calls=calls, durable=durable, forward=partial(forward, session)
+        )
+        return session, pending
 
-    def gives_up(self, session: GuardedSession) -> bool:
+    def is_for_later(self, error: Exception | None, pending: PendingCalls | None) -> bool:
+        """Whether calls that could not be committed are to be given to `admit`, since it may still decide on them."""
+        if isinstance(error, HeldError) and pending is not None:
+            return self.gives_up(pending.session) and not pending.is_sent
+        return isinstance(error, TaskSwitchedError)
+
+    def gives_up(self, session: Session) -> bool:
         """Another client took the task of a session over. Returns whether the next call opens a session again, if it may."""
         with self._lock:
             if self.replica and self._sessions.get(session.task.id) is session:

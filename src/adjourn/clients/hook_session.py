@@ -41,7 +41,6 @@ from adjourn.tasks import (
     SYSTEM,
     Admitted,
     Ask,
-    Batch,
     Block,
     Decision,
     Forward,
@@ -49,6 +48,7 @@ from adjourn.tasks import (
     NewEvent,
     OnceClaim,
     OpenCall,
+    PendingCalls,
     RecordedAnswer,
     SessionIdentity,
     Task,
@@ -227,45 +227,47 @@ class HookSession(GuardedSession):
 
     # --- the facts
 
-    def _begin(self, call: ToolRequest, batch: Batch) -> None:
-        """Begin a batch. Raises `_AlreadyAllowedError` where another hook has let this very call pass."""
+    def _begin(self, call: ToolRequest, pending: PendingCalls) -> None:
+        """Begin to decide. Raises `_AlreadyAllowedError` where another hook has let this very call pass."""
         mark = _mark(self._call_name)
-        of_name = (one for one in batch.ledger.open_calls.values() if mark and one.call.endswith(mark))
+        of_name = (one for one in self.task.ledger.open_calls.values() if mark and one.call.endswith(mark))
         if any(
             (one.session, one.digest) == (self.id, call.digest)
             and is_same_tool(one, call)
-            and not _is_asked(batch.ledger, one)
+            and not _is_asked(self.task.ledger, one)
             for one in of_name
         ):
             raise _AlreadyAllowedError
-        self._settle_asked(call, batch)
+        self._settle_asked(call, pending)
 
-    def _settle_asked(self, call: ToolRequest, batch: Batch) -> None:
+    def _settle_asked(self, call: ToolRequest, pending: PendingCalls) -> None:
         """Settle calls that need not be kept open any longer. A call that is paid for costs nothing."""
-        over = list(self._over(batch.ledger, call))
-        batch.refs.update(idempotency.keep(self.task, over, {}))
-        batch.facts += [NewEvent(ended, SYSTEM, self.id) for ended in over]
-        batch.spent = -self._is_paid(batch.ledger, call)
+        over = list(self._over(self.task.ledger, call))
+        pending.refs.update(idempotency.keep(self.task, over, {}))
+        pending.facts += [NewEvent(ended, SYSTEM, self.id) for ended in over]
+        pending.spent = -self._is_paid(self.task.ledger, call)
 
     def _forward(
-        self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None
+        self, pending: PendingCalls, call: ToolRequest, decision: Forward, claim: OnceClaim | None
     ) -> Admitted:
-        call_id = self._allow(batch, call, decision, claim, uncounted=batch.spent < 0)
+        call_id = self._allow(pending, call, decision, claim, uncounted=pending.spent < 0)
         if not self._capabilities.settles:
-            batch.facts.append(NewEvent(self._ended(call_id), SYSTEM, self.id))
+            pending.facts.append(NewEvent(self._ended(call_id), SYSTEM, self.id))
         return Admitted(decision, call_id)
 
-    def _ask(self, batch: Batch, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
+    def _ask(
+        self, pending: PendingCalls, call: ToolRequest, decision: Ask, claim: OnceClaim | None
+    ) -> Admitted:
         """Add the question; where the client asks it, the call counts as made, since nobody reports what the person said."""
-        admitted = super()._ask(batch, call, decision, claim)
+        admitted = super()._ask(pending, call, decision, claim)
         if self._capabilities.asks:
-            self._allow(batch, call, Forward(), claim, uncounted=False)
+            self._allow(pending, call, Forward(), claim, uncounted=False)
         return admitted
 
-    def _refuse(self, batch: Batch, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
+    def _refuse(self, pending: PendingCalls, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
         """Add that a call may not pass. A recorded answer cannot be returned by a hook."""
         if isinstance(decision, Block):
-            super()._refuse(batch, call, decision)
+            super()._refuse(pending, call, decision)
             return
         denied = kinds.ToolDenied(
             arguments=call.arguments,
@@ -275,17 +277,23 @@ class HookSession(GuardedSession):
             server=call.server,
             tool=call.tool,
         )
-        batch.facts.append(NewEvent(denied, self.actor, self.id))
+        pending.facts.append(NewEvent(denied, self.actor, self.id))
 
     def _allow(
-        self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None, *, uncounted: bool
+        self,
+        pending: PendingCalls,
+        call: ToolRequest,
+        decision: Forward,
+        claim: OnceClaim | None,
+        *,
+        uncounted: bool,
     ) -> str:
         """Add the intent of a call; returns its id. Its claim is open until the call is settled, or done at once if nobody
         will see its end.
         """
-        call_id = f"{self.id}.{batch.ledger.seq + 1}{_mark(self._call_name)}"
+        call_id = f"{self.id}.{self.task.ledger.seq + 1}{_mark(self._call_name)}"
         if decision.observed is not None:
-            batch.facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
+            pending.facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         allowed = kinds.ToolAllowed(
             approval=decision.approval,
             arguments=call.arguments,
@@ -298,10 +306,10 @@ class HookSession(GuardedSession):
             tool=call.tool,
             uncounted=uncounted,
         )
-        batch.facts.append(NewEvent(allowed, self.actor, self.id))
+        pending.facts.append(NewEvent(allowed, self.actor, self.id))
         if claim is not None:
             done = "" if self._capabilities.settles else f" {idempotency.DONE}"
-            batch.refs.update(idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}"))
+            pending.refs.update(idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}"))
         return call_id
 
     def _is_paid(self, ledger: Ledger, call: ToolRequest) -> bool:

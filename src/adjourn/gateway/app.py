@@ -45,7 +45,7 @@ from adjourn.host import Workspace, keys, now
 from adjourn.policy import Contract, Principal, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
 from adjourn.store import Store
-from adjourn.tasks import NewEvent, PendingCommit, check_task_id, commit_together, expire_dead_sessions
+from adjourn.tasks import PendingCommit, check_task_id, commit_together, expire_dead_sessions
 
 WORKERS = 16
 TIDY_SECONDS, HEARTBEAT_SECONDS, IDLE_SECONDS = 0.25, 20.0, 1800.0
@@ -338,7 +338,7 @@ class GatewayApp:
 
     def _keep(self, beats: bool) -> None:  # one caller
         sessions = [one for shared in list(self._contexts.values()) for one in shared.context.sessions]
-        late = [PendingCommit(one.task, _no_facts, durable=False) for one in sessions if one.task.deferred]
+        late = [PendingCommit(one.task) for one in sessions if one.task.deferred]
         commit_together(late)
         for error in (one.error for one in late if one.error is not None):
             self._report.event("store.error", str(error))
@@ -382,11 +382,6 @@ class GatewayApp:
             except AdjournError as error:
                 self._report.event("checkpoint.failed", str(error))
         context.close(reason)
-
-
-def _no_facts(_ledger: object) -> tuple[NewEvent, ...]:
-    """The deferred ones alone."""
-    return ()
 
 
 async def _plain(

@@ -16,13 +16,11 @@ from typing import NamedTuple
 
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import ClientContext
-from adjourn.errors import HeldError
 from adjourn.relay import Outcome, Settled
 from adjourn.tasks import (
     Admitted,
     PendingCalls,
     PendingCommit,
-    TaskSwitchedError,
     ToolRequest,
     commit_together,
 )
@@ -133,34 +131,29 @@ class _Group:
         return (list(islice(rest, len(one.calls))) for one in self._theirs)
 
     def outcomes(self) -> Iterator[Callable[[], None]]:
-        """The outcome for each, to be called."""
-        pending, session = self.pending, self._session
+        """The outcome for each, to be called. Once it is asked for, the calls are kept no longer: they know this group."""
+        pending, self.pending = self.pending, None
+        session = self._session
         error = self._error if pending is None else pending.error
         if error or pending is None or session is None:
-            outcome: Outcome[Decided] = Outcome(partial(_raise, None if self._is_for_later(error) else error))
+            is_for_later = self._context.is_for_later(error, pending)
+            outcome: Outcome[Decided] = Outcome(partial(_raise, None if is_for_later else error))
             for one in self._theirs:
                 yield partial(one.then, outcome)
             return
-        for one, part in zip(self._theirs, self._parts(pending.batch.decided), strict=True):
+        for one, part in zip(self._theirs, self._parts(pending.decided), strict=True):
             yield partial(one.then, Outcome(partial(_both, session, part)))
-
-    def _is_for_later(self, error: Exception | None) -> bool:
-        """Whether the calls are to be decided on again, by `ClientContext.admit`."""
-        pending, session = self.pending, self._session
-        if isinstance(error, HeldError) and pending is not None and session is not None:
-            return self._context.gives_up(session) and not pending.batch.is_sent
-        return isinstance(error, TaskSwitchedError)
 
 
 def _settling(answered: Sequence[_Answered]) -> dict[GuardedSession, PendingCommit]:
     """One commit for each session."""
     merged: dict[GuardedSession, Settled] = {}
     for one in answered:
-        for session, (facts, answers) in one.settled.items():
-            into = merged.setdefault(session, Settled([], {}))
-            into.facts.extend(facts)
-            into.answers.update(answers)
-    return {session: session.settling(facts, answers=answers) for session, (facts, answers) in merged.items()}
+        for session, settled in one.settled.items():
+            into = merged.setdefault(session, Settled())
+            into.facts.extend(settled.facts)
+            into.answers.update(settled.answers)
+    return {session: session.settling(one.facts, answers=one.answers) for session, one in merged.items()}
 
 
 def _both(session: GuardedSession, admitted: list[Admitted]) -> Decided:

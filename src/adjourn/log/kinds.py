@@ -11,7 +11,7 @@ name of the server whose `tool` it is (empty: it is not known, or the tool is of
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import ClassVar, Literal, Protocol, get_args, get_origin
 
 import msgspec
@@ -42,6 +42,7 @@ class HasTool(Protocol):
     def tool(self) -> str: ...
 
 
+@lru_cache(maxsize=64)  # one history names the same few tools again and again
 def full_name(server: str, tool: str) -> str:
     """The name of a server's tool; `tool` itself where the server is not known (""), or where it begins with the server's name."""
     return f"{server}.{tool}" if server and not tool.startswith(f"{server}.") else tool

@@ -48,6 +48,13 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.encode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
+_VALUE = b"\0"
+_SPELLINGS = (
+    b'{"jsonrpc":"2.0","id":%b,"result":\0}\n',
+    b'{"result":\0,"jsonrpc":"2.0","id":%b}\n',
+    b'{"jsonrpc": "2.0", "id": %b, "result": \0}\n',
+)
+"""How most servers write an answer; `_VALUE` stands for its result."""
 _ID = rb'"id"\s*:\s*(-?\d{1,19}|"[^"\\]*")\s*'
 _VERSION = rb'"jsonrpc"\s*:\s*"2\.0"\s*'
 _before = re.compile(rb'\s*\{\s*(?:%b,\s*)?(?:%b,\s*)?"(?:result|error)"\s*:\s*' % (_VERSION, _ID)).match
@@ -70,10 +77,13 @@ def read(line: bytes) -> tuple[bytes, Reply]:
             reply = _decode(line)
         value = reply.result if reply.error is UNSET else reply.error
         if type(value) is msgspec.Raw and reply.method is UNSET and reply.id is not UNSET:
-            begin = b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(reply.id)
-            if (len(begin) + len(value) + 2 == len(line) and line.startswith(begin)) or _is_plain(
-                line, reply, value
-            ):
+            around, answer_id = len(line) - len(value), _encode(reply.id)
+            for spelling in _SPELLINGS:
+                begin, _, end = (spelling % answer_id).partition(_VALUE)
+                # of this length, it has no second member of one name
+                if len(begin) + len(end) == around and line.startswith(begin) and line.endswith(end):
+                    return line, reply
+            if _is_plain(line, reply, value):
                 return line, reply
         return _read_members(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

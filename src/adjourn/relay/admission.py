@@ -63,7 +63,9 @@ class Admission:
         self._confirmations = confirmations
         self._resume = resume
         self._calls: list[tuple[Request, int]] = []
-        """Calls to be decided on together, with their places among the lines."""
+        """Requests with calls that are to be decided on together, and their places among the lines."""
+        self._wanted: list[ToolRequest] = []
+        """These calls."""
         self._lines: list[bytes] = []
         self._tracked: list[Request] = []
         """Requests among the lines, whose answers are expected."""
@@ -123,6 +125,7 @@ class Admission:
             self.refuse(request, block)
             return True
         self._calls.append((request, len(self._lines)))
+        self._wanted.append(call)
         self._lines.append(b"")  # its place among the lines that pass, to keep their order
         if alone:
             self.flush()
@@ -136,11 +139,8 @@ class Admission:
         """Decide on what is queued, and send all. May be busy when it returns; then it continues by itself."""
         calls = self._calls
         if calls:
-            self._calls = []
-            wanted: list[ToolRequest] = []
-            for request, _ in calls:
-                assert request.call is not None
-                wanted.append(request.call)
+            wanted = self._wanted
+            self._calls, self._wanted = [], []
             # reading calls that count for nothing go before they are recorded
             forward = partial(self._forward, calls, at_once=True)
             if self._connection.commits is not None:
@@ -148,16 +148,23 @@ class Admission:
                 then = partial(self._in_turn, partial(self._committed, calls, wanted))
                 self._connection.commits.admit(self._context, wanted, calls[0][0].task, forward, then)
                 return
+            found = None
             try:
-                decided = self._context.admit_quickly(wanted, calls[0][0].task, forward)
+                found = self._context.admitting(wanted, calls[0][0].task, forward)
+                if found is not None:
+                    session, pending = found
+                    session.commit_calls(pending)
             except AdjournError as error:
+                if self._context.is_for_later(error, found and found[1]):
+                    self._decide_later(calls, wanted)
+                    return
                 self._undecided(calls, error)
             else:
-                if decided is None:
-                    self._work(partial(self._admit, calls, wanted), lambda then: then())
+                if found is None:
+                    self._decide_later(calls, wanted)
                     return
-                if not calls[0][0].is_sent:
-                    self._decided(calls, *decided)
+                if not pending.is_sent:
+                    self._decided(calls, session, pending.decided)
         if self._lines or self._answers:
             self._send()
 
@@ -174,7 +181,7 @@ class Admission:
     def give_up(self) -> None:
         """After a failure of ours: nothing of what waits is forwarded, and every request among it is answered."""
         dropped = self._tracked
-        self._calls, self._lines, self._tracked, self._answers = [], [], [], []
+        self._calls, self._wanted, self._lines, self._tracked, self._answers = [], [], [], [], []
         for request in dropped:
             self._connection.settle(request, "error", "adjourn failed on this message")
         for request in list(self._connection.requests.values()):
@@ -198,9 +205,13 @@ class Admission:
             self._undecided(calls, error)
         else:
             if decided is None:
-                self._work(partial(self._admit, calls, wanted), lambda then: then())
+                self._decide_later(calls, wanted)
             elif not calls[0][0].is_sent:
                 self._decided(calls, *decided)
+
+    def _decide_later(self, calls: list[tuple[Request, int]], wanted: list[ToolRequest]) -> None:
+        """Decide on calls before which something has to be done that takes long."""
+        self._work(partial(self._admit, calls, wanted), lambda then: then())
 
     def _admit(self, calls: list[tuple[Request, int]], wanted: list[ToolRequest]) -> Callable[[], None]:
         """Decide, however long it takes. In the worker; what is returned is for the thread of the loop."""
@@ -231,8 +242,13 @@ class Admission:
                 self._confirmations.ask(request, one.approval, session, decision.within)
                 if self._confirmations.waiting:
                     self._connection.loop.after(POLL_SECONDS, self.poll)
-        if passing:
-            self._go_on(passing, session, their)
+        if not passing:
+            return
+        first = passing[0][0]
+        if first.call is not None and first.call.tool in DEFINITIONS:  # it is alone
+            self._answer_meta_tool(first, their[0], session)
+        else:
+            self._forward(passing, session, their)
 
     def _undecided(self, calls: list[tuple[Request, int]], error: AdjournError) -> None:
         """No decision could be written down. Only what has no effect, and costs no budget, may pass without a store."""
@@ -318,16 +334,6 @@ class Admission:
             self._connection.report.routine(("tool.allowed", "", told, time_ns(), False))
         if at_once:
             self._send()
-
-    def _go_on(
-        self, calls: Sequence[tuple[Request, int]], session: GuardedSession, admitted: Sequence[Admitted]
-    ) -> None:
-        """Do what was admitted. A meta-tool's call is always alone."""
-        first = calls[0][0]
-        if first.call is not None and first.call.tool in DEFINITIONS:
-            self._answer_meta_tool(first, admitted[0], session)
-        else:
-            self._forward(calls, session, admitted)
 
     def _answer_meta_tool(self, request: Request, admitted: Admitted, session: GuardedSession) -> None:
         name = request.call.tool if request.call is not None else ""
@@ -431,7 +437,7 @@ class Admission:
         approval = held.approval
         self._connection.report.event("confirm.approved", tool=approval.tool, approval=approval.id)
         self._lines.append(b"")
-        self._go_on([(held.request, len(self._lines) - 1)], session, [admitted])
+        self._decided([(held.request, len(self._lines) - 1)], session, [admitted])
 
     def _refuse_held(self, held: HeldCall, why: str) -> None:
         self.refuse(held.request, self._confirmations.refusal(held, why))

@@ -101,38 +101,37 @@ class Answers:
             except Exception as error:  # one odd message must not take others along
                 self._report.event("proxy.bug", f"{type(error).__name__}: {error}")
         later, self._later = self._later, []
-        looks = bool(self._settled)
-        for request, _ in later:
-            looks = looks or (request.session is not None and request.session.policy.counts)
         settled, self._settled = self._settled, {}
         if settled and self._connection.commits is not None:
             self.busy = True
-            self._connection.commits.settle(settled, partial(self._committed, out, later, settled))
+            self._connection.commits.settle(settled, partial(self._deliver, out, later, settled))
             return
-        for session, (facts, answers) in settled.items():
-            self._write(session, facts, answers)
-        self._deliver(out, later, self._due(later, settled) if looks else [])
+        failed: dict[GuardedSession, Exception] = {}
+        for session, one in settled.items():
+            try:
+                session.settling(one.facts, answers=one.answers).alone()
+            except AdjournError as error:
+                failed[session] = error
+        self._deliver(out, later, settled, failed)
 
-    def _committed(
+    def _deliver(
         self,
         out: list[bytes],
         later: list[tuple[Request, Reply]],
         settled: Mapping[GuardedSession, Settled],
         failed: Mapping[GuardedSession, Exception],
     ) -> None:
-        """Deliver lines whose settlements were written together with those of others."""
+        """Hand lines to the client whose settlements were written, or failed to be; after the checkpoints that are due."""
         self.busy = False
         for session, error in failed.items():
-            self._not_written(session, settled[session].facts, error)
-        self._deliver(out, later, self._due(later, settled))
-
-    def _deliver(
-        self,
-        out: list[bytes],
-        later: list[tuple[Request, Reply]],
-        due: list[tuple[GuardedSession, list[kinds.ToolSettled]]],
-    ) -> None:
-        """Hand lines to the client, after the checkpoints that are due."""
+            self._report.event("store.error", str(error))
+            session.task.deferred.extend(
+                NewEvent(fact, SYSTEM, session.id) for fact in settled[session].facts
+            )
+        looks = bool(settled)
+        for request, _ in later:
+            looks = looks or (request.session is not None and request.session.policy.counts)
+        due = _due(later, settled) if looks else []
         data = out[0] if len(out) == 1 else b"".join(out)
         if due:
             self.busy = True
@@ -146,33 +145,6 @@ class Answers:
                 request.session.task.deferred.append(NewEvent(fact, SYSTEM, request.session.id))
                 if observer is not None:
                     observer.settled(request, fact.outcome, self._now)
-
-    def _due(
-        self, later: list[tuple[Request, Reply]], settled: Mapping[GuardedSession, Settled]
-    ) -> list[tuple[GuardedSession, list[kinds.ToolSettled]]]:
-        """The sessions with a checkpoint due before anything is delivered, and what was settled of them."""
-        facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
-        for request, _ in later:
-            if request.session is not None:
-                facts_of[request.session] = []
-        facts_of.update((session, one.facts) for session, one in settled.items())
-        return [
-            (session, facts)
-            for session, facts in facts_of.items()
-            if (facts or session.policy.counts) and session.is_due_after(facts)
-        ]
-
-    def _write(
-        self, session: GuardedSession, facts: list[kinds.ToolSettled], answers: dict[str, bytes]
-    ) -> None:
-        try:
-            session.settle(facts, answers=answers)
-        except AdjournError as error:
-            self._not_written(session, facts, error)
-
-    def _not_written(self, session: GuardedSession, facts: list[kinds.ToolSettled], error: Exception) -> None:
-        self._report.event("store.error", str(error))
-        session.task.deferred.extend(NewEvent(fact, SYSTEM, session.id) for fact in facts)
 
     def _made(self, data: bytes, outcome: Outcome[None]) -> None:
         """Hand over what waited for checkpoints."""
@@ -260,7 +232,7 @@ class Answers:
         if request.session is not None:
             if (observer := self._connection.observer) is not None:
                 observer.settled(request, fact.outcome, self._now)
-            self._settled.setdefault(request.session, Settled([], {})).facts.append(fact)
+            self._settled.setdefault(request.session, Settled()).facts.append(fact)
 
     def _unasked(self, request_id: object) -> Iterable[bytes]:
         text = f"dropped an answer to a request that is not open: {str(request_id)[:40]}"
@@ -397,6 +369,19 @@ class Answers:
             revision = result.get("protocolVersion") if isinstance(result, dict) else None
             self._connection.upstream.negotiated(revision if isinstance(revision, str) else "")
         return greeting(line, self._meta.notice()) or line
+
+
+def _due(
+    later: list[tuple[Request, Reply]], settled: Mapping[GuardedSession, Settled]
+) -> list[tuple[GuardedSession, list[kinds.ToolSettled]]]:
+    """The sessions with a checkpoint due before anything is delivered, and what was settled of them."""
+    facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
+    for request, _ in later:
+        if request.session is not None and request.session.policy.counts:
+            facts_of[request.session] = []
+    for session, one in settled.items():
+        facts_of[session] = one.facts
+    return [(session, facts) for session, facts in facts_of.items() if session.is_due_after(facts)]
 
 
 def _server_name(result: dict[str, Any]) -> str:

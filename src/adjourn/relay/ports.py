@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from adjourn.log import kinds
 
 if TYPE_CHECKING:
@@ -54,11 +56,11 @@ class EventLoop(Protocol):
         """Run `job` in another thread, after those of the same relay that were given before; then call `then` in the loop's."""
 
 
-class Settled(NamedTuple):
+class Settled(msgspec.Struct):
     """The outcome of a session's calls, and the results that are kept, by call."""
 
-    facts: list[kinds.ToolSettled]
-    answers: dict[str, bytes]
+    facts: list[kinds.ToolSettled] = []
+    answers: dict[str, bytes] = {}
 
 
 class SharedCommits(Protocol):
@@ -73,7 +75,9 @@ class SharedCommits(Protocol):
         then: Callable[[Outcome[tuple[GuardedSession, list[Admitted]] | None]], None],
         /,
     ) -> None:
-        """Decide on calls, and commit their intents. For the arguments and the outcome see `ClientContext.admit_quickly`."""
+        """Decide on calls, and commit their intents. For the arguments see `ClientContext.admitting`; the outcome is None for what has to be
+        given to `ClientContext.admit`.
+        """
 
     def settle(
         self,

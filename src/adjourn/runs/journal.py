@@ -139,7 +139,7 @@ class Journal:
         self, facts: list[kinds.Data], document: bytes, refs: dict[str, str | None], *, durable: bool
     ) -> None:
         written = [NewEvent(data, SYSTEM, self.session.id) for data in facts]
-        self.task.commit(lambda _: written, durable=durable, refs=lambda _: refs, blobs=[document])
+        self.task.commit(written, durable=durable, refs=refs, blobs=[document])
 
     def settle(self, settled: kinds.ToolSettled) -> None:
         """Record that a call gave no result to bind."""
@@ -169,15 +169,15 @@ class Journal:
         document = encoded(value)
         finished = kinds.RunFinished(result=digest(document), status="success")
         self.task.commit(
-            lambda _: [NewEvent(finished, SYSTEM, self.session.id)],
-            refs=lambda _: {name_of(self.task.id): None},
+            [NewEvent(finished, SYSTEM, self.session.id)],
+            refs={name_of(self.task.id): None},
             blobs=[document],
         )
 
     def blocked(self, reason: str, step: str) -> None:
         """Record why the run is blocked."""
         finished = kinds.RunFinished(reason=reason, status="blocked", step=step)
-        self.task.commit(lambda _: [NewEvent(finished, SYSTEM, self.session.id)])
+        self.task.commit([NewEvent(finished, SYSTEM, self.session.id)])
 
 
 def value_of(task: Task, document: str) -> Any:

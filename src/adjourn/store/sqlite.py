@@ -412,7 +412,10 @@ class SqliteStore:
         if cursor is None:
             raise sqlite_file.read_only(self.path)
         if durable is not self._durable:
-            self._set_durable(cursor, durable)
+            # NORMAL hands each commit to the operating system, FULL waits until the disk has it, and with it every
+            # earlier commit in the log.
+            cursor.execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
+            self._durable = durable
         return cursor
 
     def _check_files(self) -> None:
@@ -425,12 +428,6 @@ class SqliteStore:
             raise sqlite_file.replaced(self.path) from None
         if ((file.st_dev, file.st_ino), (log.st_dev, log.st_ino)) != self._files:
             raise sqlite_file.replaced(self.path)
-
-    def _set_durable(self, cursor: sqlite3.Cursor, durable: bool) -> None:
-        # NORMAL hands each commit to the operating system, FULL waits until the disk has it, and with it every
-        # earlier commit in the log.
-        cursor.execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
-        self._durable = durable
 
     def _empty_log(self) -> None:
         """Copy the log and cut it to nothing, so that forgotten bytes are not found there either.

@@ -169,4 +169,4 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
         return [NewEvent(settled, by)]
 
     changes: dict[str, str | None] = {}
-    task.commit(build, refs=lambda _: changes)
+    task.commit(build, refs=changes)

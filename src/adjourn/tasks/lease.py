@@ -108,7 +108,7 @@ class TaskLease:
         self.id = ids.session_id()
         self.actor = Actor(without_secrets(identity.client) or "agent", "agent")
         self._texts = (policy_text, contract_text)
-        self._lock = RLock()
+        self.lock = RLock()
         self._fenced = ""
         self.is_open = False
         self.prompt = ""
@@ -119,7 +119,7 @@ class TaskLease:
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
         """Open the session; `also` is written in the same transaction. Raises `HeldError` while another client lives on the task."""
         policy_text, contract_text = self._texts
-        with self._lock:
+        with self.lock:
             self.task.refresh()
             self.task.commit(
                 lambda ledger: [
@@ -194,7 +194,7 @@ class TaskLease:
 
         A replica renews its own lease.
         """
-        with self._lock:
+        with self.lock:
             if self.is_open:
                 self.task.keep_head()
                 if self.identity.replica:
@@ -207,7 +207,7 @@ class TaskLease:
 
     def close(self, reason: str, to: str = "") -> None:
         """Close the session; its open calls become in doubt. `to` names the task that the client switched to."""
-        with self._lock:
+        with self.lock:
             if not self.is_open:
                 return
             self.is_open = False
@@ -216,7 +216,7 @@ class TaskLease:
                 held = self.id in ledger.sessions
                 return [NewEvent(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
 
-            if not self.task.commit(build, refs=lambda _: {self._lease: None}):
+            if not self.task.commit(build, refs={self._lease: None}):
                 with suppress(ConflictError):  # gone already
                     self.task.store.swap(self._lease, None, expect=self.task.store.ref(self._lease))
             self.task.fold()
@@ -240,7 +240,7 @@ class TaskLease:
 
     def hold(self) -> None:
         """Open the session again if it was marked as lost: its lease expired meanwhile. Raises `HeldError` when another client has it."""
-        with self._lock:
+        with self.lock:
             try:
                 self.check_held(self.task.refresh())
             except SessionExpiredError:
@@ -262,7 +262,7 @@ class TaskLease:
             self.check_held(ledger)
             return [NewEvent(changed, SYSTEM, self.id)]
 
-        with self._lock:
+        with self.lock:
             self.hold()
             self.task.commit(build, blobs=[text for text in (policy_text, contract_text) if text])
             self._texts = (policy_text, contract_text)

@@ -6,7 +6,9 @@ Owns: the facts of each call. Must never: speak MCP, or keep anything that the c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 
 import msgspec
@@ -44,6 +46,9 @@ MAX_DOCUMENT = 128 * 1024
 MAX_SHOWN_TOOL = 200
 CHANGED = "its description or schema changed since it was last confirmed or first used"
 
+is_effectful = attrgetter("effectful")
+"""Whether a call counts as having an effect."""
+
 
 class Admitted(msgspec.Struct, frozen=True):
     """The decision on one call. `call` is its id when it goes forward, `approval` the question when a person is asked."""
@@ -53,31 +58,59 @@ class Admitted(msgspec.Struct, frozen=True):
     approval: Approval | None = None
 
 
-class Batch(msgspec.Struct):
-    """Calls that are decided on together, at `ledger`: the facts, refs and documents that are to be written of them.
+class PendingCalls(PendingCommit, kw_only=True, eq=False):
+    """Calls of a session that are decided on together when they are committed, and what is to be written of them.
 
-    `decided` are the decisions so far, `is_sent` that the calls were forwarded before they are written. `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate,
-    `taken` the approvals and paused calls that they use up. `workspace` is what all tasks had spent of shared budgets before.
+    `prepare` may add to it before its first call. `forward` is called before the intents are written if every call passes, has no effect,
+    and counts for nothing that others must see first; then `is_sent`. `first` is the number of calls before them, `decided` are the
+    decisions so far. `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate, `taken` the
+    approvals and paused calls that they use up. `workspace` is what all tasks had spent of shared budgets before.
     """
 
-    ledger: Ledger
-    refs: dict[str, str | None]
-    documents: list[bytes]
-    facts: list[NewEvent] = []
-    decided: list[Admitted] = []
+    session: Session
+    calls: Sequence[ToolRequest]
+    forward: Callable[[list[Admitted]], None] | None = None
+    prepare: Callable[[PendingCalls], None] | None = None
+    facts: list[NewEvent] = msgspec.field(default_factory=list)
+    refs: dict[str, str | None] = msgspec.field(default_factory=dict)
+    blobs: list[bytes] = msgspec.field(default_factory=list)
+    swaps: dict[str, Swap] = msgspec.field(default_factory=dict)
+    first: int | None = None
+    decided: list[Admitted] = msgspec.field(default_factory=list)
     is_sent: bool = False
-    asked: list[Approval] = []
+    asked: list[Approval] = msgspec.field(default_factory=list)
     spent: int = 0
-    counted: dict[str, int] = {}
-    taken: set[str] = set()
+    counted: dict[str, int] = msgspec.field(default_factory=dict)
+    taken: set[str] = msgspec.field(default_factory=set)
     workspace: Mapping[str, int] = NONE_SPENT
 
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        return self.session.lock
 
-class PendingCalls(PendingCommit):
-    """Calls that are decided on when they are committed: `batch.decided`."""
+    def check(self) -> None:
+        self.session.check_open()
 
-    __slots__ = ("batch",)
-    batch: Batch
+    def build(self, ledger: Ledger) -> list[NewEvent]:
+        return self.session.decide_on(self, ledger)
+
+    def alone(self) -> None:
+        self.session.commit_calls(self)
+
+    def begin_again(self) -> None:
+        """Forget what was decided at a ledger that another process has appended to."""
+        for kept in (
+            self.facts,
+            self.refs,
+            self.blobs,
+            self.swaps,
+            self.decided,
+            self.asked,
+            self.counted,
+            self.taken,
+        ):
+            kept.clear()
+        self.spent, self.workspace = 0, NONE_SPENT
 
 
 class Session(TaskLease):
@@ -109,119 +142,111 @@ class Session(TaskLease):
         self,
         calls: Sequence[ToolRequest],
         forward: Callable[[list[Admitted]], None] | None = None,
-        prepare: Callable[[Batch], None] | None = None,
+        prepare: Callable[[PendingCalls], None] | None = None,
     ) -> list[Admitted]:
         """Decide on calls in order and write their intents: durably before any effect. One transaction for all.
 
-        `prepare` may add to the batch before its first call. `forward` is called before the intents are written if every call
-        passes, has no effect, and counts for nothing that others must see first; a call forwarded this way stays allowed while
-        this session holds the task. Raises `HeldError` when another client took over,
+        For `forward` and `prepare` see `PendingCalls`; a call that was forwarded before it was written stays allowed while this session
+        holds the task. Raises `HeldError` when another client took over,
         `StoreError` when nothing can be written, `IntegrityError` when the history was changed; then nothing else may be forwarded.
         """
-        pending = self.admitting(calls, forward, prepare)
-        try:
-            self._commit(pending)
-        finally:
-            pending.forget()
-        return pending.batch.decided
+        pending = PendingCalls(
+            self.task,
+            session=self,
+            calls=calls,
+            durable=any(map(is_effectful, calls)),
+            forward=forward,
+            prepare=prepare,
+        )
+        self.commit_calls(pending)
+        return pending.decided
 
-    def admitting(  # noqa: C901, PLR0915  # one pass, on the path of every call
-        self,
-        calls: Sequence[ToolRequest],
-        forward: Callable[[list[Admitted]], None] | None = None,
-        prepare: Callable[[Batch], None] | None = None,
-    ) -> PendingCalls:
-        """What `admit` is to commit; the decisions are made with it."""
-        task, first = self.task, self._calls
-        refs: dict[str, str | None] = {}
-        swaps: dict[str, Swap] = {}
-        documents: list[bytes] = []
-        durable = False
-        for call in calls:
-            durable = durable or call.effectful
-        if durable and self.verifies and not task.is_verified:
-            task.check_history()
-        is_early = forward is not None and not (durable or self.policy.counts)
-
-        def build(ledger: Ledger) -> list[NewEvent]:  # noqa: C901, PLR0912  # as above
-            batch = pending.batch
-            if self.id not in ledger.sessions or ledger.moved:
-                self._check_held_after(ledger, is_sent=batch.is_sent)
-            if batch.is_sent:
-                return batch.facts
-            self._calls = first
-            refs.clear()
-            swaps.clear()
-            documents.clear()
-            pending.batch = batch = Batch(ledger=ledger, refs=refs, documents=documents)
-            if prepare is not None:
-                prepare(batch)
-            policy, shared = self.policy, workspace_budget.NO_COUNTS
-            if policy.workspace_budgets:
-                shared = workspace_budget.counts_of(task.store, policy.workspace_budgets)
-                batch.workspace = workspace_budget.spent(shared, task.now)
-            for call in calls:
-                claim = None
-                if policy.once or ledger.beside or call.key:
-                    claim = idempotency.look_up(task, policy, ledger, call, batch.refs)
-                decision = decide(
-                    policy,
-                    ledger,
-                    call,
-                    now=task.now,
-                    spent=batch.spent,
-                    counted=batch.counted,
-                    workspace=batch.workspace,
-                    auto_confirm=self._auto_confirm,
-                    claim=claim,
-                )
-                goes_on = decision.call if isinstance(decision, Continue) else ""
-                used = decision.approval if isinstance(decision, Forward) else goes_on
-                if used and used in batch.taken:
-                    decision = _busy(call)
-                batch.taken.add(used)
-                if isinstance(decision, Forward):
-                    admitted = self._forward(batch, call, decision, claim)
-                    batch.spent += not call.named_only
-                    for limit in decision.limits:
-                        batch.counted[limit] = batch.counted.get(limit, 0) + 1
-                elif isinstance(decision, Continue):
-                    admitted = Admitted(decision, decision.call)
-                    self._continue(batch, call, decision)
-                elif isinstance(decision, Ask):
-                    admitted = self._ask(batch, call, decision, claim)
-                else:
-                    admitted = Admitted(decision)
-                    self._refuse(batch, call, decision)
-                batch.decided.append(admitted)
-            if shared:
-                self.workspace_spent = {key: used + batch.spent for key, used in batch.workspace.items()}
-                if batch.spent:
-                    swaps.update(workspace_budget.counted(shared, task.now, batch.spent))
-            # each is to be forwarded, and nothing else is to be written
-            if is_early and forward and len(batch.facts) == len(calls) == self._calls - first:
-                batch.is_sent = True
-                forward(batch.decided)
-            return batch.facts
-
-        pending = PendingCalls(task, build, durable=durable, refs=refs, blobs=documents, swaps=swaps)
-        pending.batch = Batch(ledger=task.ledger, refs=refs, documents=documents)
-        pending.lock, pending.check = self._lock, self._check_open
-        pending.alone = partial(self._commit, pending)
-        return pending
-
-    def _commit(self, pending: PendingCalls) -> None:
-        """Commit by itself; again once the session, which was taken to be over, is open again."""
-        with self._lock:
+    def commit_calls(self, pending: PendingCalls) -> None:
+        """Commit calls by themselves; again once the session, which was taken to be over, is open again. Raises what `admit` raises."""
+        with self.lock:
             if self._fenced or not self.is_open:
-                self._check_open()
+                self.check_open()
+            commit = partial(
+                self.task.commit,
+                partial(self.decide_on, pending),
+                durable=pending.durable,
+                refs=pending.refs,
+                blobs=pending.blobs,
+                swaps=pending.swaps,
+            )
             try:
-                pending.commit()
+                commit()
             except SessionExpiredError:
                 self.open()
-                pending.commit()
+                commit()
 
-    def _check_open(self) -> None:
+    def decide_on(self, pending: PendingCalls, ledger: Ledger) -> list[NewEvent]:  # noqa: C901, PLR0912  # one pass, on the path of every call
+        """Decide on calls at a ledger; what is to be written of them. Raises what `admit` raises, and `SessionExpiredError`."""
+        task, calls = self.task, pending.calls
+        if self.id not in ledger.sessions or ledger.moved:
+            self._check_held_after(ledger, is_sent=pending.is_sent)
+        if pending.is_sent:
+            return pending.facts
+        if pending.durable and self.verifies and not task.is_verified:
+            task.check_history()
+        if pending.first is None:
+            pending.first = self._calls
+        else:
+            pending.begin_again()
+        self._calls = first = pending.first
+        if pending.prepare is not None:
+            pending.prepare(pending)
+        policy, shared = self.policy, workspace_budget.NO_COUNTS
+        if policy.workspace_budgets:
+            shared = workspace_budget.counts_of(task.store, policy.workspace_budgets)
+            pending.workspace = workspace_budget.spent(shared, task.now)
+        for call in calls:
+            claim = None
+            if policy.once or ledger.beside or call.key:
+                claim = idempotency.look_up(task, policy, ledger, call, pending.refs)
+            decision = decide(
+                policy,
+                ledger,
+                call,
+                now=task.now,
+                spent=pending.spent,
+                counted=pending.counted,
+                workspace=pending.workspace,
+                auto_confirm=self._auto_confirm,
+                claim=claim,
+            )
+            goes_on = decision.call if isinstance(decision, Continue) else ""
+            used = decision.approval if isinstance(decision, Forward) else goes_on
+            if used and used in pending.taken:
+                decision = _busy(call)
+            pending.taken.add(used)
+            if isinstance(decision, Forward):
+                admitted = self._forward(pending, call, decision, claim)
+                pending.spent += not call.named_only
+                for limit in decision.limits:
+                    pending.counted[limit] = pending.counted.get(limit, 0) + 1
+            elif isinstance(decision, Continue):
+                admitted = Admitted(decision, decision.call)
+                self._continue(pending, call, decision)
+            elif isinstance(decision, Ask):
+                admitted = self._ask(pending, call, decision, claim)
+            else:
+                admitted = Admitted(decision)
+                self._refuse(pending, call, decision)
+            pending.decided.append(admitted)
+        if shared:
+            self.workspace_spent = {key: used + pending.spent for key, used in pending.workspace.items()}
+            if pending.spent:
+                pending.swaps.update(workspace_budget.counted(shared, task.now, pending.spent))
+        if pending.forward is not None and not (pending.durable or policy.counts):
+            # each is to be forwarded, and nothing else is to be written
+            pending.is_sent = len(pending.facts) == len(calls) == self._calls - first
+            if pending.is_sent:
+                pending.forward(pending.decided)
+        return pending.facts
+
+    def check_open(self) -> None:
+        """Raise unless calls may be committed: another client took over, or the session was closed."""
         if self._fenced:
             raise HeldError(self._fenced, "stop, or resume it explicitly when that session has ended")
         if not self.is_open:
@@ -236,22 +261,22 @@ class Session(TaskLease):
                 raise HeldError(error.message, error.remedy) from None
             raise
 
-    def _learn(self, batch: Batch, call: ToolRequest) -> None:
+    def _learn(self, pending: PendingCalls, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""
-        told = call.definition and listed_as(batch.ledger, call.command, call.tool, call.definition)
-        if told and all(fact.data != told for fact in batch.facts):
-            batch.facts.append(NewEvent(told, SYSTEM, self.id))
+        told = call.definition and listed_as(self.task.ledger, call.command, call.tool, call.definition)
+        if told and all(fact.data != told for fact in pending.facts):
+            pending.facts.append(NewEvent(told, SYSTEM, self.id))
 
     def _forward(
-        self, batch: Batch, call: ToolRequest, decision: Forward, claim: OnceClaim | None
+        self, pending: PendingCalls, call: ToolRequest, decision: Forward, claim: OnceClaim | None
     ) -> Admitted:
         """Add the intent of a call that may pass."""
         self._calls += 1
         admitted = Admitted(decision, f"{self.id}.{self._calls}")
-        facts = batch.facts
-        known = batch.ledger.definitions.get(f"{call.command} {call.tool}", "")
+        facts = pending.facts
+        known = self.task.ledger.definitions.get(f"{call.command} {call.tool}", "")
         if call.definition != known:
-            self._learn(batch, call)
+            self._learn(pending, call)
         if decision.auto:
             facts.append(
                 NewEvent(kinds.ConfirmAutoApproved(server=call.server, tool=call.tool), SYSTEM, self.id)
@@ -259,7 +284,7 @@ class Session(TaskLease):
         if decision.observed is not None:
             facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         if claim is not None:
-            batch.refs.update(idempotency.claimed(self.task.id, claim.key, admitted.call))
+            pending.refs.update(idempotency.claimed(self.task.id, claim.key, admitted.call))
         if call.named_only and not decision.approval and not decision.auto:
             return admitted  # nothing named it: it is not gated, and leaves no trace
         allowed = kinds.ToolAllowed(
@@ -278,40 +303,39 @@ class Session(TaskLease):
         facts.append(NewEvent(allowed, self.actor, self.id))
         return admitted
 
-    def _continue(self, batch: Batch, call: ToolRequest, decision: Continue) -> None:
+    def _continue(self, pending: PendingCalls, call: ToolRequest, decision: Continue) -> None:
         if decision.observed is not None:
-            batch.facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
+            pending.facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         continued = kinds.ToolContinued(call=decision.call, leg=decision.leg)
-        batch.facts.append(NewEvent(continued, self.actor, self.id))
+        pending.facts.append(NewEvent(continued, self.actor, self.id))
 
-    def _ask(self, batch: Batch, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
+    def _ask(
+        self, pending: PendingCalls, call: ToolRequest, decision: Ask, claim: OnceClaim | None
+    ) -> Admitted:
         """Add the question to a person, unless it is open already."""
         del claim  # nothing is claimed before the answer
-        self._learn(batch, call)
-        known = (*batch.ledger.approvals.values(), *batch.asked)
+        self._learn(pending, call)
+        known = (*self.task.ledger.approvals.values(), *pending.asked)
         approval, required, document = question(call, decision, known, self.task.now)
         if required is not None:
             if document:
-                batch.documents.append(document)
-            batch.asked.append(approval)
-            batch.facts.append(NewEvent(required, self.actor, self.id))
+                pending.blobs.append(document)
+            pending.asked.append(approval)
+            pending.facts.append(NewEvent(required, self.actor, self.id))
         return Admitted(decision, approval=approval)
 
-    def _refuse(self, batch: Batch, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
-        batch.facts.append(NewEvent(refusal_event(call, decision), self.actor, self.id))
+    def _refuse(self, pending: PendingCalls, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
+        pending.facts.append(NewEvent(refusal_event(call, decision), self.actor, self.id))
 
     def settle(
-        self,
-        settled: Sequence[kinds.ToolSettled],
-        *,
-        answers: Mapping[str, bytes] = NO_ANSWERS,
+        self, settled: Sequence[kinds.ToolSettled], *, answers: Mapping[str, bytes] = NO_ANSWERS
     ) -> None:
         """Write the outcome of calls. The outcome of one without effect may wait for the next commit (`Task.deferred`).
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
         """
         if settled:
-            self.settling(settled, answers=answers).commit()
+            self.settling(settled, answers=answers).alone()
 
     def settling(
         self, settled: Sequence[kinds.ToolSettled], *, answers: Mapping[str, bytes] = NO_ANSWERS
@@ -324,10 +348,10 @@ class Session(TaskLease):
             call = opened.get(data.call)
             may_be_claimed = may_be_claimed or call is None or call.once != ""
         if not may_be_claimed:
-            return PendingCommit(self.task, lambda _: facts, durable=False)
+            return PendingCommit(self.task, facts)
         return PendingCommit(
             self.task,
-            lambda _: facts,
+            facts,
             durable=bool(answers),
             refs=lambda _: idempotency.keep(self.task, settled, answers),
             blobs=list(answers.values()),
@@ -350,7 +374,7 @@ class Session(TaskLease):
             told = [one for one in changed if isinstance(one, kinds.ToolChanged)]
             return [NewEvent(one, SYSTEM, self.id) for one in told[:room]]
 
-        with self._lock:
+        with self.lock:
             try:
                 written = self.task.commit(build)
             except SessionExpiredError:
@@ -477,5 +501,5 @@ def observed(call: ToolRequest, decision: Block | Ask | RecordedAnswer) -> kinds
 
 
 def _busy(call: ToolRequest) -> Block:
-    """One approval, or one paused call, serves one call of a batch."""
+    """One approval, or one paused call, serves one call of a pending."""
     return Block("busy", f'tool "{call.tool}" is already being answered', "call again later")

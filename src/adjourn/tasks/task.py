@@ -63,7 +63,7 @@ class StagedCommit(NamedTuple):
 
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
-Builder = Callable[[Ledger], Sequence[NewEvent]]
+Facts = Sequence[NewEvent] | Callable[[Ledger], Sequence[NewEvent]]
 Refs = Mapping[str, str | None] | Callable[[list[AppendedEvent]], Mapping[str, str | None]]
 
 
@@ -97,7 +97,7 @@ class Task:
         self._durable: KeptHead | None = None
         """The last position that this process knows to be on disk, unless it is kept already."""
         self.now = 0
-        self.stamp = ""
+        self.stamp = timestamp(0)
         self.ledger = self._load()
         self.refresh()
         kept = self._heads.of(task)
@@ -140,7 +140,7 @@ class Task:
 
     def commit(
         self,
-        build: Builder,
+        facts: Facts,
         *,
         durable: bool = True,
         refs: Refs = NO_REFS,
@@ -148,10 +148,10 @@ class Task:
         alone: bool = False,
         swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> list[AppendedEvent]:
-        """Write the facts that `build(ledger)` returns, after any deferred ones, in one transaction, with `swaps` and with `refs`,
-        or what it makes of the events.
+        """Write `facts`, or what it makes of the ledger, after any deferred ones, in one transaction, with `swaps` and with `refs`, or
+        what it makes of the events.
 
-        When another process appended or swapped first, the ledger is refreshed and `build` is called again: it must have no side
+        When another process appended or swapped first, the ledger is refreshed and `facts` is called again: it must have no side
         effects beyond its own result; `now` (milliseconds) and `stamp` are the time its facts will carry, `refs`, `swaps` and
         `blobs` may be filled by it. `alone`: deferred facts wait for the next commit. Facts are in the ledger when this returns. Raises
         `StoreError`.
@@ -159,7 +159,7 @@ class Task:
         with self.lock:
             for attempt in count():
                 seen = self.ledger.seq
-                staged = self.stage(build, refs, alone=alone)
+                staged = self.stage(facts, refs, alone=alone)
                 if staged is None:
                     # Nothing to hold the store to: make sure that it was decided on what is there now.
                     if self.refresh().seq == seen:
@@ -186,12 +186,14 @@ class Task:
                 return staged.written
         raise AssertionError("unreachable: attempts are unlimited")
 
-    def stage(self, build: Builder, refs: Refs = NO_REFS, *, alone: bool = False) -> StagedCommit | None:
+    def stage(self, facts: Facts, refs: Refs = NO_REFS, *, alone: bool = False) -> StagedCommit | None:
         """What a commit is to write, made of the ledger as it is; None for nothing. `lock` is held until `take_in`."""
         ledger = self.ledger
-        self.now = self.clock()
-        self.stamp = timestamp(self.now)
-        facts = build(ledger)
+        now = self.clock()
+        if now != self.now:
+            self.now, self.stamp = now, timestamp(now)
+        if callable(facts):
+            facts = facts(ledger)
         waiting = 0 if alone else len(self.deferred)
         if waiting:
             facts = [*self.deferred[:waiting], *facts]
@@ -246,7 +248,7 @@ class Task:
         """Write deferred facts now."""
         with self.lock:
             if self.deferred:
-                self.commit(lambda _: (), durable=False)
+                self.commit((), durable=False)
 
     def keep_head(self) -> None:
         """Keep beside the keys how far the history is known to be on disk. For moments when no call waits."""

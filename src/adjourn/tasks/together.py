@@ -6,50 +6,47 @@ of one commit become another's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+
+import msgspec
 
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.store import NO_REFS, NO_SWAPS, Append, Head, Swap
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.space_store import SpaceStore
-from adjourn.tasks.task import Builder, Refs, StagedCommit, Task
+from adjourn.tasks.task import NewEvent, Refs, StagedCommit, Task
 
 
-class PendingCommit:
-    """What `Task.commit` is to be given. `alone` makes this commit by itself, and raises what that raises.
-
-    `lock`, that of a session, is taken before those of all tasks, `check` is called then, and raises where nothing may be written.
-    `error` is the outcome of `commit_together`; None: it is written.
+class PendingCommit(msgspec.Struct, eq=False):
+    """What `Task.commit` is to be given: by itself (`alone`), or with those of other tasks. `error` is the outcome of
+    `commit_together`; None: it is written.
     """
 
-    __slots__ = ("alone", "blobs", "build", "check", "durable", "error", "lock", "refs", "swaps", "task")
+    task: Task
+    facts: Sequence[NewEvent] = ()
+    durable: bool = False
+    refs: Refs = NO_REFS
+    blobs: Sequence[bytes] = ()
+    swaps: Mapping[str, Swap] = NO_SWAPS
+    error: Exception | None = None
 
-    def __init__(
-        self,
-        task: Task,
-        build: Builder,
-        *,
-        durable: bool,
-        refs: Refs = NO_REFS,
-        blobs: Sequence[bytes] = (),
-        swaps: Mapping[str, Swap] = NO_SWAPS,
-    ) -> None:
-        self.task, self.build, self.durable = task, build, durable
-        self.refs, self.blobs, self.swaps = refs, blobs, swaps
-        self.lock: AbstractContextManager[object] = nullcontext()
-        self.check: Callable[[], None] = _nothing
-        self.alone: Callable[[], object] = self.commit
-        self.error: Exception | None = None
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """That of a session, which is taken before those of all tasks."""
+        return nullcontext()
 
-    def commit(self) -> None:
-        """Make it by `Task.commit`."""
-        self.task.commit(self.build, durable=self.durable, refs=self.refs, blobs=self.blobs, swaps=self.swaps)
+    def check(self) -> None:
+        """Raise where nothing may be written. Called with the `lock`."""
 
-    def forget(self) -> None:
-        """It is over: keep the calls that it was about no longer. What builds a commit and the commit know each other, and a
-        collection that frees both may be many calls away.
-        """
-        self.build, self.alone = _no_facts, _nothing
+    def build(self, ledger: Ledger) -> Sequence[NewEvent]:
+        """The facts at a ledger."""
+        del ledger
+        return self.facts
+
+    def alone(self) -> None:
+        """Make it by itself. Raises what `Task.commit` raises."""
+        self.task.commit(self.facts, durable=self.durable, refs=self.refs, blobs=self.blobs, swaps=self.swaps)
 
 
 def commit_together(commits: Sequence[PendingCommit]) -> None:
@@ -57,14 +54,10 @@ def commit_together(commits: Sequence[PendingCommit]) -> None:
     made so (another process appended first, a session has to be opened again) are made alone.
     """
     left = list(commits)
-    try:
-        while left:
-            firsts = {one.task.id: one for one in reversed(left)}
-            left = [one for one in left if firsts[one.task.id] is not one]
-            _commit_first([firsts[task] for task in sorted(firsts)])
-    finally:
-        for one in commits:
-            one.forget()
+    while left:
+        firsts = {one.task.id: one for one in reversed(left)}
+        left = [one for one in left if firsts[one.task.id] is not one]
+        _commit_first([firsts[task] for task in sorted(firsts)])
 
 
 def _commit_first(commits: Sequence[PendingCommit]) -> None:
@@ -132,12 +125,3 @@ def _commit_alone(commits: Sequence[PendingCommit]) -> None:
             one.alone()
         except Exception as error:  # as above
             one.error = error
-
-
-def _nothing() -> None:
-    """Nothing stands in the way."""
-
-
-def _no_facts(_ledger: object) -> tuple[()]:
-    """What a commit that is over would write."""
-    return ()

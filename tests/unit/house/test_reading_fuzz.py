@@ -126,7 +126,12 @@ class Decided(ClientContext):
     def session(self, task: str = "", *, also: Any = ()) -> Any:
         del task, also
         nothing = SimpleNamespace(ledger=self.ledger)
-        return SimpleNamespace(note=lambda *_data: None, settle=lambda *_data, **_more: None, task=nothing)
+        return SimpleNamespace(
+            note=lambda *_data: None,
+            settle=lambda *_data, **_more: None,
+            commit_calls=lambda _pending: None,
+            task=nothing,
+        )
 
     def admit(self, calls: Sequence[ToolRequest], task: str = "") -> Any:
         del task
@@ -137,9 +142,10 @@ class Decided(ClientContext):
             admitted.append(Admitted(decision, "c1" if isinstance(decision, Forward) else ""))
         return self.session(), admitted
 
-    def admit_quickly(self, calls: Sequence[ToolRequest], task: str, forward: Any) -> Any:
+    def admitting(self, calls: Sequence[ToolRequest], task: str, forward: Any) -> Any:
         del forward
-        return self.admit(calls, task)
+        session, decided = self.admit(calls, task)
+        return session, SimpleNamespace(is_sent=False, decided=decided)
 
 
 def gate_of(folder: Path) -> tuple[Gate, Connection]:

@@ -35,6 +35,11 @@ def test_what_can_be_read_in_one_way_passes_byte_for_byte(line: bytes) -> None:
 
 ODD = {
     "two results": (b'{"jsonrpc":"2.0","id":1,"result":{"a":1},"result":{"b":1}}', {"b": 1}),
+    "two results before the id": (b'{"result":{"a":1},"result":{"b":1},"jsonrpc":"2.0","id":1}', {"b": 1}),
+    "two results, with blanks": (
+        b'{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}, "result": {"b": 1}}',
+        {"b": 1},
+    ),
     "two ids": (b'{"jsonrpc":"2.0","id":9,"id":1,"result":{"b":1}}', {"b": 1}),
     "two ids, one behind": (b'{"jsonrpc":"2.0","id":9,"result":{"b":1},"id":1}', {"b": 1}),
     "two ids, one escaped": (b'{"jsonrpc":"2.0","id":9,"result":{"b":1},"i\\u0064":1}', {"b": 1}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,19 @@ from adjourn.errors import HeldError, StoreError
 from adjourn.log import kinds
 from adjourn.policy import Principal
 from adjourn.store import Append, Appended, SqliteStore
-from adjourn.tasks import SYSTEM, Admitted, NewEvent, PendingCommit, Session, Task, commit_together
+from adjourn.tasks import (
+    SYSTEM,
+    Admitted,
+    Ledger,
+    NewEvent,
+    PendingCalls,
+    PendingCommit,
+    Session,
+    Task,
+    ToolRequest,
+    commit_together,
+    is_effectful,
+)
 from adjourn.tasks.decision import Forward
 from adjourn.tasks.space import space_of
 from adjourn.tasks.space_store import SpaceStore
@@ -36,6 +49,14 @@ class CountedStore(SqliteStore):
         return super().append_many(appends, durable=durable)
 
 
+class OddCommit(PendingCommit):
+    """Raises what nobody expects."""
+
+    def build(self, ledger: Ledger) -> list[NewEvent]:
+        del ledger
+        raise RuntimeError("odd")
+
+
 @pytest.fixture
 def shared(tmp_path: Path) -> SharedTask:
     found: Any = SharedTask()
@@ -48,6 +69,16 @@ def opened(shared: SharedTask, name: str, **options: Any) -> Session:
     session.task = shared.task(name)
     session.open()
     return session
+
+
+def pending_calls(
+    session: Session,
+    calls: Sequence[ToolRequest],
+    forward: Callable[[list[Admitted]], None] | None = None,
+) -> PendingCalls:
+    """What `Session.admit` commits."""
+    durable = any(map(is_effectful, calls))
+    return PendingCalls(session.task, session=session, calls=calls, durable=durable, forward=forward)
 
 
 def store_of(shared: SharedTask) -> CountedStore:
@@ -65,12 +96,12 @@ def check(shared: SharedTask, *names: str) -> None:
 def test_calls_of_several_tasks_are_one_transaction(shared: SharedTask) -> None:
     """Intents of several tasks are written together, and each ledger is what the store has."""
     sessions = [opened(shared, f"t{number}") for number in range(5)]
-    pending = [session.admitting([READ, WRITE]) for session in sessions]
+    pending = [pending_calls(session, [READ, WRITE]) for session in sessions]
     commit_together(pending)
     assert store_of(shared).sizes == [5]
     for session, one in zip(sessions, pending, strict=True):
         assert one.error is None
-        assert [type(admitted.decision) for admitted in one.batch.decided] == [Forward, Forward]
+        assert [type(admitted.decision) for admitted in one.decided] == [Forward, Forward]
         assert session.task.ledger.calls_used == 2
         assert session.task.head == shared.store.head(session.task.id)
         assert shared.task(session.task.id).ledger.open_calls == session.task.ledger.open_calls
@@ -87,7 +118,7 @@ def test_calls_of_several_principals_are_one_transaction(shared: SharedTask) -> 
         session.task = Task(view, space.named("t"), clock=shared.clock, secret=SECRET)
         session.open()
         sessions.append(session)
-    pending = [session.admitting([WRITE]) for session in sessions]
+    pending = [pending_calls(session, [WRITE]) for session in sessions]
     commit_together(pending)
     assert store_of(shared).sizes == [2]
     assert [one.error for one in pending] == [None, None]
@@ -104,11 +135,24 @@ def test_commits_of_one_task_follow_each_other(shared: SharedTask) -> None:
     note = kinds.MessageRefused(reason="odd", sample="", size=1)
     session.task.deferred.append(NewEvent(note, SYSTEM, session.id))
     settling = session.settling([kinds.ToolSettled(call=first.call, outcome="ok")])
-    commit_together([settling, session.admitting([READ]), other.admitting([READ])])
+    commit_together([settling, pending_calls(session, [READ]), pending_calls(other, [READ])])
     assert store_of(shared).sizes == [2]
     assert shared.kinds()[-3:] == ["message.refused", "tool.settled", "tool.allowed"]
     assert session.task.deferred == []
     check(shared, "t1", "t2")
+
+
+def test_a_commit_that_is_over_keeps_no_call(shared: SharedTask) -> None:
+    """Calls that were committed, alone or together, are freed without a collection: arguments may be large."""
+    session, other = opened(shared, "t1"), opened(shared, "t2")
+    gc.collect()
+    gc.disable()
+    try:
+        session.admit([WRITE])
+        commit_together([pending_calls(session, [WRITE]), pending_calls(other, [WRITE])])
+        assert not [one for one in gc.get_objects() if isinstance(one, PendingCalls)]
+    finally:
+        gc.enable()
 
 
 def test_another_process_appends_first(shared: SharedTask) -> None:
@@ -121,10 +165,11 @@ def test_another_process_appends_first(shared: SharedTask) -> None:
         rival.commit(lambda _: [NewEvent(kinds.MessageRefused(reason="odd", sample="", size=1))])
 
     store_of(shared).before = append
-    pending = [lost.admitting([WRITE]), other.admitting([WRITE])]
+    pending = [pending_calls(lost, [WRITE]), pending_calls(other, [WRITE])]
     commit_together(pending)
     assert [one.error for one in pending] == [None, None]
     assert shared.kinds()[-2:] == ["message.refused", "tool.allowed"]
+    assert [admitted.call for admitted in pending[0].decided] == [f"{lost.id}.1"]
     assert lost.task.head == shared.store.head("t1")
     check(shared, "t1", "t2")
 
@@ -135,7 +180,7 @@ def test_a_task_that_was_taken_over_is_refused_alone(shared: SharedTask) -> None
     rival = shared.session("g2")
     rival.open(take_over=True)
     fenced.task.refresh()
-    pending = [fenced.admitting([WRITE]), other.admitting([WRITE])]
+    pending = [pending_calls(fenced, [WRITE]), pending_calls(other, [WRITE])]
     commit_together(pending)
     assert isinstance(pending[0].error, HeldError)
     assert pending[1].error is None
@@ -152,12 +197,12 @@ def test_a_store_that_fails_leaves_every_ledger_as_it_was(shared: SharedTask, fa
         raise failure
 
     store_of(shared).before = fail
-    pending = [session.admitting([WRITE]) for session in sessions]
+    pending = [pending_calls(session, [WRITE]) for session in sessions]
     commit_together(pending)
     assert [one.error for one in pending] == [failure, failure]
     assert [session.task.ledger.calls_used for session in sessions] == [0, 0]
     store_of(shared).before = lambda: None
-    again = [session.admitting([WRITE]) for session in sessions]
+    again = [pending_calls(session, [WRITE]) for session in sessions]
     commit_together(again)
     assert [session.task.ledger.calls_used for session in sessions] == [1, 1]
     check(shared, "t1", "t2")
@@ -166,12 +211,8 @@ def test_a_store_that_fails_leaves_every_ledger_as_it_was(shared: SharedTask, fa
 def test_a_failure_of_ours_stays_with_its_commit(shared: SharedTask) -> None:
     """What a builder raises is the outcome of its commit alone."""
     session = opened(shared, "t2")
-
-    def broken(_ledger: object) -> list[NewEvent]:
-        raise RuntimeError("odd")
-
-    odd = PendingCommit(shared.task("t1"), broken, durable=False)
-    fine = session.admitting([READ])
+    odd = OddCommit(shared.task("t1"))
+    fine = pending_calls(session, [READ])
     commit_together([odd, fine])
     assert isinstance(odd.error, RuntimeError)
     assert fine.error is None
@@ -208,12 +249,12 @@ def test_threads_that_commit_for_the_same_tasks_do_not_wait_for_each_other(share
 
     def late(number: int) -> PendingCommit:
         goal = NewEvent(kinds.TaskOpened(goal="Release"), SYSTEM)
-        return PendingCommit(sessions[number].task, lambda _: [goal], durable=False)
+        return PendingCommit(sessions[number].task, [goal])
 
     for session, taken in zip(sessions, (other_has_first, one_has_second), strict=True):
         lock: Any = WatchedLock(taken)
         session.task.lock = lock
-    mixed, outcomes = [sessions[0].admitting([WRITE]), late(1)], [late(0), late(1)]
+    mixed, outcomes = [pending_calls(sessions[0], [WRITE]), late(1)], [late(0), late(1)]
 
     def follow() -> None:
         second_is_held.wait(60)
@@ -239,7 +280,7 @@ def test_reading_calls_go_before_they_are_written(shared: SharedTask) -> None:
     def forward(_admitted: list[Admitted]) -> None:
         order.append("forwarded")
 
-    pending = [reading.admitting([READ], forward), writing.admitting([WRITE], forward)]
+    pending = [pending_calls(reading, [READ], forward), pending_calls(writing, [WRITE], forward)]
     commit_together(pending)
     assert order == ["forwarded", "written"]
 
@@ -248,10 +289,10 @@ def test_a_budget_of_the_workspace_is_not_exceeded(shared: SharedTask) -> None:
     """Tasks that share a budget and commit together spend no more than it has."""
     policy = policy_of("use write_file", "budget calls=3 per hour", version="v1")
     sessions = [opened(shared, f"t{number}", policy=policy) for number in range(6)]
-    pending = [session.admitting([WRITE]) for session in sessions]
+    pending = [pending_calls(session, [WRITE]) for session in sessions]
     commit_together(pending)
     assert all(one.error is None for one in pending)
-    passed = [one.batch.decided[0].decision for one in pending]
+    passed = [one.decided[0].decision for one in pending]
     assert sum(isinstance(decision, Forward) for decision in passed) == 3
     check(shared, *(session.task.id for session in sessions))
 
@@ -261,5 +302,5 @@ def test_a_task_without_facts_is_looked_at(shared: SharedTask) -> None:
     task, other = Task(shared.store, "t1", clock=shared.clock, secret=b"s" * 32), opened(shared, "t2")
     opened(shared, "t1")
     assert not task.ledger.exists
-    commit_together([PendingCommit(task, lambda _: (), durable=False), other.admitting([READ])])
+    commit_together([PendingCommit(task), pending_calls(other, [READ])])
     assert task.ledger.exists

@@ -85,7 +85,7 @@ class SessionJournal:
             step=0 if over else row.step,
         )
         self.session.hold()
-        self.task.commit(lambda _: [NewEvent(entered, self.session.actor, self.session.id)], blobs=[document])
+        self.task.commit([NewEvent(entered, self.session.actor, self.session.id)], blobs=[document])
         where = "over" if over else f"step {row.step}, {row.phase}"
         text = f"{where}: {found.query}"[:MAX_TEXT]
         checkpoint.create(

@@ -40,7 +40,7 @@ def import_work(task: Task, root: str, work: ForeignWork, by: Actor, tree: str =
         source=work.source,
     )
     facts: list[kinds.Data] = [kinds.TaskOpened(goal=work.goal), imported, *work.entries]
-    task.commit(lambda _: [NewEvent(one, by) for one in facts], blobs=list(work.documents))
+    task.commit([NewEvent(one, by) for one in facts], blobs=list(work.documents))
     _write_record(task, work)
     saved = save_checkpoint(
         task,

@@ -200,7 +200,7 @@ class Effects:
             return [*opened, NewEvent(_intent(known.call, call, names), by)]
 
         task.refresh()
-        task.commit(build, refs=lambda _: changes)
+        task.commit(build, refs=changes)
         return found[0]
 
     def _look(self, cr_id: str, effect: Tree, author: CRAuthor, probe: Probe | None) -> None:
@@ -261,9 +261,7 @@ class Effects:
             return [NewEvent(settled, _actor(author))]
 
         task.refresh()
-        task.commit(
-            build, refs=lambda _: changes, blobs=[kept] if 0 < len(kept) <= idempotency.MAX_ANSWER else []
-        )
+        task.commit(build, refs=changes, blobs=[kept] if 0 < len(kept) <= idempotency.MAX_ANSWER else [])
 
 
 def _intent(name: str, call: EffectCall, names: Sequence[str]) -> kinds.ToolAllowed:

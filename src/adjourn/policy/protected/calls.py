@@ -84,7 +84,7 @@ def private_path(arguments: object, places: ProtectedPlaces, working_directory: 
             ):
                 return KEYS
             # each private place has a slash in it
-            if "/" not in value or not places.mentioned_private(value):
+            if "/" not in value or not places.mentions_private(value.casefold()):
                 continue
         found = _Search({key: value}, places, working_directory, "").found()
         if found and (places.is_private(found) or key in TARGET_KEYS):

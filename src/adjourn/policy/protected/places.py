@@ -64,7 +64,8 @@ class ProtectedPlaces:
         self._begin = (f"{self._base}/{FOLDER}", *(path for _, path in (*self._full, *self._private)))
         home = os.path.expanduser("~").rstrip("/").casefold() + "/"
         spelled = [(name, path.removeprefix(home) if home != "/" else path) for name, path in self._private]
-        self._private_needles = spelled
+        self.mentions_private = re.compile("|".join(re.escape(path) for _, path in spelled)).search
+        """Whether a text without case mentions a private place in its usual spelling."""
         self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
         self._identities: frozenset[tuple[int, int]] = frozenset()
         self._changed = -1
@@ -120,14 +121,6 @@ class ProtectedPlaces:
             if needle in folded:
                 return name
         return FOLDER if FOLDER in folded and _ALONE.search(folded) and _REMOVING.search(folded) else None
-
-    def mentioned_private(self, text: str) -> str | None:
-        """The private place that a text mentions, if any."""
-        folded = text.casefold()
-        for name, needle in self._private_needles:
-            if needle in folded:
-                return name
-        return None
 
     def opens_private(self, path: str) -> bool:
         """Whether opening a path would open a key or the folder of keys, whatever links lead there.

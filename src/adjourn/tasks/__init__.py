@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         waiting_approvals,
     )
     from adjourn.tasks.budget_notice import BudgetNotice, SpentShare, notice_text, spent_shares
+    from adjourn.tasks.call_events import MAX_SHOWN_TOOL, observed, question, refusal_event
     from adjourn.tasks.decision import (
         APPROVAL_MILLISECONDS,
         Ask,
@@ -76,16 +77,7 @@ if TYPE_CHECKING:
         time_of,
     )
     from adjourn.tasks.retry import PermanentConflictError, append_with_retry, wait_for_turn
-    from adjourn.tasks.session import (
-        MAX_SHOWN_TOOL,
-        Admitted,
-        PendingCalls,
-        Session,
-        is_effectful,
-        observed,
-        question,
-        refusal_event,
-    )
+    from adjourn.tasks.session import Admitted, PendingCalls, Session, is_effectful
     from adjourn.tasks.space import KEY_CHARACTERS, Space, checkpoint_ref, key_of_task, space_of
     from adjourn.tasks.space_store import SpaceStore
     from adjourn.tasks.task import (
@@ -215,6 +207,7 @@ if not TYPE_CHECKING:
                 "waiting_approvals",
             ),
             "budget_notice": ("BudgetNotice", "SpentShare", "notice_text", "spent_shares"),
+            "call_events": ("MAX_SHOWN_TOOL", "observed", "question", "refusal_event"),
             "decision": (
                 "APPROVAL_MILLISECONDS",
                 "Ask",
@@ -271,16 +264,7 @@ if not TYPE_CHECKING:
                 "time_of",
             ),
             "retry": ("PermanentConflictError", "append_with_retry", "wait_for_turn"),
-            "session": (
-                "Admitted",
-                "MAX_SHOWN_TOOL",
-                "PendingCalls",
-                "Session",
-                "is_effectful",
-                "observed",
-                "question",
-                "refusal_event",
-            ),
+            "session": ("Admitted", "PendingCalls", "Session", "is_effectful"),
             "space": ("KEY_CHARACTERS", "Space", "checkpoint_ref", "key_of_task", "space_of"),
             "space_store": ("SpaceStore",),
             "task": (

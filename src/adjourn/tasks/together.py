@@ -7,7 +7,7 @@ of one commit become another's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.store import NO_REFS, NO_SWAPS, Append, Head, Swap
@@ -18,8 +18,8 @@ from adjourn.tasks.task import Builder, Refs, StagedCommit, Task
 class PendingCommit:
     """What `Task.commit` is to be given. `alone` makes this commit by itself, and raises what that raises.
 
-    `lock` is taken before the task's, `check` is called then, and raises where nothing may be written. `error` is the outcome of
-    `commit_together`; None: it is written.
+    `lock`, that of a session, is taken before those of all tasks, `check` is called then, and raises where nothing may be written.
+    `error` is the outcome of `commit_together`; None: it is written.
     """
 
     __slots__ = ("alone", "blobs", "build", "check", "durable", "error", "lock", "refs", "swaps", "task")
@@ -36,7 +36,7 @@ class PendingCommit:
     ) -> None:
         self.task, self.build, self.durable = task, build, durable
         self.refs, self.blobs, self.swaps = refs, blobs, swaps
-        self.lock: AbstractContextManager[object] = task.lock
+        self.lock: AbstractContextManager[object] = nullcontext()
         self.check: Callable[[], None] = _nothing
         self.alone: Callable[[], object] = self.commit
         self.error: Exception | None = None
@@ -68,12 +68,13 @@ def commit_together(commits: Sequence[PendingCommit]) -> None:
 
 
 def _commit_first(commits: Sequence[PendingCommit]) -> None:
-    """At most one commit of each task, in the order of their ids, so that two threads cannot wait for each other."""
+    """At most one commit of each task, in the order of their ids."""
     if len(commits) == 1:
         _commit_alone(commits)
         return
     alone: list[PendingCommit] = []
     with ExitStack() as held:
+        # INVARIANT: first locks of sessions, then those of tasks in the order of their ids: no two threads wait for each other.
         for one in commits:
             held.enter_context(one.lock)
         for one in commits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,59 @@ def test_a_failure_of_ours_stays_with_its_commit(shared: SharedTask) -> None:
     commit_together([odd, fine])
     assert isinstance(odd.error, RuntimeError)
     assert fine.error is None
+
+
+class WatchedLock:
+    """A task's lock. `taken` is called once it is held."""
+
+    def __init__(self, taken: Callable[[], object]) -> None:
+        self._lock = threading.RLock()
+        self._taken = taken
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._taken()
+
+    def __exit__(self, *_exception: object) -> None:
+        self._lock.release()
+
+
+def test_threads_that_commit_for_the_same_tasks_do_not_wait_for_each_other(shared: SharedTask) -> None:
+    """One thread has a call of the first task and an outcome of the second, another one has outcomes of both: both commit."""
+    sessions = [opened(shared, "t1"), opened(shared, "t2")]
+    second_is_held, first_is_held = threading.Event(), threading.Event()
+
+    def one_has_second() -> None:
+        second_is_held.set()
+        if threading.current_thread() is one:
+            first_is_held.wait(1)  # in vain, where the first is already ours
+
+    def other_has_first() -> None:
+        if threading.current_thread() is other:
+            first_is_held.set()
+
+    def late(number: int) -> PendingCommit:
+        goal = NewEvent(kinds.TaskOpened(goal="Release"), SYSTEM)
+        return PendingCommit(sessions[number].task, lambda _: [goal], durable=False)
+
+    for session, taken in zip(sessions, (other_has_first, one_has_second), strict=True):
+        lock: Any = WatchedLock(taken)
+        session.task.lock = lock
+    mixed, outcomes = [sessions[0].admitting([WRITE]), late(1)], [late(0), late(1)]
+
+    def follow() -> None:
+        second_is_held.wait(60)
+        commit_together(outcomes)
+
+    one = threading.Thread(target=commit_together, args=(mixed,), daemon=True)
+    other = threading.Thread(target=follow, daemon=True)
+    for thread in (one, other):
+        thread.start()
+    for thread in (one, other):
+        thread.join(60)
+        assert not thread.is_alive()
+    assert [pending.error for pending in (*mixed, *outcomes)] == [None] * 4
+    check(shared, "t1", "t2")
 
 
 def test_reading_calls_go_before_they_are_written(shared: SharedTask) -> None:

@@ -82,7 +82,7 @@ async def _under_load(name: str, failure: Failure, stage: Stage, count: int, see
             await asyncio.sleep(stage.chance.uniform(0, LARGEST_PAUSE))
             silences.append(await _once(failure, stage, load))
             print(f"{name} {len(silences)}/{count}: {silences[-1]:.1f} s", file=sys.stderr, flush=True)
-    answers = await _afterwards(stage.replicas, load)
+    answers = await afterwards(stage.replicas, load)
     await load.close()
     found = await asyncio.to_thread(facts, stage.replicas, load, answers)
     told: Counter[str] = Counter()
@@ -102,9 +102,9 @@ async def _once(failure: Failure, stage: Stage, load: Load) -> float:
     return load.silence(began)
 
 
-async def _afterwards(replicas: Replicas, load: Load) -> dict[str, str]:
+async def afterwards(replicas: Replicas, load: Load) -> dict[str, str]:
     """End all replicas but one new one, and repeat what was not answered."""
-    for number in range(REPLICAS):
+    for number in range(len(replicas.ports)):
         await asyncio.to_thread(replicas.end, number, 15)
     await asyncio.to_thread(replicas.start, 0)
     answers = await repeated(load, 0)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from adjourn.aex import KnownTool
 from adjourn.checkpoints import GuardedSession
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, StoreError
 from adjourn.host import process
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
@@ -40,6 +40,8 @@ MAX_LINE = 200
 """Characters that are kept of a line that is not JSON."""
 
 
+SETTLE_SECONDS, AGAIN_SECONDS = 60.0, 0.25
+"""How long an answer waits for a store that cannot take its settlement, and how often that is tried. Then it is delivered without."""
 MAX_BLOCKS = 10
 """Blocks of a failed call's answer in which a text is looked for."""
 
@@ -64,8 +66,17 @@ class _Failure(msgspec.Struct):
     message: Any = ""
 
 
+class _Unwritten(NamedTuple):
+    """Lines for the client that are not delivered before their settlements are written, at most until a time (`time.monotonic`)."""
+
+    out: list[bytes]
+    later: list[tuple[Request, Reply]]
+    settled: Mapping[GuardedSession, Settled]
+    until: float
+
+
 class Answers:
-    """Handles the server's lines. While it is `busy`, the worker makes a checkpoint: it is not to be given any."""
+    """Handles the server's lines. While it is `busy`, with a checkpoint or a store that is away, it is not to be given any."""
 
     def __init__(
         self,
@@ -106,25 +117,38 @@ class Answers:
             looks = looks or (request.session is not None and request.session.policy.counts)
         settled, self._settled = self._settled, {}
         if settled and self._connection.commits is not None:
-            self.busy = True
-            self._connection.commits.settle(settled, partial(self._committed, out, later, settled))
+            until = time.monotonic() + SETTLE_SECONDS
+            self._commit(_Unwritten(out, later, settled, until), settled)
             return
         for session, (facts, answers) in settled.items():
             self._write(session, facts, answers)
         self._deliver(out, later, self._due(later, settled) if looks else [])
 
+    def _commit(self, waiting: _Unwritten, settled: Mapping[GuardedSession, Settled]) -> None:
+        """Write settlements together with those of others, before lines are delivered."""
+        if (commits := self._connection.commits) is not None:
+            self.busy = True
+            is_first = settled is waiting.settled
+            commits.settle(settled, partial(self._committed, waiting, is_first))
+
     def _committed(
-        self,
-        out: list[bytes],
-        later: list[tuple[Request, Reply]],
-        settled: Mapping[GuardedSession, Settled],
-        failed: Mapping[GuardedSession, Exception],
+        self, waiting: _Unwritten, is_first: bool, failed: Mapping[GuardedSession, Exception]
     ) -> None:
-        """Deliver lines whose settlements were written together with those of others."""
+        """Deliver lines whose settlements are written. While the store is away, they wait for it."""
         self.busy = False
+        again: dict[GuardedSession, Settled] = {}
         for session, error in failed.items():
-            self._not_written(session, settled[session].facts, error)
-        self._deliver(out, later, self._due(later, settled))
+            if isinstance(error, StoreError) and time.monotonic() < waiting.until:
+                again[session] = waiting.settled[session]
+                if is_first:
+                    self._report.event("answer.waits", str(error))
+            else:
+                self._not_written(session, waiting.settled[session].facts, error)
+        if again:
+            self.busy = True
+            self._connection.loop.after(AGAIN_SECONDS, partial(self._commit, waiting, again))
+            return
+        self._deliver(waiting.out, waiting.later, self._due(waiting.later, waiting.settled))
 
     def _deliver(
         self,

@@ -1,4 +1,4 @@
-"""What must be true after failures: of what clients were told, of the effects that the server counted, and of the histories.
+"""What must be true after failures: of what clients got, of the effects that the server counted, and of the histories.
 
 Owns: `Facts` and how they are found. Must never: ask a gateway.
 """

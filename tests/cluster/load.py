@@ -39,7 +39,7 @@ class LoadClient:
         self.unclear: dict[str, asyncio.Task[None]] = {}
         """What repeats the calls whose end this client does not know, by their texts."""
         self.told: Counter[str] = Counter()
-        """What it was told in place of an answer."""
+        """What it got in place of an answer."""
 
     async def run(self, ended: Callable[[], bool]) -> None:
         count, replica, replicas = 0, 0, len(self._replicas.ports)

@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
     silences: list[float]
     facts: Facts
     told: dict[str, int]
-    """What clients were told in place of an answer, and how often."""
+    """What clients got in place of an answer, and how often."""
 
 
 async def failed(name: str, count: int, seed: int, folder: Path) -> Outcome:

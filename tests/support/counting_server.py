@@ -1,7 +1,7 @@
 """A small, fast MCP server over HTTP that counts its effects: `python counting_server.py PORT FILE`.
 
-`write` appends its text to the file as a line, in one write, before it answers; `slow` does so and answers two seconds later, `held` once
-there is a file of that name with `.free` behind it; `read` has no effect. Any request is answered in the era of its client, without sessions.
+`write` appends its text to the file as a line, in one write, before it answers; `soon` does so and answers 50 ms later, `slow` two seconds
+later, `held` once there is a file of that name with `.free` behind it; `read` has no effect. Any request is answered in the era of its client, without sessions.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 import uvicorn
 
 PORT, FILE = int(sys.argv[1]), sys.argv[2]
-SLOW_SECONDS = 2.0
+SECONDS = {"soon": 0.05, "slow": 2.0}
 TOOLS = [
     {"name": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": name == "read"}}
-    for name in ("write", "slow", "held", "read")
+    for name in ("write", "soon", "slow", "held", "read")
 ]
 Message = MutableMapping[str, Any]
 effects = os.open(FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -29,8 +29,8 @@ async def call(params: dict[str, Any]) -> dict[str, Any]:
     name, text = params["name"], params["arguments"]["text"]
     if name != "read":
         os.write(effects, f"{text}\n".encode())
-    if name == "slow":
-        await asyncio.sleep(SLOW_SECONDS)
+    if name in SECONDS:
+        await asyncio.sleep(SECONDS[name])
     while name == "held" and not os.path.exists(f"{FILE}.free"):  # noqa: ASYNC110, ASYNC240  # another process makes it
         await asyncio.sleep(0.05)
     return {"content": [{"type": "text", "text": f"{name}: {text}"}], "resultType": "complete"}

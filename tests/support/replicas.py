@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -29,18 +30,19 @@ NEW_HOST = ["unshare", "--uts", *([] if os.geteuid() == 0 else ["--map-root-user
 
 
 class Replicas:
-    """`store` is the URL of the store, `count` how many gateways there are."""
+    """`store` is the URL of the store, or one for each gateway; `count` is how many gateways there are."""
 
-    def __init__(self, path: Path, store: str, *rules: str, count: int = 3) -> None:
+    def __init__(self, path: Path, store: str | Sequence[str], *rules: str, count: int = 3) -> None:
         if subprocess.run([*NEW_HOST, "hostname x"], check=False, capture_output=True).returncode:
             pytest.skip("a process cannot get a host name of its own here (unshare --uts)")
         self.root = path / "work"
         (self.root / ".aex").mkdir(parents=True)
         self.policy(*rules)
+        self._stores = [store] * count if isinstance(store, str) else store
         self.environment = {
             **os.environ,
             "ADJOURN_CONFIG": str(path / "config"),
-            "ADJOURN_STORE": store,
+            "ADJOURN_STORE": self._stores[0],
         }
         self.effects = path / "effects"
         self.ports = [free_port() for _ in range(count)]
@@ -63,6 +65,10 @@ class Replicas:
         return self
 
     def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the replicas and the server."""
         for number in range(len(self.ports)):
             self.end(number, signal.SIGTERM)
         self._closing.close()
@@ -85,7 +91,8 @@ class Replicas:
         with (self._logs / f"replica{number}.log").open("ab") as log:
             gateway = self.gateways[number] = subprocess.Popen(
                 [*NEW_HOST, f'hostname replica{number} && exec "$@"', "sh", *command],
-                cwd=self.root, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True,
+                cwd=self.root, env={**self.environment, "ADJOURN_STORE": self._stores[number]},
+                stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         assert gateway.stdout is not None
         assert gateway.stdout.readline().startswith("http://"), self.log(number)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from adjourn.aex import KnownTool
 from adjourn.checkpoints import GuardedSession
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, StoreError
 from adjourn.host import process
 from adjourn.log import digest, kinds
 from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
@@ -38,8 +38,8 @@ MAX_PAGED = 10_000
 """Tools of a list in pages that are kept until it is whole."""
 MAX_LINE = 200
 """Characters that are kept of a line that is not JSON."""
-
-
+SETTLE_SECONDS, AGAIN_SECONDS = 60.0, 0.25
+"""How long an answer waits for a store that cannot take its settlement, and how often that is tried. Then it is delivered without."""
 MAX_BLOCKS = 10
 """Blocks of a failed call's answer in which a text is looked for."""
 
@@ -64,8 +64,17 @@ class _Failure(msgspec.Struct):
     message: Any = ""
 
 
+class _Unwritten(NamedTuple):
+    """Lines for the client that are not delivered before their settlements are written, at most until a time (`time.monotonic`)."""
+
+    out: list[bytes]
+    later: list[tuple[Request, Reply]]
+    settled: Mapping[GuardedSession, Settled]
+    until: float
+
+
 class Answers:
-    """Handles the server's lines. While it is `busy`, the worker makes a checkpoint: it is not to be given any."""
+    """Handles the server's lines. While it is `busy`, with a checkpoint or a store that is away, it is not to be given any."""
 
     def __init__(
         self,
@@ -103,8 +112,8 @@ class Answers:
         later, self._later = self._later, []
         settled, self._settled = self._settled, {}
         if settled and self._connection.commits is not None:
-            self.busy = True
-            self._connection.commits.settle(settled, partial(self._deliver, out, later, settled))
+            until = time.monotonic() + SETTLE_SECONDS
+            self._commit(_Unwritten(out, later, settled, until), settled)
             return
         failed: dict[GuardedSession, Exception] = {}
         for session, one in settled.items():
@@ -112,22 +121,53 @@ class Answers:
                 session.settling(one.facts, answers=one.answers).alone()
             except AdjournError as error:
                 failed[session] = error
-        self._deliver(out, later, settled, failed)
+        if failed:
+            self._defer(settled, failed)
+        self._deliver(out, later, settled)
+
+    def _commit(self, waiting: _Unwritten, settled: Mapping[GuardedSession, Settled]) -> None:
+        """Write settlements together with those of others, before lines are delivered."""
+        if (commits := self._connection.commits) is not None:
+            self.busy = True
+            is_first = settled is waiting.settled
+            commits.settle(settled, partial(self._committed, waiting, is_first))
+
+    def _committed(
+        self, waiting: _Unwritten, is_first: bool, failed: Mapping[GuardedSession, Exception]
+    ) -> None:
+        """Deliver lines whose settlements are written. While the store is away, they wait for it."""
+        again: dict[GuardedSession, Settled] = {}
+        if failed:
+            may_wait = time.monotonic() < waiting.until
+            for session, error in failed.items():
+                if may_wait and isinstance(error, StoreError):
+                    again[session] = waiting.settled[session]
+                    if is_first:
+                        self._report.event("answer.waits", str(error))
+            self._defer(waiting.settled, {one: error for one, error in failed.items() if one not in again})
+        if again:
+            self._connection.loop.after(AGAIN_SECONDS, partial(self._commit, waiting, again))
+        else:
+            self._deliver(waiting.out, waiting.later, waiting.settled)
+
+    def _defer(
+        self, settled: Mapping[GuardedSession, Settled], failed: Mapping[GuardedSession, Exception]
+    ) -> None:
+        """Have what could not be written wait for the next commit of its task."""
+        for session, error in failed.items():
+            self._report.event("store.error", str(error))
+            session.task.deferred.extend(
+                NewEvent(fact, SYSTEM, session.id) for fact in settled[session].facts
+            )
 
     def _deliver(
         self,
         out: list[bytes],
         later: list[tuple[Request, Reply]],
         settled: Mapping[GuardedSession, Settled],
-        failed: Mapping[GuardedSession, Exception],
     ) -> None:
-        """Hand lines to the client whose settlements were written, or failed to be; after the checkpoints that are due."""
+        """Hand lines to the client, after the checkpoints that are due."""
         self.busy = False
-        for session, error in failed.items():
-            self._report.event("store.error", str(error))
-            session.task.deferred.extend(
-                NewEvent(fact, SYSTEM, session.id) for fact in settled[session].facts
-            )
         looks = bool(settled)
         for request, _ in later:
             looks = looks or (request.session is not None and request.session.policy.counts)

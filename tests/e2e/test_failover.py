@@ -1,0 +1,66 @@
+"""Gateways before a PostgreSQL server that fails: a synchronous standby is promoted by hand, or the server comes back.
+
+The short form of `python tests/cluster/run.py`, which breaks a cluster under Patroni.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.facts import facts
+from cluster.load import Load
+from cluster.run import afterwards
+from support.proxy import wait_for
+from support.replicas import Replicas
+from support.standby import Pair
+
+RULES = ("allow up.soon, up.held", "budget calls=100000")
+
+
+@pytest.fixture
+def pair(postgres_server: Any) -> Iterator[Pair]:
+    pair = Pair(postgres_server)
+    yield pair
+    pair.stop(1)
+
+
+def test_calls_continue_on_a_promoted_standby(tmp_path: Path, pair: Pair) -> None:
+    """The primary is killed under load: no acknowledged call is lost, no effect doubled, none refunded; all in doubt are listed."""
+    with Replicas(tmp_path, pair.url, *RULES, count=2) as replicas:
+
+        async def fail_over() -> tuple[Load, dict[str, str]]:
+            load = Load(replicas, ["t0", "t1"], 2, seed=1)
+            async with load:
+                await load.all_continue()
+                await asyncio.to_thread(pair.stop, 0)
+                await asyncio.to_thread(pair.promote)
+                await load.all_continue()
+            answers = await afterwards(replicas, load)
+            await load.close()
+            return load, answers
+
+        load, answers = asyncio.run(fail_over())
+        found = facts(replicas, load, answers)
+        assert found.is_right, found
+        assert found.acknowledged >= 24
+
+
+def test_an_answer_waits_for_a_store_that_is_away(tmp_path: Path, pair: Pair) -> None:
+    """A call is answered while PostgreSQL is down: the client gets the answer once it is recorded, and again when it repeats the call."""
+    with Replicas(tmp_path, pair.url, *RULES, count=1) as replicas, ThreadPoolExecutor() as pool:
+        called = pool.submit(replicas.call, 0, "held", "one", key="k1")
+        wait_for(lambda: "one" in replicas.called())
+        pair.stop(0)
+        replicas.effects.with_name(f"{replicas.effects.name}.free").touch()
+        wait_for(lambda: "answer.waits" in replicas.log(0))
+        pair.start(pair.folders[0], 6001)
+        assert called.result() == "held: one"
+        assert replicas.call(0, "held", "one", key="k1") == "held: one"
+        assert replicas.called() == ["one"]
+        pair.stop(0)

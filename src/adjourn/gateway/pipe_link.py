@@ -15,6 +15,7 @@ from typing import Any
 from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.host import find
+from adjourn.mcp import frames
 from adjourn.relay import NEVER
 
 MAX_LINE = 256 * 1024 * 1024
@@ -101,7 +102,9 @@ class PipeLink:
             self._write(data)
 
     def abandon(self, request_id: Any) -> None:
-        """The server is not told: its protocol has a notification for that, which the client did not send."""
+        """Tell the server: a pipe has no stream of the request that could end."""
+        about = {"requestId": request_id, "reason": "the client no longer waits"}
+        self.send(frames.notification("notifications/cancelled", about))
 
     def listen(self, stream: ReplyStream, last_event: bytes) -> None:
         """All that the server says comes by its output."""

@@ -88,8 +88,7 @@ class Changes:
 
     def subscribe(self, request_id: Any, stream: ReplyStream, wanted: dict[str, Any]) -> frozenset[str]:
         """The client subscribes, and is told to what. Returns the resources."""
-        given = wanted.get("resourceSubscriptions")
-        uris = [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []
+        uris = resources_of(wanted)
         lists = frozenset(kind for kind in _LISTS.values() if wanted.get(kind) is True)
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS or len(uris) > MAX_URIS:
             why = f"a client may have {MAX_SUBSCRIPTIONS} subscriptions, each to {MAX_URIS:,} resources"
@@ -115,6 +114,12 @@ class Changes:
         for request_id, subscription in self._subscriptions.items():
             result = {"resultType": "complete", "_meta": {frames.META_SUBSCRIPTION: request_id}}
             subscription.stream.put(StreamEvent(frames.result(request_id, result).rstrip()), is_last=True)
+
+
+def resources_of(wanted: object) -> list[str]:
+    """The resources that a client subscribes to."""
+    given = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
+    return [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []
 
 
 def _put(stream: ReplyStream, method: str, params: dict[str, Any], request_id: Any) -> None:

@@ -9,7 +9,7 @@ Owns: which server a message is for, ids that servers give, answers of several s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders
 from adjourn.gateway.together import merging
-from adjourn.gateway.together.changes import Changes
+from adjourn.gateway.together.changes import MAX_URIS, Changes, resources_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
 from adjourn.gateway.together.member import Collector, Member
 from adjourn.gateway.together.own_link import OwnLink
@@ -85,6 +85,7 @@ class Combined:
             "resources/subscribe": self._resource,
             "resources/unsubscribe": self._resource,
             "logging/setLevel": self._to_all,
+            "subscriptions/listen": self._subscribe,
             **dict.fromkeys(merging.LISTS, self._list),
         }
 
@@ -218,35 +219,51 @@ class Combined:
     def _at_owner(self, message: Message, stream: ReplyStream, uri: str) -> None:
         """Send a request to the server of a resource; where none is known, once they have listed theirs."""
 
-        def found(owner: Member | None) -> None:
-            self._gathered.pop(message.id, None)
-            if owner is not None:
+        def found() -> None:
+            if (owner := self._owners.of(uri)) is not None:
                 self._route(owner, message.raw, stream, message.id)
                 return
             code = frames.INVALID_PARAMS if message.modern else -32002
             self._refuse(message, stream, Problem(code, "no server lists this resource", {"uri": uri}))
 
-        self._find_owner(message, stream, uri, found)
+        self._find_owners(message, stream, [uri], found)
 
-    def _find_owner(
-        self, message: Message, stream: ReplyStream, uri: str, then: Callable[[Member | None], None]
+    def _find_owners(
+        self, message: Message, stream: ReplyStream, uris: Sequence[str], then: Callable[[], None]
     ) -> None:
-        if (owner := self._owners.of(uri)) is not None:
-            then(owner)
-            return
+        """Learn whose resources these are, by the lists of the servers where one of them is not known."""
+
+        def are_known() -> bool:
+            return all(self._owners.of(uri) is not None for uri in uris)
+
+        def found() -> None:
+            self._gathered.pop(message.id, None)
+            then()
 
         def listed(gathering: Gathering) -> None:
             self._owners.listed(gathering.items)
-            if (owner := self._owners.of(uri)) is not None:
-                then(owner)
-                return
-            self._gather(message, stream, "resources/templates/list", templates)
+            if are_known():
+                found()
+            else:
+                self._gather(message, stream, "resources/templates/list", templates)
 
         def templates(gathering: Gathering) -> None:
             self._owners.listed_templates(gathering.items)
-            then(self._owners.of(uri))
+            found()
 
-        self._gather(message, stream, "resources/list", listed)
+        if are_known():
+            found()
+        else:
+            self._gather(message, stream, "resources/list", listed)
+
+    def _subscribe(self, message: Message, stream: ReplyStream) -> None:
+        """The client subscribes, in the stateless revision: the gateway's own member is asked whether it may."""
+        self._find_owners(
+            message,
+            stream,
+            resources_of(message.params.get("notifications"))[:MAX_URIS],
+            lambda: self._route(self._own, message.raw, stream, message.id),
+        )
 
     def _refuse(self, message: Message, stream: ReplyStream, problem: Problem) -> None:
         stream.status = status_of(problem.code) if message.modern else 200

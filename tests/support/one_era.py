@@ -1,4 +1,4 @@
-"""The server of `http_server.py`, in one protocol era only: `python one_era.py ERA PORT FOLDER` (PORT 0: stdio; ERA legacy or modern)."""
+"""The server of `http_server.py`, in one protocol era only: `python one_era.py ERA PORT FOLDER [NAME]` (PORT 0: stdio; ERA legacy or modern)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-ERA, PORT, FOLDER = sys.argv[1:]
+ERA, PORT, *REST = sys.argv[1:]
 SERVER = Path(__file__).with_name("http_server.py")
 MODERN = "io.modelcontextprotocol/protocolVersion"
 
@@ -28,7 +28,7 @@ def refusal(body: Any) -> bytes:
 
 def over_pipes() -> None:
     with subprocess.Popen(
-        [sys.executable, str(SERVER), "0", FOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, str(SERVER), "0", *REST], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -56,7 +56,7 @@ def say(line: bytes) -> None:
 def over_http() -> None:
     import uvicorn  # noqa: PLC0415  # only here
 
-    sys.argv = [str(SERVER), PORT, FOLDER]
+    sys.argv = [str(SERVER), PORT, *REST]
     sys.path.insert(0, str(SERVER.parent))
     from http_server import server  # type: ignore[import-not-found]  # noqa: PLC0415  # it reads the arguments
 

@@ -34,24 +34,21 @@ class Servers:
 
     def pipe(self, name: str, era: str = "") -> Self:
         """A server that the gateway starts; `era` is the only one that it has."""
-        self.toml += f"[servers.{name}]\ncommand = {json.dumps(self._command(era, 0))}\n"
+        self.toml += f"[servers.{name}]\ncommand = {json.dumps(self._command(name, era, 0))}\n"
         return self
 
     def http(self, name: str, era: str = "", *, started: bool = True) -> Self:
         """A server that listens."""
         port = free_port()
-        self._commands[name] = (self._command(era, port), port)
+        self._commands[name] = (self._command(name, era, port), port)
         self.toml += f'[servers.{name}]\nurl = "http://127.0.0.1:{port}/mcp"\n'
         if started:
             self.start(name)
         return self
 
-    def _command(self, era: str, port: int) -> list[str]:
-        return (
-            [sys.executable, str(ONE_ERA), era, str(port), str(self._folder)]
-            if era
-            else [sys.executable, str(SERVER), str(port), str(self._folder)]
-        )
+    def _command(self, name: str, era: str, port: int) -> list[str]:
+        program = [str(ONE_ERA), era] if era else [str(SERVER)]
+        return [sys.executable, *program, str(port), str(self._folder), name]
 
     def start(self, name: str) -> None:
         """Start a server that listens."""

@@ -23,9 +23,7 @@ PATIENCE = 90
 
 pytestmark = [
     pytest.mark.parametrize("mode", ["auto", "legacy"]),
-    pytest.mark.filterwarnings(
-        "ignore::mcp.MCPDeprecationWarning"
-    ),  # of what the newest revision has no more
+    pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning"),  # the newest revision lacks it
 ]
 
 
@@ -77,15 +75,15 @@ def test_a_call_reaches_a_server_of_either_era(work: GatewayWorkspace, mode: Mod
     """Each server lists its tools and makes the call once, with progress; the history counts it once, and verifies."""
     heard: list[str] = []
 
-    async def noted(progress: float, total: float | None, message: str | None) -> None:
-        del progress, total
+    async def progress(progress: float, total: float | None, message: str | None) -> None:
+        assert (progress, total) == (1, 2)
         heard.append(message or "")
 
     async def session(client: Client) -> None:
         for server in NAMES:
             called = await client.call_tool(f"{server}.write", {"text": f"{mode} {server}"})
             assert (called.is_error, text_of(called)) == (False, "written"), server
-            echo = await client.call_tool(f"{server}.echo", {"text": server}, progress_callback=noted)
+            echo = await client.call_tool(f"{server}.echo", {"text": server}, progress_callback=progress)
             assert (text_of(echo), heard.pop()) == (server, "half")
 
     run(work, mode, f"call-{mode}", session)
@@ -159,15 +157,18 @@ def test_a_server_of_either_era_asks_the_clients_model(work: GatewayWorkspace, m
 def test_a_cancelled_call_is_cancelled_at_its_server(work: GatewayWorkspace, mode: Mode) -> None:
     """The server stops, and only the cancelled call of two ends; it is in doubt, unless its server still answers."""
 
+    async def noted(text: str) -> None:
+        await asyncio.to_thread(wait_for, lambda: text in work.called())
+
     async def session(client: Client) -> None:
         for server in NAMES:
             text = f"{mode} pause {server}"
             call = client.call_tool(f"{server}.pause", {"text": text, "seconds": 60})
             going = asyncio.ensure_future(call)
             other = asyncio.ensure_future(client.call_tool(f"{server}.echo", {"text": "still"}))
-            await asyncio.to_thread(work.wait_for_call, text)
+            await noted(text)
             going.cancel()
-            await asyncio.to_thread(work.wait_for_call, f"{text} cancelled")
+            await noted(f"{text} cancelled")
             assert text_of(await other) == "still"
 
     run(work, mode, f"cancel-{mode}", session)

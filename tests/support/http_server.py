@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
@@ -122,6 +122,7 @@ async def think(ctx: Context) -> str | InputRequiredResult:
 @server.tool(annotations=READS)
 async def log(ctx: Context) -> str:
     """Log a line of each of two levels."""
+    level: Literal["info", "error"]
     for level in ("info", "error"):
         if ctx.protocol_version == STATELESS or LEVELS.index(level) >= LEVELS.index(known.level):
             await ctx.log(level, f"{NAME} {level}")
@@ -151,8 +152,8 @@ async def watch(context: Any, params: SubscribeRequestParams) -> EmptyResult:
 for method, kind, handler in (
     ("logging/setLevel", SetLevelRequestParams, set_level),
     ("resources/subscribe", SubscribeRequestParams, watch),
-):
-    server._lowlevel_server.add_request_handler(method, kind, handler)  # type: ignore[arg-type]  # the SDK has no other way
+):  # the SDK has no other way
+    server._lowlevel_server.add_request_handler(method, kind, handler)  # type: ignore[arg-type]
 
 
 @server.tool(annotations=READS)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adjourn.gateway.bridge import connect
     from adjourn.gateway.credentials import from_variables
     from adjourn.gateway.kept_login import KeptLogin
+    from adjourn.gateway.reload import Reload
     from adjourn.gateway.server import listen, serve
     from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
 
@@ -23,6 +24,7 @@ __all__ = [
     "Ground",
     "KeptLogin",
     "KeyWish",
+    "Reload",
     "ServerSettings",
     "add_key",
     "connect",
@@ -43,6 +45,7 @@ if not TYPE_CHECKING:
             "bridge": ("connect",),
             "credentials": ("from_variables",),
             "kept_login": ("KeptLogin",),
+            "reload": ("Reload",),
             "server": ("listen", "serve"),
             "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
         },

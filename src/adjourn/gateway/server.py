@@ -29,14 +29,17 @@ MAX_FILES = 65_536
 
 
 class _DrainingServer(uvicorn.Server):
-    """Ends in steps. A first signal: after a notice nothing new begins, and open requests may finish. A second one: at once.
+    """Ends in steps. A first signal: after a notice nothing new begins, and open requests may finish. A second one: at once. SIGHUP has the
+    settings read again, between two requests.
 
     uvicorn's own would close the socket first, so that nobody could ask whether it is ready; and raise the signal again.
     """
 
-    def __init__(self, config: BoundedConfig, app: GatewayApp) -> None:
+    def __init__(self, config: BoundedConfig, app: GatewayApp, reload: Callable[[], None]) -> None:
         super().__init__(config)
         self._app = app
+        self._reload = reload
+        self._is_reload_asked = False
         self._limits = config.limits
         self._notice = self._deadline = 0.0
 
@@ -44,7 +47,12 @@ class _DrainingServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_exit)
+        signal.signal(signal.SIGHUP, self._ask_for_reload)
         yield
+
+    def _ask_for_reload(self, sig: int, frame: FrameType | None) -> None:
+        del sig, frame
+        self._is_reload_asked = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         del sig, frame
@@ -58,6 +66,9 @@ class _DrainingServer(uvicorn.Server):
             self._app.throttle.is_draining = not limits.notice_seconds
 
     async def on_tick(self, counter: int) -> bool:
+        if self._is_reload_asked:
+            self._is_reload_asked = False
+            self._reload()
         now, throttle = time.monotonic(), self._app.throttle
         if counter % 10 == 0:
             expire_all(self.server_state.connections, now)
@@ -104,8 +115,10 @@ def _unusable(listen: str, error: OSError) -> UsageError:
     return UsageError(f"cannot listen on {listen}: {error.strerror}", "choose another address or port")
 
 
-def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None]) -> None:
-    """Serve until the process is told to end; `ready` gets the address."""
+def serve(
+    app: GatewayApp, listening: socket.socket, ready: Callable[[str], None], reload: Callable[[], None]
+) -> None:
+    """Serve until the process is told to end; `ready` gets the address, `reload` is called after a SIGHUP."""
     config = BoundedConfig(
         app,
         lambda: app.throttle.limits,
@@ -127,7 +140,7 @@ def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     _allow_files()
-    _DrainingServer(config, app).run(sockets=sockets)
+    _DrainingServer(config, app, reload).run(sockets=sockets)
 
 
 def _allow_files() -> None:

@@ -37,7 +37,8 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     Clients reach a server at /NAME/mcp, a certain task of it at /NAME/t/TASK/mcp. Ctrl-C ends it. Needs the extra `gateway`.
     """
     workspace = workspace_of()
-    settings = gateway.read_settings(config or os.path.join(workspace.root, FILE))
+    path = config or os.path.join(workspace.root, FILE)
+    settings = gateway.read_settings(path)
     contract = read_contract(workspace.root, searched=workspace.searched())
     with needing("gateway"):
         listen, app = gateway.listen, gateway.GatewayApp
@@ -51,7 +52,9 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
         closing(open_at(workspace.root, store)) as for_lease,
     ):
         ground = gateway.Ground(workspace, contract, kept, environment, for_lease)
-        gateway.serve(app(settings, ground, report), listening, _ready)
+        serving = app(settings, ground, report)
+        reload = gateway.Reload(path, settings, serving.throttle, report)
+        gateway.serve(serving, listening, _ready, reload.now)
 
 
 def _ready(address: str) -> None:

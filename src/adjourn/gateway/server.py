@@ -104,8 +104,8 @@ def _unusable(listen: str, error: OSError) -> UsageError:
     return UsageError(f"cannot listen on {listen}: {error.strerror}", "choose another address or port")
 
 
-def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None]) -> None:
-    """Serve until the process is told to end; `ready` gets the address."""
+def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None], page: str = "") -> None:
+    """Serve until the process is told to end; `ready` gets the address. `page` is where the page for people listens ("": nowhere)."""
     config = BoundedConfig(
         app,
         lambda: app.throttle.limits,
@@ -122,6 +122,8 @@ def serve(app: GatewayApp, listening: socket.socket, ready: Callable[[str], None
     sockets = [listening]
     if metrics := app.monitoring.address:
         sockets.append(_bound(metrics, *_found(metrics)))
+    if page:
+        sockets.append(_bound(page, *_found(page)))
     host, port = listening.getsockname()[:2]
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     gc.freeze()

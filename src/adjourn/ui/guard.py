@@ -54,7 +54,7 @@ _ONWARD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>a
 """A redirect of this answer would still count as begun by another site, and would not send the cookie."""
 
 
-class Refusal(NamedTuple):
+class RequestRefusal(NamedTuple):
     """Status and text of the answer to a request that is refused."""
 
     status: int
@@ -116,19 +116,19 @@ class RequestGuard:
         await self._app(scope, with_body(receive, body), send)
 
 
-def refusal_of(scope: Scope, headers: Mapping[str, list[str]], origin: str) -> Refusal | None:
+def refusal_of(scope: Scope, headers: Mapping[str, list[str]], origin: str) -> RequestRefusal | None:
     """Why a request is refused before it is known whose it is; `origin` is the address of the page."""
     host = origin.partition("://")[2]
     if headers.get("host") != [host]:
-        return Refusal(421, "this address is not served here\n")
+        return RequestRefusal(421, "this address is not served here\n")
     sites = headers.get("sec-fetch-site", [])
     is_link = scope["path"] == ENTRY or scope["path"].startswith(LINK)
     if not is_link and not set(sites) <= {"same-origin", "none"}:
-        return Refusal(403, "another site sent this request\n")
+        return RequestRefusal(403, "another site sent this request\n")
     if scope["method"] == "POST":
         return _refused_change(origin, headers)
     if scope["method"] not in ("GET", "HEAD"):
-        return Refusal(405, "only GET and POST are served\n")
+        return RequestRefusal(405, "only GET and POST are served\n")
     return None
 
 
@@ -170,14 +170,14 @@ async def body_of(receive: Receive) -> bytes | None:
     return None
 
 
-def _refused_change(origin: str, headers: Mapping[str, list[str]]) -> Refusal | None:
+def _refused_change(origin: str, headers: Mapping[str, list[str]]) -> RequestRefusal | None:
     if headers.get("origin") != [origin]:
-        return Refusal(403, "another site sent this form\n")
+        return RequestRefusal(403, "another site sent this form\n")
     if [one.partition(";")[0].strip().lower() for one in headers.get("content-type", [])] != [FORM]:
-        return Refusal(415, "only forms are taken\n")
+        return RequestRefusal(415, "only forms are taken\n")
     lengths = headers.get("content-length", [])
     if any(not one.isdecimal() or int(one[:12]) > MAX_BODY for one in lengths):
-        return Refusal(413, "the form is too large\n")
+        return RequestRefusal(413, "the form is too large\n")
     return None
 
 

@@ -1,6 +1,6 @@
 """The inbox for people of a team: each signs in with a credential of the gateway, or is named by its proxy, and sees its own tasks only.
 
-A session of a browser keeps the credential that opened it, in memory, and each request is authenticated with it anew: a key that was
+A session of a browser keeps the credential that opened it, in memory, and each request is authenticated with it again: a key that was
 revoked ends the session. Each person has an application of its own, over a store in which only its own tasks exist.
 
 Owns: signing in, these sessions. Must never: serve a page to a service, write a credential down, or share an application.

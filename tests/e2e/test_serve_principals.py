@@ -22,6 +22,9 @@ RULES = (
     "for group:askers",
     "  allow up.ask",
     "  confirm before up.ask",
+    "for group:writers",
+    "  allow up.write",
+    "  confirm before up.write",
 )
 
 
@@ -114,3 +117,30 @@ def test_a_service_is_not_asked_about_its_own_calls(work: GatewayWorkspace) -> N
     assert asked == []
     waiting = json.loads(work.adjourn("inbox", "--json"))["waiting"]
     assert [one["kind"] for one in waiting] == ["approval"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_an_answer_in_the_client_is_by_the_person_who_authenticated(
+    work: GatewayWorkspace, mode: str
+) -> None:
+    """A person who says yes in the client's dialog is on record by name, in both revisions of the protocol."""
+
+    async def say_yes(_context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        assert "Allow" in params.message
+        return types.ElicitResult(action="accept", content={"approve": True})
+
+    async def session(client: Client) -> str:
+        return text_of(await client.call_tool("write", {"text": "x"}))
+
+    name = f"eve-{mode}"
+    key = work.key(name, "--human", "--group", "writers")
+    said = work.run(session, token=key, mode=mode, elicitation_callback=say_yes)
+    assert said == "written"
+    answers = []
+    for one in json.loads(work.adjourn("tasks", "--json"))["tasks"]:
+        history = work.adjourn("log", one["task"], "--json").splitlines()
+        events = [json.loads(line) for line in history]
+        if any(event["data"].get("principalName") == name for event in events):
+            answers += [event["by"] for event in events if event["event"] == "confirm.approved"]
+            assert f"began, for {name} (human)" in work.adjourn("log", one["task"], "--full")
+    assert answers == [{"id": name, "type": "human"}]

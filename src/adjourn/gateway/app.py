@@ -35,6 +35,7 @@ from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.monitoring import Gauges, Monitoring
+from adjourn.gateway.person_page import PageMaker, PersonPage, finder
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.settings import GatewaySettings, ServerSettings
@@ -93,7 +94,13 @@ class Ground(NamedTuple):
 class GatewayApp:
     """Serves the settings' servers."""
 
-    def __init__(self, settings: GatewaySettings, ground: Ground, report: StderrLog) -> None:
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        ground: Ground,
+        report: StderrLog,
+        make_page: PageMaker | None = None,
+    ) -> None:
         self._settings = settings
         self._ground = ground
         self._report = report
@@ -142,6 +149,10 @@ class GatewayApp:
             on_error = partial(report.event, "auth.error")
             parts = AuthenticatorParts(ground.store, keys.secret(), now, self._parts.workers, on_error)
             self._authenticator = Authenticator(settings.auth, parts)
+        self._page: PersonPage | None = None
+        if make_page is not None and self._authenticator is not None:
+            page = make_page(finder(self._authenticator), self._tenants.space)
+            self._page = PersonPage(page, settings.page.address[1], self.throttle)
 
     def _failed(self, error: Exception) -> None:
         self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
@@ -155,6 +166,8 @@ class GatewayApp:
     # --- requests
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._page is not None and await self._page.answer(scope, receive, send):
+            return
         if await self.monitoring.answer(scope, send):
             return
         path = scope["path"]
@@ -370,6 +383,8 @@ class GatewayApp:
         await loop.run_in_executor(None, self._replica.stop)
         for pool in self._pools.values():
             pool.close()
+        if self._page is not None:
+            await self._page.close()
         await self.monitoring.close()
         self._report.flush()
 

@@ -116,9 +116,16 @@ def _unusable(listen: str, error: OSError) -> UsageError:
 
 
 def serve(
-    app: GatewayApp, listening: socket.socket, ready: Callable[[str], None], reload: Callable[[], None]
+    app: GatewayApp,
+    listening: socket.socket,
+    ready: Callable[[str], None],
+    *,
+    reload: Callable[[], None],
+    page: str = "",
 ) -> None:
-    """Serve until the process is told to end; `ready` gets the address, `reload` is called after a SIGHUP."""
+    """Serve until the process is told to end; `ready` gets the address, `reload` is called after a SIGHUP. `page` is where the page for
+    people listens ("": nowhere).
+    """
     config = BoundedConfig(
         app,
         lambda: app.throttle.limits,
@@ -135,6 +142,8 @@ def serve(
     sockets = [listening]
     if metrics := app.monitoring.address:
         sockets.append(_bound(metrics, *_found(metrics)))
+    if page:
+        sockets.append(_bound(page, *_found(page)))
     host, port = listening.getsockname()[:2]
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     gc.freeze()

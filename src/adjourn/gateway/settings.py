@@ -58,6 +58,23 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return frozenset(filter(None, (self.bearer_env, *self.headers_env.values())))
 
 
+class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The page where people answer as themselves: it has the address `listen` ("": there is none), and browsers reach it at `origin`."""
+
+    listen: str = ""
+    origin: str = ""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        return address_of(self.listen)
+
+    @property
+    def public(self) -> str:
+        """The address that browsers have."""
+        return self.origin or f"http://{self.listen}"
+
+
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file. `hosts` are further names under which clients reach the gateway, as behind a reverse proxy. `auth` is how they
     authenticate; without it, only this machine's may come.
@@ -71,6 +88,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     metrics: MetricsSettings = MetricsSettings()
     traces: TracesSettings = TracesSettings()
     auth: AuthSettings | None = None
+    page: PageSettings = PageSettings()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -103,6 +121,7 @@ def check(settings: GatewaySettings, source: str) -> None:
         )
     _check_address(settings.listen, source)
     _check_metrics(settings, source)
+    _check_page(settings, source)
     if settings.auth is not None:
         check_auth(settings.auth, source)
     for name, server in settings.servers.items():
@@ -160,4 +179,30 @@ def _check_metrics(settings: GatewaySettings, source: str) -> None:
         raise InvalidError(
             f"{source}: metrics.listen has the port of listen",
             "use another port, or shared = true in place of it",
+        )
+
+
+def _check_page(settings: GatewaySettings, source: str) -> None:
+    page = settings.page
+    if not page.listen:
+        return
+    _check_address(page.listen, source)
+    if settings.auth is None:
+        raise InvalidError(
+            f"{source}: page.listen is set, and nothing tells who asks",
+            "add [auth], or leave page.listen out",
+        )
+    taken = [settings.address, *([address_of(settings.metrics.listen)] if settings.metrics.listen else [])]
+    if page.address[1] in [port for _, port in taken]:
+        raise InvalidError(
+            f"{source}: page.listen has a port that is taken", "use a port that no other listen has"
+        )
+    parts = urlsplit(page.public)
+    is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if page.public != f"{parts.scheme}://{parts.netloc}" or not (
+        parts.scheme == "https" or (parts.scheme == "http" and is_local)
+    ):
+        raise InvalidError(
+            f"{source}: page.origin is {page.public[:80]!r}, where keys would be sent unencrypted",
+            'write the https address that browsers have, without a path, such as "https://inbox.example.com"',
         )

@@ -138,7 +138,7 @@ class Timeline:
     def _words(self, event: Event, data: kinds.Data | None) -> tuple[str, ...] | None:
         client = self.clients.get(event.session, "") or "a client"
         if isinstance(data, kinds.SessionOpened):
-            return "session", client, "", "began"
+            return "session", client, "", f"began{_for_whom(data)}"
         if isinstance(data, kinds.SessionClosed):
             switched = f", switched to task {data.to}" if data.to else ""
             return "session", client, "", f"ended{switched}"
@@ -152,6 +152,13 @@ class Timeline:
             return rule(data)
         label, _, what = event.event.partition(".")
         return label[:LABEL], what, "", event_details(event)
+
+
+def _for_whom(data: kinds.SessionOpened) -> str:
+    """The person or service that was authenticated behind a session."""
+    if not data.principal:
+        return ""
+    return f", for {said(data.principal_name or data.principal, 40)} ({data.principal_type or 'unknown'})"
 
 
 def _call_words(report: CallReport, approved: str) -> tuple[str, str, str, str]:

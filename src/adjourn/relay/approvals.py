@@ -34,6 +34,7 @@ QUESTION_KEY = "adjourn-confirm"
 POLL_SECONDS = 0.2
 MAX_HELD = 1000
 PERSON = Actor("client-user", "human")
+"""Who answers in the client's dialog where nobody has authenticated."""
 CLIENT = Actor("client", "system")
 """Answers that no person need have given: clients decline by themselves when they have nobody to ask, and give calls up."""
 
@@ -89,6 +90,7 @@ class Confirmations:
         principal = connection.context.options.principal
         self._is_person = principal is None or principal.type == "human"
         """A service cannot say yes to its own calls: nobody is asked through it."""
+        self._person = PERSON if principal is None else Actor(principal.name, "human")
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
 
@@ -161,7 +163,7 @@ class Confirmations:
         yes, action = _consents(result)
         spare = yes and self._is_approved(held)
         if not spare:
-            self._record(held, yes=yes, via=f"elicitation:{action}", by=_answered_by(action))
+            self._record(held, yes=yes, via=f"elicitation:{action}", by=self._answered_by(action))
         return [self._let_go(held, "" if yes else f"the answer was {action}")._replace(spare=spare)]
 
     def _is_approved(self, held: HeldCall) -> bool:
@@ -202,7 +204,7 @@ class Confirmations:
                 sealed.approval,
                 yes=yes,
                 via=f"elicitation:{action}",
-                by=_answered_by(action),
+                by=self._answered_by(action),
                 session=session.id,
             )
         except AdjournError as error:
@@ -214,6 +216,10 @@ class Confirmations:
             f'tool "{call.tool}" requires confirmation ({asked.cause}), and the answer was {action}',
             _later(sealed.approval),
         )
+
+    def _answered_by(self, action: str) -> Actor:
+        """Who gave the answer of an elicitation: a person filled in the form, or whoever closed it."""
+        return self._person if action in ("accept", "no") else CLIENT
 
     # --- waiting
 
@@ -260,7 +266,7 @@ class Confirmations:
         held.approval = approval
         if not answered.spare or about(before) != about(approval) or self._left(before) <= 0:
             return False
-        self._record(held, yes=True, via="elicitation:accept", by=PERSON)
+        self._record(held, yes=True, via="elicitation:accept", by=self._person)
         return True
 
     def _silence(self, held: HeldCall) -> Answered:
@@ -355,11 +361,6 @@ def _form(approval: Approval, task: str) -> dict[str, Any]:
             },
         },
     }
-
-
-def _answered_by(action: str) -> Actor:
-    """Who gave the answer of an elicitation: a person filled in the form, or whoever closed it."""
-    return PERSON if action in ("accept", "no") else CLIENT
 
 
 def _consents(result: dict[str, Any]) -> tuple[bool, str]:

@@ -12,8 +12,9 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from adjourn.ui.server import serve
     from adjourn.ui.site import Site
+    from adjourn.ui.team import TeamPage
 
-__all__ = ["Site", "serve"]
+__all__ = ["Site", "TeamPage", "serve"]
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazily(__name__, {"server": ("serve",), "site": ("Site",)})
+    __getattr__, __dir__ = lazily(__name__, {"server": ("serve",), "site": ("Site",), "team": ("TeamPage",)})

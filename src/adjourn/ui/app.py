@@ -6,7 +6,7 @@ Owns: requests and responses. Must never: read the store, which pages do, or let
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from secrets import token_urlsafe
@@ -40,10 +40,14 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Application:
-    """The pages of a site, for whoever the guard lets pass."""
+    """The `pages` of a site, for whoever the guard lets pass. `person` is the name of who signed in ("": this machine's)."""
 
-    def __init__(self, site: Site, access: Access) -> None:
+    def __init__(
+        self, site: Site, access: Access, pages: Sequence[WebPage] = PAGES, person: str = ""
+    ) -> None:
         self._site = site
+        self._pages = pages
+        self._person = person
         self._followed = msgspec.structs.replace(site, within=2 * LOOK_SECONDS)
         """For a page that asks because an event said so: it gets another one for what this look did not see."""
         self._following = anyio.CapacityLimiter(FOLLOWING)
@@ -56,8 +60,16 @@ class Application:
 
     def guarded(self, host: str) -> RequestGuard:
         """The ASGI application that listens on an address and port (`127.7.1.9:8900`)."""
+        return RequestGuard(self.unguarded(), self._access, host)
+
+    async def watch(self) -> None:
+        """Keep open pages up to date until this is cancelled, where no lifespan does."""
+        await self._live.watch()
+
+    def unguarded(self) -> Starlette:
+        """The application behind a guard."""
         routes = [Route("/static/{name}", static_file), Route("/live", self._live.follow)]
-        for page in PAGES:
+        for page in self._pages:
             routes.append(Route(page.path, self._shows(page), methods=["GET"]))
             routes += [
                 Route(f"{page.path.rstrip('/')}/{name}", self._acts(page, name), methods=["POST"])
@@ -68,8 +80,7 @@ class Application:
             AdjournError: self._failed,
             Exception: self._failed,
         }
-        app = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._living)
-        return RequestGuard(app, self._access, host)
+        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._living)
 
     @asynccontextmanager
     async def _living(self, app: Starlette) -> AsyncIterator[None]:
@@ -138,8 +149,10 @@ class Application:
         self, template: str, values: Mapping[str, Any], page: WebPage | None, status: int = 200
     ) -> Response:
         common = {
-            "pages": PAGES,
+            "pages": self._pages,
+            "served": {one.path for one in self._pages},
             "page": page,
+            "person": self._person,
             "root": self._site.root,
             "now": self._site.clock(),
             "csrf": self._access.form_token,

@@ -54,7 +54,9 @@ _ONWARD = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>a
 """A redirect of this answer would still count as begun by another site, and would not send the cookie."""
 
 
-class _Refusal(NamedTuple):
+class RequestRefusal(NamedTuple):
+    """Status and text of the answer to a request that is refused."""
+
     status: int
     text: str
 
@@ -75,32 +77,19 @@ class RequestGuard:
             return
         if scope["type"] != "http":
             return  # a WebSocket is closed by the server
-        guarded = _with_headers(send)
-        headers = _headers(scope)
-        refusal = self._refusal(scope, headers)
+        guarded = with_headers(send)
+        headers = headers_of(scope)
+        refusal = refusal_of(scope, headers, f"http://{self._host}")
         if refusal is not None:
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, guarded)
         elif scope["path"].startswith(LINK):
             await _onward(scope["path"].removeprefix(LINK))(scope, receive, guarded)
         elif scope["path"] == ENTRY:
             await self._enter(scope)(scope, receive, guarded)
-        elif not self._access.admits(self._session(headers)):
+        elif not self._access.admits(cookie_of(headers, self.cookie)):
             await PlainTextResponse(_CLOSED, 403)(scope, receive, guarded)
         else:
             await self._admit(scope, receive, guarded)
-
-    def _refusal(self, scope: Scope, headers: Mapping[str, list[str]]) -> _Refusal | None:
-        if headers.get("host") != [self._host]:
-            return _Refusal(421, "this address is not served here\n")
-        sites = headers.get("sec-fetch-site", [])
-        is_link = scope["path"] == ENTRY or scope["path"].startswith(LINK)
-        if not is_link and not set(sites) <= {"same-origin", "none"}:
-            return _Refusal(403, "another site sent this request\n")
-        if scope["method"] == "POST":
-            return _refused_change(self._host, headers)
-        if scope["method"] not in ("GET", "HEAD"):
-            return _Refusal(405, "only GET and POST are served\n")
-        return None
 
     def _enter(self, scope: Scope) -> Response:
         """Take the link's token. A HEAD, which previews of links send, does not use it up."""
@@ -116,27 +105,50 @@ class RequestGuard:
         opened.set_cookie(self.cookie, session, httponly=True, samesite="strict", path="/")
         return opened
 
-    def _session(self, headers: Mapping[str, list[str]]) -> str:
-        try:
-            found = SimpleCookie("; ".join(headers.get("cookie", []))).get(self.cookie)
-        except CookieError:
-            return ""
-        return found.value if found is not None else ""
-
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        body = await _body(receive)
+        body = await body_of(receive)
         if body is None:
             await PlainTextResponse("the form is too large\n", 413)(scope, receive, send)
             return
-        given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        await self._app(scope, with_body(receive, body), send)
 
-        async def replay() -> Message:
-            return given.pop() if given else await receive()
 
-        await self._app(scope, replay, send)
+def refusal_of(scope: Scope, headers: Mapping[str, list[str]], origin: str) -> RequestRefusal | None:
+    """Why a request is refused before it is known whose it is; `origin` is the address of the page."""
+    host = origin.partition("://")[2]
+    if headers.get("host") != [host]:
+        return RequestRefusal(421, "this address is not served here\n")
+    sites = headers.get("sec-fetch-site", [])
+    is_link = scope["path"] == ENTRY or scope["path"].startswith(LINK)
+    if not is_link and not set(sites) <= {"same-origin", "none"}:
+        return RequestRefusal(403, "another site sent this request\n")
+    if scope["method"] == "POST":
+        return _refused_change(origin, headers)
+    if scope["method"] not in ("GET", "HEAD"):
+        return RequestRefusal(405, "only GET and POST are served\n")
+    return None
+
+
+def cookie_of(headers: Mapping[str, list[str]], name: str) -> str:
+    """The value of a cookie; "" without it."""
+    try:
+        found = SimpleCookie("; ".join(headers.get("cookie", []))).get(name)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def with_body(receive: Receive, body: bytes) -> Receive:
+    """What an application receives of a request whose body was read."""
+    given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return given.pop() if given else await receive()
+
+    return replay
 
 
 def _onward(item: str) -> Response:
@@ -145,7 +157,7 @@ def _onward(item: str) -> Response:
     return HTMLResponse(_ONWARD.format(f"/#{item}"))
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def body_of(receive: Receive) -> bytes | None:
     """The body of a request; None for one that is too large, or that was given up."""
     body = b""
     while len(body) <= MAX_BODY:
@@ -158,18 +170,18 @@ async def _body(receive: Receive) -> bytes | None:
     return None
 
 
-def _refused_change(host: str, headers: Mapping[str, list[str]]) -> _Refusal | None:
-    if headers.get("origin") != [f"http://{host}"]:
-        return _Refusal(403, "another site sent this form\n")
+def _refused_change(origin: str, headers: Mapping[str, list[str]]) -> RequestRefusal | None:
+    if headers.get("origin") != [origin]:
+        return RequestRefusal(403, "another site sent this form\n")
     if [one.partition(";")[0].strip().lower() for one in headers.get("content-type", [])] != [FORM]:
-        return _Refusal(415, "only forms are taken\n")
+        return RequestRefusal(415, "only forms are taken\n")
     lengths = headers.get("content-length", [])
     if any(not one.isdecimal() or int(one[:12]) > MAX_BODY for one in lengths):
-        return _Refusal(413, "the form is too large\n")
+        return RequestRefusal(413, "the form is too large\n")
     return None
 
 
-def _headers(scope: Scope) -> dict[str, list[str]]:
+def headers_of(scope: Scope) -> dict[str, list[str]]:
     """The values of each header; the server gives their names in lower case."""
     found: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
@@ -177,7 +189,7 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
     return found
 
 
-def _with_headers(send: Send) -> Send:
+def with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)

@@ -66,6 +66,16 @@ def test_a_call_has_one_entry_with_its_outcome(settlement: kinds.Data | None, wo
     assert note.endswith(words[1])
 
 
+def test_a_session_names_the_principal_behind_it() -> None:
+    """The entry of a session names the person or service that was authenticated behind it, and says which of the two it is."""
+    data = kinds.SessionOpened(
+        client="codex", group="g", host="h", pid=1, policy="", started=1,
+        principal="k1", principal_name="ann", principal_type="human",
+    )  # fmt: skip
+    _, entries = told((data, "s"))
+    assert entries == [("session", "codex", "", "began, for ann (human)")]
+
+
 def test_a_refusal_is_an_entry_with_its_rule() -> None:
     """A call that a rule refuses, or a spent budget, is an entry that names the rule or the budget."""
     denial = kinds.ToolDenied(reason="deny_list", rule="deny rm", tool="rm", digest=ONE)

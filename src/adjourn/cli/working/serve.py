@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import click
 
-from adjourn import gateway
+from adjourn import gateway, ui
 from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.extras import needing
 from adjourn.cli.shared.output import say
-from adjourn.host import for_others, open_at, workspace_of
+from adjourn.errors import RefusedError
+from adjourn.host import for_others, now, open_at, workspace_of
+from adjourn.log import Actor
 from adjourn.policy import read_contract
 from adjourn.relay import StderrLog
+from adjourn.tasks import SpaceStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from adjourn.policy import Principal
+    from adjourn.tasks import Space
+
+    Find = Callable[..., Awaitable[Principal | None]]
+    SpaceOf = Callable[[Principal], Space | None]
 
 FILE = "adjourn.toml"
 
@@ -52,9 +66,30 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
         closing(open_at(workspace.root, store)) as for_lease,
     ):
         ground = gateway.Ground(workspace, contract, kept, environment, for_lease)
-        serving = app(settings, ground, report)
+        page = _page_maker(ground, settings.page.public) if settings.page.listen else None
+        serving = app(settings, ground, report, page)
         reload = gateway.Reload(path, settings, serving.throttle, report)
-        gateway.serve(serving, listening, _ready, reload.now)
+        gateway.serve(serving, listening, _ready, reload=reload.now, page=settings.page.listen)
+
+
+def _page_maker(ground: gateway.Ground, origin: str) -> Callable[..., ui.TeamPage]:
+    """What makes the page for people. Raises `NotFoundError` without the extra."""
+    with needing("ui"):
+        team_page = ui.TeamPage
+
+    def make(find: Find, space_of: SpaceOf) -> ui.TeamPage:
+        def site_of(person: Principal) -> ui.Site:
+            # a person of another machine sees no file here: paths in its calls lead to an empty place
+            space = space_of(person)
+            if space is None:
+                raise RefusedError("nothing tells who asks", "add [auth] to adjourn.toml")
+            store = SpaceStore(ground.store, space)
+            nowhere = os.path.join(ground.workspace.root, ".aex", "spaces", space.own, "nothing")
+            return ui.Site(nowhere, nowhere, lambda: store, Actor(person.name, "human"), now)
+
+        return team_page(find, site_of, origin)
+
+    return make
 
 
 def _ready(address: str) -> None:

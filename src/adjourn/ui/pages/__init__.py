@@ -15,3 +15,5 @@ PAGES: tuple[WebPage, ...] = (
     cognition.PAGE,
     always.PAGE,
 )
+OF_A_TEAM: tuple[WebPage, ...] = (inbox.PAGE,)
+"""What a person of a team gets, with its own tasks: no page that reads or writes the workspace's files and policy."""

@@ -1,0 +1,159 @@
+"""The inbox for people of a team: each signs in with a credential of the gateway, or is named by its proxy, and sees its own tasks only.
+
+A session of a browser keeps the credential that opened it, in memory, and each request is authenticated with it again: a key that was
+revoked ends the session. Each person has an application of its own, over a store in which only its own tasks exist.
+
+Owns: signing in, these sessions. Must never: serve a page to a service, write a credential down, or share an application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from secrets import token_urlsafe
+from typing import Any, NamedTuple
+
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from adjourn.errors import UsageError
+from adjourn.policy import Principal
+from adjourn.ui.access import Access
+from adjourn.ui.app import Application
+from adjourn.ui.guard import ENTRY, body_of, cookie_of, headers_of, refusal_of, with_body, with_headers
+from adjourn.ui.page import read_form
+from adjourn.ui.pages import OF_A_TEAM
+from adjourn.ui.rendering import renderer
+from adjourn.ui.site import Site
+from adjourn.ui.static_files import static_file
+
+MAX_SESSIONS, SESSION_SECONDS = 1000, 8 * 3600.0
+MAX_PEOPLE = 64
+"""Applications that are kept; the one that was used longest ago goes first."""
+MAX_CREDENTIAL = 8192
+LEAVE = "/leave"
+
+
+class _Session(NamedTuple):
+    credential: str
+    ends: float
+
+
+class _Desk(NamedTuple):
+    """The application of one person, and what keeps its pages up to date."""
+
+    app: ASGIApp
+    watching: asyncio.Task[None]
+
+
+class TeamPage:
+    """`find` says who sent a request, `site_of` what this person sees; `origin` is the address that browsers have (`https://HOST`)."""
+
+    def __init__(
+        self,
+        find: Callable[[Scope], Awaitable[Principal | None]],
+        site_of: Callable[[Principal], Site],
+        origin: str,
+    ) -> None:
+        self._find = find
+        self._site_of = site_of
+        self._origin = origin
+        self._is_secure = origin.startswith("https://")
+        self.cookie = "__Host-adjourn-page" if self._is_secure else "adjourn-page"
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._desks: OrderedDict[Principal, _Desk] = OrderedDict()
+        self._files = Router([Route("/static/{name}", static_file, methods=["GET"])])
+        self._render = renderer()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        guarded, headers = with_headers(send), headers_of(scope)
+        refusal = refusal_of(scope, headers, self._origin)
+        if refusal is not None:
+            await PlainTextResponse(refusal.text, refusal.status)(scope, receive, guarded)
+            return
+        if scope["path"].startswith("/static/") and scope["method"] == "GET":
+            await self._files(scope, receive, guarded)
+            return
+        body = b""
+        if scope["method"] == "POST":
+            read = await body_of(receive)
+            if read is None:
+                await PlainTextResponse("the form is too large\n", 413)(scope, receive, guarded)
+                return
+            body = read
+        await (await self._answer(scope, headers, body))(scope, with_body(receive, body), guarded)
+
+    async def _answer(self, scope: Scope, headers: Mapping[str, list[str]], body: bytes) -> ASGIApp:
+        session = cookie_of(headers, self.cookie)
+        if (scope["method"], scope["path"]) == ("POST", ENTRY):
+            return await self._enter(scope, body)
+        if (scope["method"], scope["path"]) == ("POST", LEAVE):
+            self._sessions.pop(session, None)
+            return RedirectResponse("/", 303)
+        person = await self._person(scope, session)
+        return self._desk(person).app if person is not None else self._sign_in("")
+
+    async def _enter(self, scope: Scope, body: bytes) -> ASGIApp:
+        try:
+            credential = read_form(body.decode(errors="replace")).get("credential", "").strip()
+        except UsageError:
+            credential = ""
+        usable = credential.isascii() and credential.isprintable() and 0 < len(credential) <= MAX_CREDENTIAL
+        person = await self._find(_with(scope, credential)) if usable else None
+        if person is None or person.type != "human":
+            return self._sign_in("This is no credential of a person that is valid here.")
+        name = token_urlsafe(32)
+        self._sessions[name] = _Session(credential, time.monotonic() + SESSION_SECONDS)
+        while len(self._sessions) > MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            self.cookie, name, max_age=int(SESSION_SECONDS), httponly=True, samesite="strict",
+            secure=self._is_secure, path="/",
+        )  # fmt: skip
+        return answer
+
+    async def _person(self, scope: Scope, name: str) -> Principal | None:
+        """The person whose request it is: by the session's credential, else by what the request itself has."""
+        session = self._sessions.get(name)
+        if session is not None and session.ends < time.monotonic():
+            del self._sessions[name]
+            session = None
+        found = await self._find(_with(scope, session.credential) if session is not None else scope)
+        if found is None and session is not None:
+            self._sessions.pop(name, None)
+        return found if found is not None and found.type == "human" else None
+
+    def _desk(self, person: Principal) -> _Desk:
+        found = self._desks.get(person)
+        if found is None:
+            application = Application(self._site_of(person), Access(), OF_A_TEAM, person.name)
+            watching = asyncio.get_running_loop().create_task(application.watch())
+            found = self._desks[person] = _Desk(application.unguarded(), watching)
+            while len(self._desks) > MAX_PEOPLE:
+                self._desks.popitem(last=False)[1].watching.cancel()
+        self._desks.move_to_end(person)
+        return found
+
+    def _sign_in(self, problem: str) -> HTMLResponse:
+        return HTMLResponse(self._render("sign_in.html", {"problem": problem, "entry": ENTRY}), 401)
+
+    async def close(self) -> None:
+        """Watch the store no more."""
+        watching = [desk.watching for desk in self._desks.values()]
+        for one in watching:
+            one.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+
+
+def _with(scope: Scope, credential: str) -> Scope:
+    """A request as one that has this credential, whatever it has itself."""
+    kept = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+    changed: dict[str, Any] = {
+        **scope,
+        "headers": [*kept, (b"authorization", f"Bearer {credential}".encode())],
+    }
+    return changed

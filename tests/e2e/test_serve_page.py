@@ -1,0 +1,140 @@
+"""The page for people at the gateway: each signs in as itself, sees what is its own, and is on record for what it answers."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from support.gateway import GatewayWorkspace, free_port
+from support.proxy import wait_for
+
+INIT = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}}  # fmt: skip
+CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "write", "arguments": {}}}
+
+
+class Pages:
+    """A gateway with a page, and people who sign in there."""
+
+    def __init__(self, path: Path) -> None:
+        self.origin = f"http://127.0.0.1:{(port := free_port())}"
+        self.work = GatewayWorkspace(
+            path, "allow up.*", "confirm before up.write",
+            settings=f'[auth]\nkeys = true\n[page]\nlisten = "127.0.0.1:{port}"\n',
+        )  # fmt: skip
+
+    def enter(self, key: str) -> httpx.Client:
+        """A browser in which somebody has tried to sign in."""
+        browser = httpx.Client(base_url=self.origin, timeout=20, follow_redirects=False)
+        browser.post("/enter", data={"credential": key}, headers={"origin": self.origin})
+        return browser
+
+    def ask(self, key: str, text: str) -> None:
+        """Have an agent ask for a call that needs a person, and give up."""
+        accepts = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {key}"}
+        with httpx.Client(base_url=self.work.url(""), timeout=20, headers=accepts) as agent:
+            session = agent.post("/up/mcp", json=INIT).headers["mcp-session-id"]
+            call = {**CALL, "params": {"name": "write", "arguments": {"text": text}}}
+            known = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
+            agent.post(
+                "/up/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=known
+            )
+            with pytest.raises(httpx.ReadTimeout):
+                agent.post("/up/mcp", json=call, headers=known, timeout=3)
+
+    def form(self, browser: httpx.Client) -> dict[str, str]:
+        """The hidden fields of the only item."""
+        found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', browser.get("/").text)
+        return {name: html.unescape(value) for name, value in found}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+    found = Pages(tmp_path_factory.mktemp("page"))
+    with found.work:
+        yield found
+
+
+def test_a_person_answers_its_own_calls_as_itself(pages: Pages) -> None:
+    """A person sees what waits in its own tasks only, can answer nothing else, and is on record by name for what it answers."""
+    ann, bob = pages.work.key("ann", "--human"), pages.work.key("bob", "--human")
+    pages.ask(ann, "of-ann")
+    pages.ask(bob, "of-bob")
+    hers, his = pages.enter(ann), pages.enter(bob)
+    wait_for(lambda: "of-ann" in hers.get("/").text)
+    form = pages.form(hers)
+    assert "of-ann" not in his.get("/").text
+    assert "of-ann" not in his.get("/", headers={"HX-Request": "true"}).text
+    answer = {**form, "action": "approve"}
+    sent = {"origin": pages.origin}
+    stolen = his.post("/answer", data=answer, headers=sent)
+    assert stolen.status_code == 403  # her form is not his
+    guessed = his.post("/answer", data={**answer, "csrf": pages.form(his)["csrf"]}, headers=sent)
+    said = his.get(guessed.headers["location"]).text
+    assert "Not recorded" in said
+    assert "of-ann" not in said
+    assert hers.post("/answer", data=answer, headers=sent).status_code == 303
+    approved = []
+    for one in json.loads(pages.work.adjourn("tasks", "--json"))["tasks"]:
+        events = [json.loads(line) for line in pages.work.adjourn("log", one["task"], "--json").splitlines()]
+        approved += [event["by"] for event in events if event["event"] == "confirm.approved"]
+    assert approved == [{"id": "ann", "type": "human"}]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/live", "/answer", "/policy", "/tasks", "/nothing", "/enter?credential=x"]
+)
+def test_nobody_else_gets_in(pages: Pages, path: str) -> None:
+    """Without a credential, with a wrong one, or with that of a service there is the form to sign in, and no cookie."""
+    for key in ("", "adj_aaaaaaaaaa_nokey", "Zoë\r\nx: y", pages.work.key("robot")):
+        browser = pages.enter(key)
+        answered = browser.get(path)
+        assert answered.status_code == 401
+        assert "csrf" not in answered.text
+        assert not browser.cookies
+
+
+@pytest.mark.parametrize("path", ["/policy", "/always", "/checkpoint", "/task", "/record"])
+def test_pages_of_the_workspace_are_not_served(pages: Pages, path: str) -> None:
+    """Who signs in reads no policy and no file of the workspace."""
+    browser = pages.enter(pages.work.key("cleo", "--human"))
+    assert browser.get("/").status_code == 200
+    assert browser.get(path).status_code == 404
+
+
+def test_the_session_is_the_browsers_own(pages: Pages) -> None:
+    """The cookie is for no script and no other site; other hosts, sites and origins are refused; signing out ends it."""
+    key = pages.work.key("dan", "--human")
+    sent = httpx.post(f"{pages.origin}/enter", data={"credential": key}, headers={"origin": pages.origin})
+    cookie = sent.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert key not in cookie
+    elsewhere = httpx.post(
+        f"{pages.origin}/enter", data={"credential": key}, headers={"origin": "http://evil.example"}
+    )
+    assert elsewhere.status_code == 403
+    browser = pages.enter(key)
+    assert browser.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert browser.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert "default-src 'none'" in browser.get("/").headers["content-security-policy"]
+    kept = dict(browser.cookies)
+    browser.post(
+        "/leave", headers={"origin": pages.origin, "content-type": "application/x-www-form-urlencoded"}
+    )
+    assert httpx.get(pages.origin, cookies=kept).status_code == 401
+
+
+def test_a_revoked_key_ends_the_session(pages: Pages) -> None:
+    """When the key that opened a session is revoked, the session ends."""
+    browser = pages.enter(pages.work.key("eve", "--human"))
+    assert browser.get("/").status_code == 200
+    keys = json.loads(pages.work.adjourn("api-keys", "--json"))["keys"]
+    pages.work.adjourn("api-keys", "revoke", next(one["id"] for one in keys if one["name"] == "eve"))
+    wait_for(lambda: browser.get("/").status_code == 401)

@@ -9,12 +9,12 @@ from pathlib import Path
 from house import Source
 
 SOURCE = Source(Path(__file__).parents[3] / "src")
-COMMANDS = {"adjourn.cli.setup.demo", "adjourn.cli.working.ui"}
+COMMANDS = {"adjourn.cli.setup.demo", "adjourn.cli.working.serve", "adjourn.cli.working.ui"}
 HEAVY = {"anyio", "jinja2", "markupsafe", "sse_starlette", "starlette", "uvicorn"}
 
 
 def test_only_its_commands_import_the_page() -> None:
-    """No module outside the page imports a module of it, but those of `adjourn ui` and `adjourn demo --ui`."""
+    """No module outside the page imports a module of it, but those of `adjourn ui`, `adjourn demo --ui` and `adjourn serve`."""
     importers = {
         name
         for name, module in SOURCE.modules.items()

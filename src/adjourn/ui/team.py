@@ -9,10 +9,10 @@ Owns: signing in, these sessions. Must never: serve a page to a service, write a
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from secrets import token_urlsafe
+from time import monotonic
 from typing import Any, NamedTuple
 
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
@@ -42,7 +42,7 @@ class _Session(NamedTuple):
     ends: float
 
 
-class _Desk(NamedTuple):
+class _PersonalPage(NamedTuple):
     """The application of one person, and what keeps its pages up to date."""
 
     app: ASGIApp
@@ -64,7 +64,7 @@ class TeamPage:
         self._is_secure = origin.startswith("https://")
         self.cookie = "__Host-adjourn-page" if self._is_secure else "adjourn-page"
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
-        self._desks: OrderedDict[Principal, _Desk] = OrderedDict()
+        self._personal: OrderedDict[Principal, _PersonalPage] = OrderedDict()
         self._files = Router([Route("/static/{name}", static_file, methods=["GET"])])
         self._render = renderer()
 
@@ -94,7 +94,7 @@ class TeamPage:
             self._sessions.pop(session, None)
             return RedirectResponse("/", 303)
         person = await self._person(scope, session)
-        return self._desk(person).app if person is not None else self._sign_in("")
+        return self._page_of(person).app if person is not None else self._sign_in("")
 
     async def _enter(self, scope: Scope, body: bytes) -> ASGIApp:
         try:
@@ -106,7 +106,7 @@ class TeamPage:
         if person is None or person.type != "human":
             return self._sign_in("This is no credential of a person that is valid here.")
         name = token_urlsafe(32)
-        self._sessions[name] = _Session(credential, time.monotonic() + SESSION_SECONDS)
+        self._sessions[name] = _Session(credential, monotonic() + SESSION_SECONDS)
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
         answer = RedirectResponse("/", 303)
@@ -119,7 +119,7 @@ class TeamPage:
     async def _person(self, scope: Scope, name: str) -> Principal | None:
         """The person whose request it is: by the session's credential, else by what the request itself has."""
         session = self._sessions.get(name)
-        if session is not None and session.ends < time.monotonic():
+        if session is not None and session.ends < monotonic():
             del self._sessions[name]
             session = None
         found = await self._find(_with(scope, session.credential) if session is not None else scope)
@@ -127,15 +127,15 @@ class TeamPage:
             self._sessions.pop(name, None)
         return found if found is not None and found.type == "human" else None
 
-    def _desk(self, person: Principal) -> _Desk:
-        found = self._desks.get(person)
+    def _page_of(self, person: Principal) -> _PersonalPage:
+        found = self._personal.get(person)
         if found is None:
             application = Application(self._site_of(person), Access(), OF_A_TEAM, person.name)
             watching = asyncio.get_running_loop().create_task(application.watch())
-            found = self._desks[person] = _Desk(application.unguarded(), watching)
-            while len(self._desks) > MAX_PEOPLE:
-                self._desks.popitem(last=False)[1].watching.cancel()
-        self._desks.move_to_end(person)
+            found = self._personal[person] = _PersonalPage(application.unguarded(), watching)
+            while len(self._personal) > MAX_PEOPLE:
+                self._personal.popitem(last=False)[1].watching.cancel()
+        self._personal.move_to_end(person)
         return found
 
     def _sign_in(self, problem: str) -> HTMLResponse:
@@ -143,7 +143,7 @@ class TeamPage:
 
     async def close(self) -> None:
         """Watch the store no more."""
-        watching = [desk.watching for desk in self._desks.values()]
+        watching = [page.watching for page in self._personal.values()]
         for one in watching:
             one.cancel()
         await asyncio.gather(*watching, return_exceptions=True)

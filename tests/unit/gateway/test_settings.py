@@ -65,3 +65,33 @@ def test_only_this_machine_is_served(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="reached by other machines"):
         listen(settings(tmp_path, 'listen = "0.0.0.0:0"\n' + SERVER))
     listen(settings(tmp_path, 'listen = "127.0.0.1:0"\n' + SERVER)).close()
+    listen(settings(tmp_path, 'listen = "0.0.0.0:0"\n' + SERVER + "[auth]\nkeys = true\n")).close()
+
+
+AUTH = SERVER + "[auth]\nkeys = true\n"
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ('listen = "127.0.0.1:8090"\n', ""),
+        ('listen = "0.0.0.0:8090"\norigin = "https://inbox.example.com"\n', ""),
+        ('listen = "8090"\n', "listen is '8090'"),
+        ('listen = "127.0.0.1:8080"\n', "a port that is taken"),
+        ('listen = "0.0.0.0:8090"\n', "sent unencrypted"),
+        ('listen = "0.0.0.0:8090"\norigin = "http://inbox.example.com"\n', "sent unencrypted"),
+        ('listen = "0.0.0.0:8090"\norigin = "https://inbox.example.com/"\n', "without a path"),
+        ('listen = "0.0.0.0:8090"\norigin = "inbox.example.com"\n', "write the https address"),
+    ],
+)
+def test_a_page_for_people_has_an_address_where_keys_are_safe(tmp_path: Path, page: str, said: str) -> None:
+    """Over https, or on this machine; and nowhere without a way to tell who asks."""
+    text = f'listen = "127.0.0.1:8080"\n{AUTH}[page]\n{page}'
+    if not said:
+        assert settings(tmp_path, text).page.listen
+        return
+    with pytest.raises(AdjournError) as caught:
+        settings(tmp_path, text)
+    assert said in f"{caught.value}: {caught.value.remedy}"
+    with pytest.raises(AdjournError, match="nothing tells who asks"):
+        settings(tmp_path, f'{SERVER}[page]\nlisten = "127.0.0.1:8090"\n')

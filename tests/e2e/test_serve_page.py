@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -26,7 +27,7 @@ class Pages:
         self.origin = f"http://127.0.0.1:{(port := free_port())}"
         self.work = GatewayWorkspace(
             path, "allow up.*", "confirm before up.write",
-            settings=f'[auth]\nkeys = true\n[page]\nlisten = "127.0.0.1:{port}"\n',
+            settings=f'[auth]\nkeys = true\nshared = ["ops"]\n[page]\nlisten = "127.0.0.1:{port}"\n',
         )  # fmt: skip
 
     def enter(self, key: str) -> httpx.Client:
@@ -47,6 +48,14 @@ class Pages:
             )
             with pytest.raises(httpx.ReadTimeout):
                 agent.post("/up/mcp", json=call, headers=known, timeout=3)
+
+    def tasks(self) -> list[str]:
+        """The tasks of all principals."""
+        return [one["task"] for one in json.loads(self.work.adjourn("tasks", "--json"))["tasks"]]
+
+    def log(self, task: str) -> list[dict[str, Any]]:
+        """The history of a task."""
+        return [json.loads(line) for line in self.work.adjourn("log", task, "--json").splitlines()]
 
     def form(self, browser: httpx.Client) -> dict[str, str]:
         """The hidden fields of the only item."""
@@ -81,10 +90,24 @@ def test_a_person_answers_its_own_calls_as_itself(pages: Pages) -> None:
     assert "of-ann" not in said
     assert hers.post("/answer", data=answer, headers=sent).status_code == 303
     approved = []
-    for one in json.loads(pages.work.adjourn("tasks", "--json"))["tasks"]:
-        events = [json.loads(line) for line in pages.work.adjourn("log", one["task"], "--json").splitlines()]
-        approved += [event["by"] for event in events if event["event"] == "confirm.approved"]
+    for task in pages.tasks():
+        approved += [event["by"] for event in pages.log(task) if event["event"] == "confirm.approved"]
     assert approved == [{"id": "ann", "type": "human"}]
+
+
+def test_people_of_a_shared_group_answer_for_its_services(pages: Pages) -> None:
+    """A person of the group sees what a service of it waits for, and approves it by name; a person of another group does not."""
+    pages.ask(pages.work.key("bot", "--group", "ops"), "of-the-bot")
+    gil = pages.enter(pages.work.key("gil", "--human", "--group", "ops"))
+    fay = pages.enter(pages.work.key("fay", "--human", "--group", "dev"))
+    wait_for(lambda: "of-the-bot" in gil.get("/").text)
+    assert "of-the-bot" not in fay.get("/").text
+    answer = {**pages.form(gil), "action": "approve"}
+    assert gil.post("/answer", data=answer, headers={"origin": pages.origin}).status_code == 303
+    wait_for(lambda: "of-the-bot" not in gil.get("/").text)
+    (task,) = [one for one in pages.tasks() if "of-the-bot" in json.dumps(pages.log(one))]
+    approved = [event["by"] for event in pages.log(task) if event["event"] == "confirm.approved"]
+    assert approved == [{"id": "gil", "type": "human"}]
 
 
 @pytest.mark.parametrize(

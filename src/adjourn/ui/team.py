@@ -139,7 +139,8 @@ class TeamPage:
         return found
 
     def _sign_in(self, problem: str) -> HTMLResponse:
-        return HTMLResponse(self._render("sign_in.html", {"problem": problem, "entry": ENTRY}), 401)
+        page = self._render("sign_in.html", {"problem": problem, "entry": ENTRY})
+        return HTMLResponse(page, 401, {"www-authenticate": 'Bearer realm="adjourn"'})
 
     async def close(self) -> None:
         """Watch the store no more."""

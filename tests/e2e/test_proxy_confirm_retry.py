@@ -217,9 +217,9 @@ def test_an_expired_question_cannot_be_answered(tmp_path: Path) -> None:
 
 _SHORT_LIVED = f"""
 import sys
-from adjourn.tasks import session
-assert session.APPROVAL_MILLISECONDS == {APPROVAL_MILLISECONDS}
-session.APPROVAL_MILLISECONDS = 400
+from adjourn.tasks import call_events
+assert call_events.APPROVAL_MILLISECONDS == {APPROVAL_MILLISECONDS}
+call_events.APPROVAL_MILLISECONDS = 400
 from adjourn.__main__ import main
 sys.argv = sys.argv[sys.argv.index("adjourn"):]
 main()

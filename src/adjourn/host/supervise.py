@@ -27,7 +27,7 @@ _NOT_STARTED = 127
 
 def main() -> None:
     parent, *command = sys.argv[1:]
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _ending())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = _control()
     control(_PR_SET_CHILD_SUBREAPER, 1)
@@ -47,13 +47,24 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"{command[0]} cannot be started: {error.strerror}\n")
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _kill_children()
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        finally:  # a signal may come just before it is ignored
+            _kill_children()
     raise SystemExit(code if code >= 0 else 128 - code)
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
+def _ending() -> Callable[[int, FrameType | None], None]:
+    """A handler that ends this process, once: where PID has threads, the kernel sends a signal for each that dies, and a later one must not
+    end what the first one began.
+    """
+    left = [SystemExit(0)]
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        if left:
+            raise left.pop()
+
+    return end
 
 
 def _control() -> Callable[..., object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Sequence
 from typing import Any
 
 from adjourn.aex import Policy
@@ -13,7 +15,7 @@ from adjourn.log.kinds import Data
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import Block, ToolRequest
 from adjourn.tasks.lease import SessionIdentity
-from adjourn.tasks.session import Admitted, Session
+from adjourn.tasks.session import Admitted, PendingCalls, Session
 from adjourn.tasks.task import Task
 from support.clock import Clock
 from support.policies import policy_of
@@ -78,3 +80,9 @@ def admit_one(session: Session, call: ToolRequest) -> Admitted:
 def block_reason(admitted: Admitted) -> str:
     assert isinstance(admitted.decision, Block)
     return admitted.decision.reason
+
+
+def new_pending_calls(before: Sequence[PendingCalls] = ()) -> list[PendingCalls]:
+    """Calls to be committed that are in memory, but for those that were `before`: tests share a process."""
+    found = [one for one in gc.get_objects() if isinstance(one, PendingCalls)]
+    return [one for one in found if not any(one is other for other in before)]

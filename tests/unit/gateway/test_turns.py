@@ -12,8 +12,8 @@ import pytest
 from adjourn.checkpoints import GuardedSession
 from adjourn.gateway.turns import Decided, Turn
 from adjourn.relay import Outcome
-from adjourn.tasks import Admitted, PendingCalls
-from support.task_sessions import READ
+from adjourn.tasks import Admitted
+from support.task_sessions import READ, new_pending_calls
 from support.workspace import Workspace
 
 
@@ -37,6 +37,7 @@ def failed(error: Exception) -> None:
 @pytest.mark.usefixtures("no_collection")
 def test_a_turn_that_is_over_keeps_no_call(memory_workspace: Workspace) -> None:
     """Calls of two exchanges in one turn get an outcome each, and are freed at once: arguments may be large."""
+    before = new_pending_calls()
     context = memory_workspace.context()
     context.admit([READ])
     found: list[tuple[str, Outcome[Decided]]] = []
@@ -54,4 +55,4 @@ def test_a_turn_that_is_over_keeps_no_call(memory_workspace: Workspace) -> None:
     decided = [outcome.get() for _, outcome in found]
     assert [name for name, _ in found] == ["one", "two"]
     assert [len(one[1]) for one in decided if one is not None] == [1, 1]
-    assert not [one for one in gc.get_objects() if isinstance(one, PendingCalls)]
+    assert not new_pending_calls(before)

@@ -85,7 +85,7 @@ AUTH = SERVER + "[auth]\nkeys = true\n"
     ],
 )
 def test_a_page_for_people_has_an_address_where_keys_are_safe(tmp_path: Path, page: str, said: str) -> None:
-    """Over https, or on this machine; and nowhere without a way to tell who asks."""
+    """Over https, or on this machine."""
     text = f'listen = "127.0.0.1:8080"\n{AUTH}[page]\n{page}'
     if not said:
         assert settings(tmp_path, text).page.listen
@@ -93,5 +93,9 @@ def test_a_page_for_people_has_an_address_where_keys_are_safe(tmp_path: Path, pa
     with pytest.raises(AdjournError) as caught:
         settings(tmp_path, text)
     assert said in f"{caught.value}: {caught.value.remedy}"
+
+
+def test_a_page_for_people_needs_a_login(tmp_path: Path) -> None:
+    """Nowhere without a way to tell who asks, not even on this machine."""
     with pytest.raises(AdjournError, match="nothing tells who asks"):
         settings(tmp_path, f'{SERVER}[page]\nlisten = "127.0.0.1:8090"\n')

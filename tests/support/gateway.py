@@ -71,7 +71,7 @@ class GatewayWorkspace:
 
     def __exit__(self, *_exception: object) -> None:
         self.stop()
-        self._closing.close()
+        self.stop_server()
 
     def _started(self, command: Sequence[str]) -> ExitStack:
         process = subprocess.Popen(
@@ -100,6 +100,10 @@ class GatewayWorkspace:
         gateway.send_signal(number)
         gateway.communicate(timeout=30)
         return gateway.returncode
+
+    def stop_server(self) -> None:
+        """End the server that is reached over HTTP: it has no more effects."""
+        self._closing.close()
 
     def url(self, path: str = "/up/mcp") -> str:
         return f"http://127.0.0.1:{self.port}{path}"

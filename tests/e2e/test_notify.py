@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -152,3 +153,32 @@ def test_a_second_process_is_refused(place: Workplace) -> None:
     assert second.code == 1
     assert "is locked by another process" in second.err
     assert first.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "begins"),
+    [
+        ("8900", r"http://127\.\d+\.\d+\.\d+:8900/to/item-"),
+        ("https://inbox.example.com", r"https://inbox\.example\.com/to/item-"),
+        ("http://[::1]:8090/", r"http://\[::1\]:8090/to/item-"),
+    ],
+)
+def test_links_lead_to_the_page_that_is_named(place: Workplace, page: str, begins: str) -> None:
+    """A port means the page of this workspace on this machine, an address that of a gateway."""
+    asked(place.task)
+    with receiving(200) as receiver:
+        place.settings(hook(receiver))
+        assert place.run("--once", "--page", page).code == 0
+    links = json.loads(receiver.got[0].body)["data"]["links"]
+    assert re.match(begins, links["approve"])
+
+
+@pytest.mark.parametrize(
+    "page", ["0", "70000", "x", "https://", "https://a/b", "https://u@h", "ftp://h", "٣", "https://h\n"]
+)
+def test_a_page_that_is_neither_a_port_nor_an_address_is_refused(place: Workplace, page: str) -> None:
+    """It is named, and so is what to give instead."""
+    refused = place.run("--once", "--page", page)
+    assert refused.code == 2
+    assert "--page is neither a port nor an address" in refused.err
+    assert "https://inbox.example.com" in refused.err

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.gateway import GatewayWorkspace, free_port
+from support.gateway import GatewayWorkspace, free_port, text_of
 from support.proxy import wait_for
 
 INIT = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -26,7 +26,7 @@ class Pages:
     def __init__(self, path: Path) -> None:
         self.origin = f"http://127.0.0.1:{(port := free_port())}"
         self.work = GatewayWorkspace(
-            path, "allow up.*", "confirm before up.write",
+            path, "allow up.*", "confirm before up.write", "for user:uma", "  deny up.pause",
             settings=f'[auth]\nkeys = true\nshared = ["ops"]\n[page]\nlisten = "127.0.0.1:{port}"\n',
         )  # fmt: skip
 
@@ -123,7 +123,60 @@ def test_nobody_else_gets_in(pages: Pages, path: str) -> None:
         assert not browser.cookies
 
 
-@pytest.mark.parametrize("path", ["/policy", "/always", "/checkpoint", "/task", "/record"])
+def test_a_person_reads_its_own_tasks_only(pages: Pages) -> None:
+    """The list, the page of a task and a part of its name have what is the person's own; of another's they say what they say of none."""
+    ida, ola = pages.work.key("ida", "--human"), pages.work.key("ola", "--human")
+    pages.ask(ida, "of-ida")
+    (task,) = [one for one in pages.tasks() if "of-ida" in json.dumps(pages.log(one))]
+    hers, his = pages.enter(ida), pages.enter(ola)
+    assert task in hers.get("/tasks").text
+    page = hers.get("/task", params={"id": task})
+    assert page.status_code == 200
+    assert "of-ida" in page.text
+    assert "/checkpoint" not in page.text
+    for path in ("/tasks", "/record", "/"):
+        assert task not in his.get(path).text
+    for path in ("/task", "/record", "/cognition"):
+        said = []
+        for name in (task, task[:-1], "nobodys-task"):
+            refused = his.get(path, params={"id": name})
+            assert refused.status_code == 404
+            said.append(html.unescape(refused.text).replace(f"'{name}'", "it"))
+        assert said[0] == said[1] == said[2]
+
+
+def test_the_handover_is_what_the_persons_next_session_receives(pages: Pages) -> None:
+    """The page of a task with a checkpoint has what the gateway answers when that person's agent resumes it, with the person's rules."""
+    key = pages.work.key("uma", "--human")
+
+    def ask(tool: str, **arguments: str) -> str:
+        async def call(client: Any) -> str:
+            return text_of(await client.call_tool(tool, arguments))
+
+        return pages.work.run(call, token=key)
+
+    assert "half" in ask("aex.checkpoint", name="half")
+    browser = pages.enter(key)
+    (task,) = re.findall(r'href="/task\?id=([^"]+)"', browser.get("/tasks").text)
+    (shown,) = re.findall(r'tabindex="0">(\{.*?)</pre>', browser.get("/task", params={"id": task}).text)
+    previewed, received = json.loads(html.unescape(shown)), json.loads(ask("aex.resume", name="half"))
+    for one in (previewed, received):  # who holds the task, and where older events are, has changed meanwhile
+        del one["state"], one["more"]
+    assert previewed == received
+    assert "denied: up.pause for user:uma" in received["rules"]
+
+
+def test_a_link_from_elsewhere_leads_to_the_page(pages: Pages) -> None:
+    """A link of a notification says nothing by itself: it leads to what waits on the page, where one signs in."""
+    link = f"{pages.origin}/to/item-{'0' * 16}-approve"
+    answer = httpx.get(link, headers={"sec-fetch-site": "cross-site"})
+    assert answer.status_code == 200
+    assert f"/#item-{'0' * 16}-approve" in answer.text
+    assert "csrf" not in answer.text
+    assert httpx.get(f"{pages.origin}/to/elsewhere").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/policy", "/always", "/checkpoint"])
 def test_pages_of_the_workspace_are_not_served(pages: Pages, path: str) -> None:
     """Who signs in reads no policy and no file of the workspace."""
     browser = pages.enter(pages.work.key("cleo", "--human"))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adjourn.gateway.reload import Reload
     from adjourn.gateway.server import listen, serve
     from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
+    from adjourn.gateway.tenants import Tenants
 
 __all__ = [
     "ApiKey",
@@ -26,6 +27,7 @@ __all__ = [
     "KeyWish",
     "Reload",
     "ServerSettings",
+    "Tenants",
     "add_key",
     "connect",
     "from_variables",
@@ -48,5 +50,6 @@ if not TYPE_CHECKING:
             "reload": ("Reload",),
             "server": ("listen", "serve"),
             "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
+            "tenants": ("Tenants",),
         },
     )

@@ -151,7 +151,7 @@ class GatewayApp:
             self._authenticator = Authenticator(settings.auth, parts)
         self._page: PersonPage | None = None
         if make_page is not None and self._authenticator is not None:
-            page = make_page(finder(self._authenticator), self._tenants.space)
+            page = make_page(finder(self._authenticator), self._tenants)
             self._page = PersonPage(page, settings.page.address[1], self.throttle)
 
     def _failed(self, error: Exception) -> None:

@@ -11,12 +11,11 @@ from typing import Protocol
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.auth import Authenticator, Challenge
 from adjourn.gateway.limits import Throttle
+from adjourn.gateway.tenants import Tenants
 from adjourn.policy import Principal
-from adjourn.tasks import Space
 
 Find = Callable[[Scope], Awaitable[Principal | None]]
 """Who sent a request, if anybody that authenticates."""
-SpaceOf = Callable[[Principal], Space | None]
 STREAM = "/live"
 
 
@@ -30,7 +29,7 @@ class WebApp(Protocol):
         """The gateway ends."""
 
 
-PageMaker = Callable[[Find, SpaceOf], WebApp]
+PageMaker = Callable[[Find, Tenants], WebApp]
 
 
 class PersonPage:

@@ -36,7 +36,8 @@ class Preview(NamedTuple):
     """A reader who wants the answer of a resume: no session opens, and nothing is written.
 
     `open_store` returns the workspace's store, or raises `NotFoundError` where there is none. `clock` returns milliseconds; `secret`
-    authenticates cached ledgers. `tree` is the work tree of the workspace `root` that has the pages (default: the same).
+    authenticates cached ledgers. `tree` is the work tree of the workspace `root` that has the pages (default: the same). `contract` is
+    what the session works under (default: what is found in `root`).
     """
 
     open_store: Callable[[], Store]
@@ -44,6 +45,7 @@ class Preview(NamedTuple):
     clock: Callable[[], int]
     secret: bytes
     tree: str = ""
+    contract: Contract | None = None
 
 
 class Resumed(NamedTuple):
@@ -105,7 +107,7 @@ def _preview(reader: Preview, name: str) -> Resumed:
     checkpoint, _ = _take_in(store, reader.root, name)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
     mark_cut_off_calls(task)
-    return Resumed(task, checkpoint, reader_of(reader.root, task, tree=reader.tree))
+    return Resumed(task, checkpoint, reader_of(reader.root, task, "", reader.contract, reader.tree))
 
 
 def _overlay(reader: Preview, name: str) -> Store:

@@ -83,7 +83,7 @@ class RequestGuard:
         if refusal is not None:
             await PlainTextResponse(refusal.text, refusal.status)(scope, receive, guarded)
         elif scope["path"].startswith(LINK):
-            await _onward(scope["path"].removeprefix(LINK))(scope, receive, guarded)
+            await onward(scope["path"])(scope, receive, guarded)
         elif scope["path"] == ENTRY:
             await self._enter(scope)(scope, receive, guarded)
         elif not self._access.admits(cookie_of(headers, self.cookie)):
@@ -151,7 +151,9 @@ def with_body(receive: Receive, body: bytes) -> Receive:
     return replay
 
 
-def _onward(item: str) -> Response:
+def onward(path: str) -> Response:
+    """The answer to a link from elsewhere: the way to what waits, by its path (`/to/ITEM`)."""
+    item = path.removeprefix(LINK)
     if _ITEM.fullmatch(item) is None:
         return PlainTextResponse("this link leads to nothing\n", 404)
     return HTMLResponse(_ONWARD.format(f"/#{item}"))

@@ -11,9 +11,11 @@ import msgspec
 
 from adjourn import host, tasks
 from adjourn.errors import NotFoundError
+from adjourn.handover import Preview
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor
+from adjourn.policy import Contract
 from adjourn.store import Store
 from adjourn.tasks import Task
 from adjourn.ui.overview import Overview
@@ -22,7 +24,9 @@ from adjourn.ui.overview import Overview
 class Site(msgspec.Struct, frozen=True):
     """A workspace as it is served: `root` has its policy, `tree` its files. `find_store` gives the store once there is one.
 
-    A look at the store may be `within` so many seconds old: a page that follows it gets an event for what is newer.
+    A look at the store may be `within` so many seconds old: a page that follows it gets an event for what is newer. For a person of
+    another machine, `home` has its checkpoints and pages, `contract` returns what its sessions work under (or raises `AdjournError`), and
+    `root` and `tree` are an empty place.
     """
 
     root: str
@@ -31,6 +35,8 @@ class Site(msgspec.Struct, frozen=True):
     person: Actor
     clock: Callable[[], int]
     within: float = 0
+    home: str = ""
+    contract: Callable[[], Contract] | None = None
     seen_by: Overview | None = None
 
     def __post_init__(self) -> None:
@@ -55,6 +61,12 @@ class Site(msgspec.Struct, frozen=True):
         if found.id != name:
             raise NotFoundError(f"no task has the id {name!r}", "reload the page")
         return found
+
+    def preview(self, store: Store) -> Preview:
+        """Who reads a task as its next session will. Raises `AdjournError` where the policy cannot be read."""
+        contract = self.contract() if self.contract is not None else None
+        root, tree = (self.home, self.home) if self.home else (self.root, self.tree)
+        return Preview(lambda: store, root, self.clock, host.reading_secret(), tree, contract)
 
     def records(self, store: Store) -> CRStore:
         """The records of a store."""

@@ -1,4 +1,4 @@
-"""The inbox for people of a team: each signs in with a credential of the gateway, or is named by its proxy, and sees its own tasks only.
+"""The pages for people of a team: each signs in with a credential of the gateway, or is named by its proxy, and sees its own tasks only.
 
 A session of a browser keeps the credential that opened it, in memory, and each request is authenticated with it again: a key that was
 revoked ends the session. Each person has an application of its own, over a store in which only its own tasks exist.
@@ -20,10 +20,20 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from adjourn.errors import UsageError
+from adjourn.host import LINK
 from adjourn.policy import Principal
 from adjourn.ui.access import Access
 from adjourn.ui.app import Application
-from adjourn.ui.guard import ENTRY, body_of, cookie_of, headers_of, refusal_of, with_body, with_headers
+from adjourn.ui.guard import (
+    ENTRY,
+    body_of,
+    cookie_of,
+    headers_of,
+    onward,
+    refusal_of,
+    with_body,
+    with_headers,
+)
 from adjourn.ui.page import read_form
 from adjourn.ui.pages import OF_A_TEAM
 from adjourn.ui.rendering import renderer
@@ -76,6 +86,9 @@ class TeamPage:
             return
         if scope["path"].startswith("/static/") and scope["method"] == "GET":
             await self._files(scope, receive, guarded)
+            return
+        if scope["path"].startswith(LINK):
+            await onward(scope["path"])(scope, receive, guarded)
             return
         body = b""
         if scope["method"] == "POST":

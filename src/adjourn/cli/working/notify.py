@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 from types import FrameType
@@ -11,10 +12,14 @@ import click
 
 from adjourn.cli.shared.context import CommandContext, at_store, example
 from adjourn.cli.shared.output import complain, counted, safe, say
+from adjourn.errors import UsageError
 from adjourn.handover import Inbox, KnownStream, find_waiting
-from adjourn.host import page_link, reading_secret
+from adjourn.host import LINK, page_link, reading_secret
 from adjourn.notify import Notifier, Outbox, key_of, name_of, read_settings, sender_of
 from adjourn.store import Store
+
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?/?|https?://\[[0-9A-Fa-f:]+\](?::\d{1,5})?/?")
+"""Of a page: a host, perhaps with a port, and no path."""
 
 
 @click.command(epilog=example("adjourn notify --page 8900", "adjourn notify --test", "adjourn notify --once"))
@@ -22,17 +27,18 @@ from adjourn.store import Store
 @click.option("--test", is_flag=True, help="Send each target a test, and end.")
 @click.option(
     "--page",
-    type=click.IntRange(1, 65_535),
-    metavar="PORT",
-    help="Add links to the page that `adjourn ui --port PORT` serves here.",
+    default="",
+    metavar="PORT|URL",
+    help="Add links to the page that `adjourn ui --port PORT` serves here, or that a gateway has at URL.",
 )
 @at_store
-def notify(context: CommandContext, *, once: bool, test: bool, page: int | None) -> int:
+def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int:
     """Notify you when something begins to wait: by a command, a webhook or the desktop, until Ctrl-C.
 
     Who is notified is in notify.toml of your configuration folder (`adjourn help notifications`). Each target gets each notification at least once,
     also after a kill: what was not confirmed is sent again, with the same id. Exit code 1 when --test or --once left something undelivered.
     """
+    links = _links_to(page, context.root) if page else ""
     settings = read_settings(context.root)
     targets = {key_of(one): one for one in settings.targets()}
     known: dict[str, KnownStream] = {}
@@ -49,7 +55,7 @@ def notify(context: CommandContext, *, once: bool, test: bool, page: int | None)
         find=find,
         clock=context.clock,
         complain=lambda text: complain(safe(text)),
-        page=page_link(context.root, page) if page else "",
+        page=links,
     )
     workspace = os.path.basename(context.root) or "/"
     if test:
@@ -69,6 +75,18 @@ def notify(context: CommandContext, *, once: bool, test: bool, page: int | None)
         say(f"notifying {safe(', '.join(map(name_of, targets.values())))}; Ctrl-C ends")
         notifier.run(context.store_or_none, outbox, workspace, _until_told())
     return 0
+
+
+def _links_to(page: str, root: str) -> str:
+    """What links begin with. Raises `UsageError` for what is neither a port nor the address of a page."""
+    if page.isascii() and page.isdecimal() and 0 < int(page[:6]) < 65_536:
+        return page_link(root, int(page))
+    if _ADDRESS.fullmatch(page):
+        return page.rstrip("/") + LINK
+    raise UsageError(
+        f"--page is neither a port nor an address: {page[:80]!r}",
+        "give the PORT of `adjourn ui --port PORT`, or the address of a gateway's page, as https://inbox.example.com",
+    )
 
 
 def _test(notifier: Notifier, workspace: str) -> int:

@@ -9,15 +9,17 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from adjourn import gateway, ui
+from adjourn.aex import narrowed
 from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.extras import needing
 from adjourn.cli.shared.output import say
 from adjourn.errors import RefusedError
 from adjourn.host import for_others, now, open_at, workspace_of
 from adjourn.log import Actor
-from adjourn.policy import read_contract
+from adjourn.policy import Contract, read_contract
 from adjourn.relay import StderrLog
 from adjourn.tasks import SpaceStore
 
@@ -25,10 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from adjourn.policy import Principal
-    from adjourn.tasks import Space
 
     Find = Callable[..., Awaitable[Principal | None]]
-    SpaceOf = Callable[[Principal], Space | None]
 
 FILE = "adjourn.toml"
 
@@ -77,15 +77,28 @@ def _page_maker(ground: gateway.Ground, origin: str) -> Callable[..., ui.TeamPag
     with needing("ui"):
         team_page = ui.TeamPage
 
-    def make(find: Find, space_of: SpaceOf) -> ui.TeamPage:
+    root = ground.workspace.root
+
+    def make(find: Find, tenants: gateway.Tenants) -> ui.TeamPage:
         def site_of(person: Principal) -> ui.Site:
-            # a person of another machine sees no file here: paths in its calls lead to an empty place
-            space = space_of(person)
+            def contract() -> Contract:
+                whole = read_contract(root)
+                return msgspec.structs.replace(whole, policy=narrowed(whole.policy, person))
+
+            space = tenants.space(person)
             if space is None:
                 raise RefusedError("nothing tells who asks", "add [auth] to adjourn.toml")
-            store = SpaceStore(ground.store, space)
-            nowhere = os.path.join(ground.workspace.root, ".aex", "spaces", space.own, "nothing")
-            return ui.Site(nowhere, nowhere, lambda: store, Actor(person.name, "human"), now)
+            store, home = SpaceStore(ground.store, space), tenants.home(person)
+            nowhere = os.path.join(home, "nothing")  # paths in calls are of other machines
+            return ui.Site(
+                nowhere,
+                nowhere,
+                lambda: store,
+                Actor(person.name, "human"),
+                now,
+                home=home,
+                contract=contract,
+            )
 
         return team_page(find, site_of, origin)
 

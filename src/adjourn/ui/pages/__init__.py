@@ -15,5 +15,5 @@ PAGES: tuple[WebPage, ...] = (
     cognition.PAGE,
     always.PAGE,
 )
-OF_A_TEAM: tuple[WebPage, ...] = (inbox.PAGE,)
+OF_A_TEAM: tuple[WebPage, ...] = (inbox.PAGE, tasks.PAGE, record.PAGE, task.PAGE, cognition.PAGE)
 """What a person of a team gets, with its own tasks: no page that reads or writes the workspace's files and policy."""

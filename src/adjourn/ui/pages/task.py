@@ -17,7 +17,7 @@ from msgspec import UnsetType
 from adjourn import host
 from adjourn.checkpoints import read_report
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client, resume, to_json, to_lines
+from adjourn.handover import ROOM, Timeline, TimelineEntry, last_client, resume, to_json, to_lines
 from adjourn.log import Event, decode, digest, kinds, timestamp
 from adjourn.store import EMPTY, Head, Store
 from adjourn.tasks import Ledger, Task, following
@@ -64,7 +64,7 @@ class Checkpoints(NamedTuple):
 
 
 class TaskArtifact(NamedTuple):
-    """What the agent says it made. `is_there`: the workspace has it."""
+    """What the agent says it made. `is_there`: the workspace has it, or is on another machine."""
 
     path: str
     note: str
@@ -166,7 +166,7 @@ def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:
     if isinstance(stated, UnsetType):
         return []
     return [
-        TaskArtifact(one.path, one.note, _is_there(site.tree, one.path))
+        TaskArtifact(one.path, one.note, bool(site.home) or _is_there(site.tree, one.path))
         for one in stated[: MAX_ARTIFACTS + 1]
     ]
 
@@ -182,9 +182,8 @@ def _handover(site: Site, task: Task) -> Told:
     """What a session receives that resumes the last checkpoint; nothing without one."""
     if not task.ledger.checkpoint:
         return Told()
-    reader = Preview(lambda: task.store, site.root, site.clock, host.reading_secret(), site.tree)
     try:
-        handover = resume(reader, task.ledger.checkpoint).handover()
+        handover = resume(site.preview(task.store), task.ledger.checkpoint).handover()
         lines = list(to_lines(handover, ROOM, lambda text: f"- {text}"))
         return Told(lines, json.dumps(to_json(handover, ROOM), ensure_ascii=False, separators=(",", ":")))
     except AdjournError as error:

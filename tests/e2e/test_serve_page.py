@@ -7,12 +7,15 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, expect
 
+from support.browser import PICTURES, Window, check
 from support.gateway import GatewayWorkspace, free_port, text_of
+from support.page import ServedPage
 from support.proxy import wait_for
 
 INIT = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -214,3 +217,39 @@ def test_a_revoked_key_ends_the_session(pages: Pages) -> None:
     keys = json.loads(pages.work.adjourn("api-keys", "--json"))["keys"]
     pages.work.adjourn("api-keys", "revoke", next(one["id"] for one in keys if one["name"] == "eve"))
     wait_for(lambda: browser.get("/").status_code == 401)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_a_browser_signs_in_and_answers(
+    browser: Browser, pages: Pages, scheme: Literal["light", "dark"], width: int
+) -> None:
+    """In a real browser a person signs in, reads its tasks, and answers; nothing sticks out, axe finds nothing. Leaves pictures."""
+    name = f"zoe-{scheme}"
+    key = pages.work.key(name, "--human")
+    pages.ask(key, f"of-{name}")
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    window = Window(context, ServedPage(f"{pages.origin}/"))
+    page = window.page
+
+    def look(title: str) -> None:
+        check(page, width)
+        page.screenshot(path=PICTURES / f"team-{title}-{scheme}-{width}.png", full_page=True)
+
+    look("sign-in")
+    assert ["401" in error for error in window.errors] == [True]  # a browser says so of every such answer
+    page.get_by_label("API key or access token").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_text(f"of-{name}").first).to_be_visible()
+    look("inbox")
+    page.get_by_role("link", name="Tasks").click()
+    page.locator("a.task").click()
+    expect(page.get_by_text("What happened")).to_be_visible()
+    look("task")
+    page.get_by_role("link", name="Records").click()
+    expect(page.get_by_role("heading").first).to_be_visible()
+    look("records")
+    page.get_by_role("link", name="Inbox").click()
+    page.get_by_role("button", name="Deny").click()
+    expect(page.get_by_text("Denied").first).to_be_visible()
+    assert len(window.errors) == 1
+    context.close()

@@ -21,8 +21,10 @@ MAX_LANES = 8
 
 
 def plot_of(events: Sequence[Event], ledger: Ledger) -> Markup:
-    """The picture of a task's last events: how many calls were used is known at the end, so it is counted backwards."""
-    if len(events) < 2:
+    """The picture of a task's last events: how many calls were used is known at the end, so it is counted backwards. Without a
+    call there is none.
+    """
+    if len(events) < 2 or not ledger.calls_used:
         return Markup()
     used = ledger.calls_used - sum(map(_counts, events))
     points = [BudgetPoint(milliseconds(events[0].timestamp), used)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -12,7 +14,9 @@ from typing import Any, Literal
 import pytest
 from mcp import Client, StdioServerParameters, types
 
-from support.gateway import GatewayWorkspace, text_of
+from support import tools
+from support.gateway import GatewayWorkspace, free_port, text_of, wait_for_port
+from support.missing import is_missing
 from support.servers import Servers
 
 Mode = Literal["auto", "legacy"]
@@ -143,3 +147,31 @@ def test_a_killed_server_leaves_its_call_in_doubt(
     (doubt,) = json.loads(work.adjourn("inbox", "--json"))["waiting"]
     assert (doubt["kind"], doubt["title"]) == ("in-doubt", "old.pause"), doubt
     assert work.adjourn("verify").startswith("valid")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_server_of_that_transport_is_reached(tmp_path: Path, mode: Mode) -> None:
+    """A server of the TypeScript SDK, which knows the handshake revisions only: a client of either era calls it at both addresses."""
+    program = tools.npm_program("@modelcontextprotocol/server-everything")
+    if program is None:
+        is_missing("server-everything is not installed: run `python tests/support/tools.py`")
+    port = free_port()
+    settings = f'[servers.old]\nurl = "http://127.0.0.1:{port}/sse"\n'
+    server = subprocess.Popen(
+        [*program, "sse"],
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for_port(port)
+        with GatewayWorkspace(tmp_path, "allow old.*", over="stdio", settings=settings) as work:
+            for address, prefix in ADDRESSES.items():
+
+                async def session(client: Client, prefix: str = prefix) -> None:
+                    assert text_of(await client.call_tool(f"{prefix}echo", {"message": "hi"})) == "Echo: hi"
+
+                run(work.url(address), session, mode=mode)
+    finally:
+        server.kill()
+        server.wait()

@@ -34,7 +34,7 @@ class User:
         pass
 
     def is_open(self, request_id: Any, /) -> bool:
-        return request_id == 1 and not any(b"result" in line for line in self.heard)
+        return request_id == 1 and not any(b'"id":1' in line and b"result" in line for line in self.heard)
 
     def break_stream(self, _request_id: Any, /) -> None:
         pass
@@ -43,7 +43,7 @@ class User:
         pass
 
     def open_requests(self) -> list[Any]:
-        return [1]
+        return [1] if self.is_open(1) and not self.failed else []
 
     def ended(self, _link: object, /) -> None:
         pass

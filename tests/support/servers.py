@@ -13,7 +13,7 @@ from typing import Self
 
 from support.gateway import SERVER, free_port, wait_for_port
 
-ONE_ERA = Path(__file__).with_name("one_era.py")
+ONE_ERA, SSE = (Path(__file__).with_name(f"{name}.py") for name in ("one_era", "sse_server"))
 
 
 class Servers:
@@ -38,7 +38,7 @@ class Servers:
         return self
 
     def http(self, name: str, era: str = "", *, started: bool = True) -> Self:
-        """A server that listens."""
+        """A server that listens; `era` may be `sse`, the transport before Streamable HTTP."""
         port = free_port()
         self._commands[name] = (self._command(name, era, port), port)
         self.toml += f'[servers.{name}]\nurl = "http://127.0.0.1:{port}/mcp"\n'
@@ -47,7 +47,7 @@ class Servers:
         return self
 
     def _command(self, name: str, era: str, port: int) -> list[str]:
-        program = [str(ONE_ERA), era] if era else [str(SERVER)]
+        program = [str(SSE)] if era == "sse" else [str(ONE_ERA), era] if era else [str(SERVER)]
         return [sys.executable, *program, str(port), str(self._folder), name]
 
     def start(self, name: str) -> None:
@@ -61,3 +61,7 @@ class Servers:
         process = self._running.pop(name)
         process.kill()
         process.wait()
+
+    def url(self, name: str) -> str:
+        """The address of a server that listens."""
+        return f"http://127.0.0.1:{self._commands[name][1]}/mcp"

@@ -30,7 +30,7 @@ from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.auth import Authenticator, AuthenticatorParts, Challenge
 from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
-from adjourn.gateway.http_link import HttpLink, LinkUser
+from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
@@ -42,6 +42,7 @@ from adjourn.gateway.settings import GatewaySettings, ServerSettings
 from adjourn.gateway.tenants import Tenants
 from adjourn.gateway.together import Member, SingleAddress
 from adjourn.gateway.turns import Turn
+from adjourn.gateway.url_link import UrlLink
 from adjourn.host import Workspace, keys, now
 from adjourn.policy import Contract, Principal, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
@@ -245,7 +246,7 @@ class GatewayApp:
         """A new way to a server."""
         settings = self._settings.servers[server]
         if settings.url:
-            return HttpLink(user, self._pools[server], settings.seconds, self._credentials[server])
+            return UrlLink(user, self._pools[server], settings.seconds, self._credentials[server])
         ground = self._ground
         return PipeLink(user, settings.command, ground.environment, ground.workspace.tree)
 

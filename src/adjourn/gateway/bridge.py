@@ -17,10 +17,10 @@ import msgspec
 
 from adjourn.gateway.credentials import Credentials
 from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.http_link import HttpLink
 from adjourn.gateway.http_pool import Headers, HttpPool
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders, encoded
+from adjourn.gateway.url_link import UrlLink
 from adjourn.mcp import frames
 
 MAX_LINE = frames.MAX_MESSAGE_BYTES
@@ -42,7 +42,7 @@ class Bridge:
         self._resumed: dict[ReplyStream, Any] = {}
         self._of_stateless = RequestHeaders()
         self._pool = HttpPool(url)
-        self._link = HttpLink(self, self._pool, seconds, credentials)
+        self._link = UrlLink(self, self._pool, seconds, credentials)
 
     async def run(self) -> None:
         """Until the end of stdin."""
@@ -189,9 +189,8 @@ class Bridge:
 
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         """A request has no answer."""
-        del was_sent
         if self._open.pop(request_id, None) is not None:
-            _say(frames.error(request_id, frames.UPSTREAM_GONE, why))
+            _say(frames.error(request_id, frames.OUTCOME_UNKNOWN if was_sent else frames.UPSTREAM_GONE, why))
 
 
 def _say(line: bytes) -> None:

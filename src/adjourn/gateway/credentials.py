@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from adjourn.errors import UsageError
-from adjourn.gateway.http_pool import Headers
+from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
 
 CHALLENGE = b"www-authenticate"
+_MORE_RIGHTS = b"insufficient_scope"
 
 
 class Credentials(Protocol):
@@ -41,6 +42,32 @@ class FixedCredentials:
 
 
 NO_CREDENTIALS = FixedCredentials()
+
+
+async def ask(
+    pool: HttpPool,
+    credentials: Credentials,
+    method: bytes,
+    headers: Headers,
+    body: bytes = b"",
+    *,
+    target: bytes = b"",
+) -> HttpReply:
+    """Send a request with the credentials, and once more if the server refuses them and there are newer ones; see `HttpPool.request`.
+
+    Raises `UnreachableError`, for a refusal with the reason.
+    """
+    for _ in range(2):
+        shown = await credentials.headers()
+        reply = await pool.request(method, [*headers, *shown], body, target)
+        challenge = reply.headers.get(CHALLENGE, b"")
+        if reply.status != 401 and not (reply.status == 403 and _MORE_RIGHTS in challenge):
+            return reply
+        reply.close()
+        why = await credentials.refused(shown, reply.status, challenge)
+        if why:
+            break
+    raise UnreachableError(why or "the server refuses a token that is new", was_sent=False)
 
 
 def from_variables(

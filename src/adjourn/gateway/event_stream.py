@@ -12,11 +12,12 @@ MAX_EVENT = 64 * 1024 * 1024
 
 
 class StreamEvent(NamedTuple):
-    """An event. `retry` is its line, if it has one."""
+    """An event. `retry` is its line, if it has one; `name` what it is called, nothing for a message."""
 
     data: bytes
     id: bytes = b""
     retry: bytes = b""
+    name: bytes = b""
 
 
 class EventReader:
@@ -25,9 +26,8 @@ class EventReader:
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
-        self._id = self._retry = b""
+        self._id = self._retry = self._name = b""
         self._size = 0
-        self._is_odd = False
 
     def feed(self, part: bytes) -> list[StreamEvent]:
         """Raises `ValueError` for an event that is too long."""
@@ -45,8 +45,10 @@ class EventReader:
             if line:
                 self._take(line)
             elif self._data or self._id or self._retry:
-                found.append(StreamEvent(b"\n".join(self._data), self._id, self._retry))
-                self._data, self._id, self._retry, self._size = [], b"", b"", 0
+                found.append(StreamEvent(b"\n".join(self._data), self._id, self._retry, self._name))
+                self._data, self._id, self._retry, self._name, self._size = [], b"", b"", b"", 0
+            else:
+                self._name = b""
         return found
 
     def _take(self, line: bytes) -> None:
@@ -61,11 +63,13 @@ class EventReader:
             self._id = value
         elif name == b"retry" and value.isdigit():
             self._retry = value
+        elif name == b"event":
+            self._name = b"" if value == b"message" else value
 
 
 def written(event: StreamEvent) -> bytes:
     """An event as it is sent."""
-    lines = [b"event: message\n"] if event.data else []
+    lines = [b"event: %b\n" % (event.name or b"message")] if event.data else []
     if event.id:
         lines.append(b"id: %b\n" % event.id)
     if event.retry:

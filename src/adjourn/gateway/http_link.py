@@ -7,12 +7,12 @@ had expired.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 import msgspec
 
-from adjourn.gateway.credentials import CHALLENGE, NO_CREDENTIALS, Credentials
+from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials, ask
 from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream, as_line, head_of
@@ -24,8 +24,9 @@ _POSTED = (
     (b"content-type", b"application/json"),
     (b"accept", b"application/json, text/event-stream"),
 )
-_MORE_RIGHTS = b"insufficient_scope"
-_NOT_KNOWN = "whether the call had an effect is not known"
+_NO_POST = (400, 404, 405)
+"""How servers of before Streamable HTTP refuse a message."""
+NOT_KNOWN = "whether the call had an effect is not known"
 
 
 class LinkUser(Protocol):
@@ -66,7 +67,9 @@ class LinkUser(Protocol):
 
 
 class HttpLink:
-    """See `ServerLink`. A request may take `seconds`, and as long again after each part of a stream."""
+    """See `ServerLink`. A request may take `seconds`, and as long again after each part of a stream. `link` is what `user` knows this one as.
+    `refused` is called with a request that the server does not take, without a word of MCP: it may speak the older transport.
+    """
 
     def __init__(
         self,
@@ -74,11 +77,16 @@ class HttpLink:
         pool: HttpPool,
         seconds: float,
         credentials: Credentials = NO_CREDENTIALS,
+        *,
+        link: object = None,
+        refused: Callable[[bytes], None] | None = None,
     ) -> None:
         self._user = user
         self._pool = pool
         self._seconds = seconds
         self._credentials = credentials
+        self._link = link or self
+        self._refused = refused
         self._session = b""
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: dict[Any, asyncio.Task[None]] = {}
@@ -110,13 +118,14 @@ class HttpLink:
 
     async def _post(self, line: bytes, request_id: Any) -> None:
         given = self._user.headers_for(request_id)
-        reply = None
+        reply, unsent = None, len(line)
         try:
             async with asyncio.timeout(self._seconds) as limit:
-                reply = await self._ask(b"POST", [*_POSTED, *self._own(), *given], line)
-                self.size -= len(line)
-                line = b""
-                await self._take(reply, request_id, limit)
+                reply = await ask(
+                    self._pool, self._credentials, b"POST", [*_POSTED, *self._own(), *given], line
+                )
+                self.size, unsent = self.size - unsent, 0
+                await self._take(reply, line, request_id, limit)
         except TimeoutError:
             self._lost(request_id, f"the server said nothing for {self._seconds:g} seconds", was_sent=True)
         except UnreachableError as error:
@@ -125,26 +134,9 @@ class HttpLink:
             self._lost(request_id, f"the server's answer cannot be read: {error}", was_sent=True)
         finally:
             self._posts.pop(request_id, None)
-            self.size -= len(line)
+            self.size -= unsent
             if reply is not None:
                 reply.release()
-
-    async def _ask(self, method: bytes, headers: Headers, body: bytes = b"") -> HttpReply:
-        """Send a request with the credentials, and once more if the server refuses them and there are newer ones.
-
-        Raises `UnreachableError`, for a refusal with the reason.
-        """
-        for _ in range(2):
-            shown = await self._credentials.headers()
-            reply = await self._pool.request(method, [*headers, *shown], body)
-            challenge = reply.headers.get(CHALLENGE, b"")
-            if reply.status != 401 and not (reply.status == 403 and _MORE_RIGHTS in challenge):
-                return reply
-            reply.close()
-            why = await self._credentials.refused(shown, reply.status, challenge)
-            if why:
-                break
-        raise UnreachableError(why or "the server refuses a token that is new", was_sent=False)
 
     def _own(self) -> Headers:
         own = []
@@ -152,23 +144,29 @@ class HttpLink:
             own.append((SESSION, self._session))
         return own
 
-    async def _take(self, reply: HttpReply, request_id: Any, limit: asyncio.Timeout) -> None:
+    async def _take(self, reply: HttpReply, line: bytes, request_id: Any, limit: asyncio.Timeout) -> None:
         """Read an answer, and hand over what it says."""
         if session := reply.headers.get(SESSION, b""):
             self._session = session
-        elif reply.status == 404 and self._session and self._user.forgotten(self, request_id):
+        elif reply.status == 404 and self._session and self._user.forgotten(self._link, request_id):
             return
         kind = reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind == b"text/event-stream":
             await self._read_events(reply, request_id, limit)
             return
-        if kind == b"application/json":
-            body = await reply.body(MAX_ANSWER)
+        body = await reply.body(MAX_ANSWER)
+        if (
+            reply.status in _NO_POST
+            and request_id is not None
+            and not self._session
+            and b'"jsonrpc"' not in body
+        ):
+            if self._refused is not None:
+                self._refused(line)
+                return
+        elif kind == b"application/json":
             self._user.answered_with(request_id, reply.status)
             self._user.hear(Heard(as_line(body), request_id))
-        else:
-            async for _ in reply.parts():
-                pass
         if request_id is not None and self._user.is_open(request_id):
             self._lost(
                 request_id,
@@ -199,7 +197,7 @@ class HttpLink:
             self._lost(request_id, "the server ended its answer too early", was_sent=True)
 
     def _lost(self, request_id: Any, why: str, *, was_sent: bool) -> None:
-        text = f"{why}; {_NOT_KNOWN}" if was_sent else why
+        text = f"{why}; {NOT_KNOWN}" if was_sent else why
         self._user.fail(request_id, text, was_sent=was_sent)
 
     # --- what belongs to no request
@@ -218,7 +216,7 @@ class HttpLink:
             headers.append((b"last-event-id", last_event))
         reply = None
         try:
-            reply = await self._ask(b"GET", headers)
+            reply = await ask(self._pool, self._credentials, b"GET", headers)
             if reply.status == 200:
                 reader = EventReader()
                 async for part in reply.parts():
@@ -263,7 +261,7 @@ class HttpLink:
 
     async def _leave(self) -> None:
         try:
-            reply = await self._ask(b"DELETE", self._own())
+            reply = await ask(self._pool, self._credentials, b"DELETE", self._own())
             reply.release()
         except UnreachableError:
             pass

@@ -182,28 +182,35 @@ class HttpPool:
     """The connections to the server of a URL."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         is_tls = parts.scheme == "https"
         self._port = parts.port or (443 if is_tls else 80)
         self._tls = ssl.create_default_context() if is_tls else None
-        target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+        self._target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}".encode()
         default = self._port == (443 if is_tls else 80)
         host = f"[{self._host}]" if ":" in self._host else self._host
-        self._head = f" {target} HTTP/1.1\r\nhost: {host}{'' if default else f':{self._port}'}\r\n".encode()
+        self._head = f" HTTP/1.1\r\nhost: {host}{'' if default else f':{self._port}'}\r\n".encode()
         self._idle: deque[HttpReply] = deque()
         self.is_up: bool | None = None
         """Whether the last connection could be made; None before the first."""
 
-    async def request(self, method: bytes, headers: Headers, body: bytes = b"") -> HttpReply:
-        """Send a request; returns the answer once its head is there. `release` it in the end. Raises `UnreachableError`."""
+    async def request(
+        self, method: bytes, headers: Headers, body: bytes = b"", target: bytes = b""
+    ) -> HttpReply:
+        """Send a request; returns the answer once its head is there. `release` it in the end. `target` is the path and query of another
+        address of the server than the URL. Raises `UnreachableError`.
+        """
         if any(_ODD.search(part) for pair in headers for part in pair):
             raise UnreachableError("a header of the request has an end of a line in it", was_sent=False)
         reply = self._free() or await self._connect()
         lines = [b"%b: %b\r\n" % pair for pair in headers]
         if body or method == b"POST":
             lines.append(b"content-length: %d\r\n" % len(body))
-        await reply.send(b"%b%b%b\r\n%b" % (method, self._head, b"".join(lines), body))
+        await reply.send(
+            b"%b %b%b%b\r\n%b" % (method, target or self._target, self._head, b"".join(lines), body)
+        )
         return reply
 
     def _free(self) -> HttpReply | None:

@@ -39,7 +39,7 @@ _TRANSPORT = frozenset((
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One server: the `url` of its Streamable HTTP endpoint, or the `command` that starts it. `seconds` is how long it may take to answer.
+    """One server: the `url` where it is reached over HTTP, or the `command` that starts it. `seconds` is how long it may take to answer.
 
     `bearer_env` and `headers_env` name the variables that have its token and its headers' values. `login`: it gets the token of the login
     that the gateway's user has there (`adjourn login`).

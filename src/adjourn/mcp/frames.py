@@ -26,6 +26,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UPSTREAM_GONE = -31001
 """Ours: outside the range that JSON-RPC reserves."""
+OUTCOME_UNKNOWN = -31002
+"""Ours, of `adjourn connect`: the server may have done what it was asked, and does not say."""
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_BATCH = 1000

@@ -250,7 +250,9 @@ class Answers:
             return b""
         elif reply.error is UNSET:
             line = self._edited(request, line)
-        elif request.kind == "list" and self._meta.names() and _is_unknown_method(reply.error):
+        elif (
+            request.kind == "list" and self._meta.names() and _is_error(reply.error, frames.METHOD_NOT_FOUND)
+        ):
             added = self._meta.to_list()
             self._register(self._meta.names())
             self._keep_tools((), is_last=True)
@@ -456,13 +458,13 @@ def _head(raw: bytes) -> ResultHead:
         return ResultHead()
 
 
-def _is_unknown_method(error: msgspec.Raw | msgspec.UnsetType) -> bool:
-    """Whether an upstream says that it has no such method, as those without tools do."""
+def _is_error(error: msgspec.Raw | msgspec.UnsetType, code: int) -> bool:
+    """Whether an upstream's error has this code."""
     try:
         body = msgspec.json.decode(error) if isinstance(error, msgspec.Raw) else None
     except msgspec.DecodeError:
         return False
-    return isinstance(body, dict) and body.get("code") == frames.METHOD_NOT_FOUND
+    return isinstance(body, dict) and body.get("code") == code
 
 
 def _message(raw: bytes) -> str:
@@ -483,7 +485,7 @@ def _settlement(request: Request, reply: Reply, now: int) -> kinds.ToolSettled:
             call=request.call_id,
             message=_message(reply.error),
             milliseconds=milliseconds,
-            outcome="error",
+            outcome="no-answer" if _is_error(reply.error, frames.OUTCOME_UNKNOWN) else "error",
         )
     raw = bytes(reply.result) if isinstance(reply.result, msgspec.Raw) else b""
     outcome: Any = "ok"

@@ -12,7 +12,7 @@ from adjourn.gateway.event_stream import EventReader, StreamEvent, written
 TEXT = st.binary(max_size=40).map(lambda raw: raw.replace(b"\r", b"").replace(b"\0", b""))
 WORD = st.text("abc019-", max_size=8).map(str.encode)
 EVENTS = st.builds(
-    StreamEvent, TEXT.filter(bool), WORD, st.just(b"") | st.integers(0, 10**6).map(lambda n: b"%d" % n)
+    StreamEvent, TEXT.filter(bool), WORD, st.just(b"") | st.integers(0, 10**6).map(lambda n: b"%d" % n), WORD
 )
 
 

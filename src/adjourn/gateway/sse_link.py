@@ -1,0 +1,255 @@
+"""The way to a server that speaks HTTP+SSE: a session after the other, each with what the client said of itself at first.
+
+Owns: when a session is begun, and what its end means. Must never: send a message again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from secrets import token_hex
+from typing import Any, TypeVar
+
+import msgspec
+
+from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials
+from adjourn.gateway.http_link import NOT_KNOWN, LinkUser
+from adjourn.gateway.http_pool import HttpPool, UnreachableError
+from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
+from adjourn.gateway.sse_session import ForgottenError, SseSession
+from adjourn.mcp import frames
+from adjourn.relay import NEVER
+
+GREET_SECONDS = 30.0
+"""How long a server has to accept a session that follows a lost one."""
+MAX_QUESTIONS = 1000
+"""Requests of the server that are not answered: the answers to more are not passed on."""
+_T = TypeVar("_T")
+
+
+class SseLink:
+    """See `ServerLink`. The server may be silent for `seconds` while it owes an answer. `link` is what `user` knows this one as."""
+
+    def __init__(
+        self,
+        user: LinkUser,
+        pool: HttpPool,
+        seconds: float,
+        credentials: Credentials = NO_CREDENTIALS,
+        *,
+        link: object = None,
+    ) -> None:
+        self._user = user
+        self._pool = pool
+        self._seconds = seconds
+        self._credentials = credentials
+        self._link = link or self
+        self.is_met = False
+        """Whether the last session that was tried could be begun."""
+        self._hello = self._ready = b""
+        """The client's `initialize` and `notifications/initialized`."""
+        self._is_accepted = False
+        self._greeting = ""
+        self._greeted: asyncio.Future[bytes] | None = None
+        """The answer to the request `_greeting`, by which a lost session is begun again."""
+        self._session: SseSession | None = None
+        self._beginning: asyncio.Task[SseSession] | None = None
+        """Its result is `_session`, once that is open."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._waiting: set[Any] = set()
+        """Requests that wait for a session."""
+        self._posts: set[asyncio.Task[None]] = set()
+        """Those of messages that are being sent in this session."""
+        self._before: asyncio.Task[None] | None = None
+        """That of the last message that was no request: what follows comes after it."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._news = asyncio.Event()
+        self.size = 0
+        self.since = NEVER
+
+    # --- to the server
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        del about
+        for line in data.split(b"\n"):
+            if line:
+                self._send(line, head_of(line))
+
+    def _send(self, line: bytes, head: LineHead) -> None:
+        if head.method is None and not self._is_asked(head.id):
+            return  # the question was one of a session that is over
+        request_id = head.id if head.method is not None and frames.is_id(head.id) else None
+        if head.method == "initialize":
+            self._hello = line
+        elif head.method == "notifications/initialized":
+            self._ready = line
+        self.size += len(line)
+        task = self._start(self._post(line, request_id, self._before))
+        if request_id is None:
+            self._before = task
+        else:
+            self._waiting.add(request_id)
+
+    def _is_asked(self, request_id: Any) -> bool:
+        asked = self._session.questions if self._session is not None else set()
+        if not frames.is_id(request_id) or request_id not in asked:
+            return False
+        asked.remove(request_id)
+        return True
+
+    def _start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _post(self, line: bytes, request_id: Any, before: asyncio.Task[None] | None) -> None:
+        given = self._user.headers_for(request_id)
+        session, task = None, asyncio.current_task()
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            session = await self._begun()
+            self._waiting.discard(request_id)
+            if task is not None:
+                self._posts.add(task)
+            if request_id is not None:
+                session.quiet_since = asyncio.get_running_loop().time()
+                self._watch(self._seconds)
+            await session.post(line, given, self._seconds)
+        except UnreachableError as error:
+            why = f"{error.message}; {NOT_KNOWN}" if error.was_sent else error.message
+            self._user.fail(request_id, why, was_sent=error.was_sent)
+            self._news.set()
+            if isinstance(error, ForgottenError) and session is not None:
+                session.lose(error.message)
+        finally:
+            self._waiting.discard(request_id)
+            if task is not None:
+                self._posts.discard(task)
+            self.size -= len(line)
+
+    def abandon(self, request_id: Any) -> None:
+        """Tell the server: the request has no stream of its own that could end."""
+        about = {"requestId": request_id, "reason": "the client no longer waits"}
+        self.send(frames.notification("notifications/cancelled", about))
+
+    # --- sessions
+
+    async def _begun(self) -> SseSession:
+        """The session, begun if there is none. Raises `UnreachableError`."""
+        if self._beginning is None:
+            self._beginning = self._start(self._begin())
+        return await asyncio.shield(self._beginning)
+
+    async def _begin(self) -> SseSession:
+        session = self._session = SseSession(self._pool, self._credentials, self)
+        try:
+            await session.open()
+            if self._is_accepted:
+                await self._greet(session)
+        except UnreachableError as error:
+            session.close()
+            self._session = self._beginning = None
+            self.is_met = False
+            raise UnreachableError(error.message, was_sent=False) from error
+        self.is_met = True
+        return session
+
+    async def _greet(self, session: SseSession) -> None:
+        """Have the server accept a session as it accepted the first one. Raises `UnreachableError`."""
+        self._greeting = f"adjourn-{token_hex(6)}"
+        found = self._greeted = asyncio.get_running_loop().create_future()
+        hello = msgspec.json.decode(self._hello) | {"id": self._greeting}
+        await session.post(msgspec.json.encode(hello), (), GREET_SECONDS)
+        try:
+            answer = msgspec.json.decode(await asyncio.wait_for(found, GREET_SECONDS))
+        except TimeoutError as error:
+            raise UnreachableError("the server does not answer initialize", was_sent=False) from error
+        if "result" not in answer:
+            raise UnreachableError("the server accepts no new session", was_sent=False)
+        if self._ready:
+            await session.post(self._ready, (), GREET_SECONDS)
+
+    def heard(self, session: SseSession, line: bytes) -> None:
+        """A message of the server."""
+        head = head_of(line)
+        if head.method is None and head.id is not None:
+            if head.id == self._greeting and self._greeted is not None and not self._greeted.done():
+                self._greeted.set_result(line)
+                return
+            if not self._is_accepted and head.id == head_of(self._hello).id:
+                self._is_accepted = "result" in msgspec.json.decode(line)
+        elif frames.is_id(head.id) and len(session.questions) < MAX_QUESTIONS:
+            session.questions.add(head.id)
+        self._user.hear(Heard(line))
+        self._news.set()
+
+    def ended(self, session: SseSession, why: str) -> None:
+        """A session is over: what the server owes, it will not answer."""
+        if self._beginning is None or not self._beginning.done():
+            if self._greeted is not None and not self._greeted.done():
+                self._greeted.set_exception(UnreachableError(why, was_sent=False))
+            return
+        self._session = self._beginning = None
+        for task in self._posts:
+            task.cancel()
+        for question in session.questions:
+            about = {"requestId": question, "reason": why}
+            self._user.hear(Heard(frames.notification("notifications/cancelled", about)))
+        for request_id in self._user.open_requests():
+            if request_id not in self._waiting:
+                self._user.fail(request_id, f"{why}; {NOT_KNOWN}", was_sent=True)
+        self._news.set()
+        self._user.ended(self._link)
+
+    def _watch(self, seconds: float) -> None:
+        """See whether the server has said something, in so many seconds."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._session is None or not self._user.open_requests():
+            return
+        left = self._session.quiet_since + self._seconds - asyncio.get_running_loop().time()
+        if left > 0:
+            self._watch(left)
+        else:
+            self._session.lose(f"the server said nothing for {self._seconds:g} seconds")
+
+    # --- all that belongs to no request comes on the stream, too
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        """See above."""
+
+    def leave(self, stream: ReplyStream) -> None:
+        """See above."""
+
+    # --- the end
+
+    def lose(self) -> None:
+        """The session notices its end."""
+
+    def drain(self, seconds: float) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._session is not None:
+            self._session.close()
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until the server owes nothing."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._user.open_requests():
+                    self._news.clear()
+                    await self._news.wait()
+
+    async def left(self, seconds: float) -> None:
+        """The end of the stream says it."""

@@ -1,0 +1,67 @@
+"""The way to the server of a URL, over whichever transport it speaks: Streamable HTTP, else HTTP+SSE.
+
+A client finds out as revision 2025-03-26 says: a server that takes no POST may have an event stream for a GET. It is found anew for each
+link, so that a server may change.
+
+Owns: which of the two is used. Must never: look into a message.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials
+from adjourn.gateway.http_link import HttpLink, LinkUser
+from adjourn.gateway.http_pool import HttpPool
+from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.sse_link import SseLink
+from adjourn.relay import NEVER
+
+
+class UrlLink:
+    """See `ServerLink`; for `seconds`, see `HttpLink` and `SseLink`."""
+
+    def __init__(
+        self, user: LinkUser, pool: HttpPool, seconds: float, credentials: Credentials = NO_CREDENTIALS
+    ) -> None:
+        self._sse = SseLink(user, pool, seconds, credentials, link=self)
+        self._http = HttpLink(user, pool, seconds, credentials, link=self, refused=self._sse.send)
+        self.since = NEVER
+
+    @property
+    def _used(self) -> HttpLink | SseLink:
+        return self._sse if self._sse.is_met else self._http
+
+    @property
+    def size(self) -> int:
+        """Bytes that the server has not taken yet."""
+        return self._http.size + self._sse.size
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        self._used.send(data, about)
+
+    def abandon(self, request_id: Any) -> None:
+        self._used.abandon(request_id)
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        self._used.listen(stream, last_event)
+
+    def leave(self, stream: ReplyStream) -> None:
+        self._used.leave(stream)
+
+    def lose(self) -> None:
+        """Each request ends by itself."""
+
+    def drain(self, seconds: float) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        self._http.close()
+        self._sse.close()
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until nothing is on its way."""
+        await self._used.answered(seconds)
+
+    async def left(self, seconds: float) -> None:
+        await self._http.left(seconds)

@@ -1,0 +1,177 @@
+"""Servers that speak HTTP+SSE, the transport before Streamable HTTP: behind the gateway, at both its addresses, and behind the proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from mcp import Client, StdioServerParameters, types
+
+from support import tools
+from support.gateway import GatewayWorkspace, free_port, text_of, wait_for_port
+from support.missing import is_missing
+from support.servers import Servers
+
+Mode = Literal["auto", "legacy"]
+RULES = ("allow old.*, up.*", "budget calls=50")
+ADDRESSES = {"/old/mcp": "", "/mcp": "old."}
+"""Where the old server is reached, and what its tools' names begin with there."""
+
+
+def ways(work: GatewayWorkspace, servers: Servers) -> dict[str, Any]:
+    """What a client may connect to, to reach the server `old`."""
+    command = ["-m", "adjourn", "proxy", "--name", "old", "--url", servers.url("old")]
+    proxy = StdioServerParameters(
+        command=sys.executable, args=command, cwd=str(work.root), env=work.environment
+    )
+    return {address: work.url(address) for address in ADDRESSES} | {"proxy": proxy}
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    with Servers(tmp_path).http("old", "sse") as found:
+        yield found
+
+
+@pytest.fixture
+def work(tmp_path: Path, servers: Servers) -> Iterator[GatewayWorkspace]:
+    """`old` over HTTP+SSE, `up` over pipes."""
+    with GatewayWorkspace(tmp_path, *RULES, over="stdio", settings=servers.toml) as workspace:
+        yield workspace
+
+
+def run(connect: Any, session: Callable[[Client], Awaitable[None]], **options: Any) -> None:
+    async def whole() -> None:
+        async with Client(connect, **options) as client:
+            await session(client)
+
+    asyncio.run(asyncio.wait_for(whole(), 60))
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_an_old_server_is_governed_like_any_other(
+    work: GatewayWorkspace, servers: Servers, mode: Mode
+) -> None:
+    """Tools, progress, an effect, a refusal, a question to the client's model, a resource; the history has it all."""
+
+    async def sampled(_context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        content: Any = params.messages[0].content
+        text = types.TextContent(text=f"re: {content.text}")
+        return types.CreateMessageResult(role="assistant", content=text, model="m")
+
+    for way, connect in ways(work, servers).items():
+        prefix, heard = ADDRESSES.get(way, ""), list[str]()
+
+        async def session(client: Client, prefix: str = prefix, heard: list[str] = heard) -> None:
+            async def progress(progress: float, total: float | None, message: str | None) -> None:
+                heard.append(f"{progress} {total} {message}")
+
+            names = [tool.name for tool in (await client.list_tools()).tools]
+            assert {f"{prefix}echo", f"{prefix}write"} <= set(names)
+            calls = (
+                client.call_tool(f"{prefix}echo", {"text": f"ü{number}"}, progress_callback=progress)
+                for number in range(5)
+            )
+            assert [text_of(one) for one in await asyncio.gather(*calls)] == [f"ü{n}" for n in range(5)]
+            assert text_of(await client.call_tool(f"{prefix}write", {"text": mode})) == "written"
+            assert text_of(await client.call_tool(f"{prefix}think", {})) == "re: Who is old?"
+            read: Any = (await client.read_resource("old://pages/1")).contents[0]
+            assert read.text == "1 of old"
+
+        run(connect, session, mode=mode, sampling_callback=sampled)
+        assert heard == ["1.0 2.0 half"] * 5, way
+    assert work.called() == [mode] * 3
+    tasks = json.loads(work.adjourn("tasks", "--json"))["tasks"]
+    assert sum(task["callsUsed"] for task in tasks) == 3 * 7
+    assert work.adjourn("verify").startswith("valid")
+
+
+def test_a_question_and_a_cancellation_pass(work: GatewayWorkspace, servers: Servers) -> None:
+    """What the server asks a person is answered; a call that the client cancels is cancelled at the server."""
+
+    async def answer(_context: Any, params: Any) -> types.ElicitResult:
+        assert params.message == "Which colour?"
+        return types.ElicitResult(action="accept", content={"colour": "blue"})
+
+    for way, connect in ways(work, servers).items():
+        prefix = ADDRESSES.get(way, "")
+
+        async def session(client: Client, prefix: str = prefix, way: str = way) -> None:
+            assert "blue" in text_of(await client.call_tool(f"{prefix}ask", {}))
+            call = client.call_tool(f"{prefix}pause", {"text": way, "seconds": 60})
+            going = asyncio.ensure_future(call)
+            await asyncio.to_thread(work.wait_for_call, way)
+            going.cancel()
+            await asyncio.to_thread(work.wait_for_call, f"{way} cancelled")
+            assert text_of(await client.call_tool(f"{prefix}echo", {"text": "still"})) == "still"
+
+        run(connect, session, mode="legacy", elicitation_callback=answer)
+
+
+@pytest.mark.parametrize("way", [*ADDRESSES, "proxy"])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_killed_server_leaves_its_call_in_doubt(
+    work: GatewayWorkspace, servers: Servers, way: str, mode: Mode
+) -> None:
+    """The call gets an error at once, and is in doubt; the same client's next call begins a session with the server's successor."""
+    prefix = ADDRESSES.get(way, "")
+
+    async def session(client: Client) -> None:
+        assert text_of(await client.call_tool(f"{prefix}write", {"text": "one"})) == "written"
+        going = asyncio.ensure_future(client.call_tool(f"{prefix}pause", {"text": "pause", "seconds": 60}))
+        await asyncio.to_thread(work.wait_for_call, "pause")
+        servers.kill("old")
+        with pytest.raises(Exception, match="whether the call had an effect is not known"):
+            await going
+        with pytest.raises(Exception, match="cannot connect"):
+            await client.call_tool(f"{prefix}write", {"text": "two"})
+        await asyncio.to_thread(servers.start, "old")
+        while True:
+            try:
+                answer = await client.call_tool(f"{prefix}write", {"text": "three"})
+            except Exception as error:  # at the one address a server that failed is left alone for a moment
+                assert "cannot connect" in str(error)  # noqa: PT017
+                continue
+            assert text_of(answer) == "written"
+            return
+
+    run(ways(work, servers)[way], session, mode=mode)
+    assert work.called() == ["one", "pause", "three"]
+    (doubt,) = json.loads(work.adjourn("inbox", "--json"))["waiting"]
+    assert (doubt["kind"], doubt["title"]) == ("in-doubt", "old.pause"), doubt
+    assert work.adjourn("verify").startswith("valid")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_server_of_that_transport_is_reached(tmp_path: Path, mode: Mode) -> None:
+    """A server of the TypeScript SDK, which knows the handshake revisions only: a client of either era calls it at both addresses."""
+    program = tools.npm_program("@modelcontextprotocol/server-everything")
+    if program is None:
+        is_missing("server-everything is not installed: run `python tests/support/tools.py`")
+    port = free_port()
+    settings = f'[servers.old]\nurl = "http://127.0.0.1:{port}/sse"\n'
+    server = subprocess.Popen(
+        [*program, "sse"],
+        env={**os.environ, "PORT": str(port)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for_port(port)
+        with GatewayWorkspace(tmp_path, "allow old.*", over="stdio", settings=settings) as work:
+            for address, prefix in ADDRESSES.items():
+
+                async def session(client: Client, prefix: str = prefix) -> None:
+                    assert text_of(await client.call_tool(f"{prefix}echo", {"message": "hi"})) == "Echo: hi"
+
+                run(work.url(address), session, mode=mode)
+    finally:
+        server.kill()
+        server.wait()

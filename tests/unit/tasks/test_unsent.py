@@ -91,7 +91,7 @@ def test_a_call_that_was_not_sent_is_settled(shared: SharedTask) -> None:
 
 
 def test_a_call_that_was_not_written_leaves_nothing(shared: SharedTask) -> None:
-    """A commit that failed without a trace is not settled, and is forgotten once the history goes on."""
+    """A commit that failed without a trace is not settled, and is forgotten once the history continues."""
     session = shared.opened()
     store_of(shared).away = True
     with pytest.raises(StoreError):

@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SECONDS ?= 3600
 TARGET ?= aex
+COUNT ?= 20
 
-.PHONY: help demo test docs lint tools campaign fuzz bench eval dist test-wheel lock clean
+.PHONY: help demo test docs lint tools campaign cluster fuzz bench eval dist test-wheel lock clean
 
 help:                ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -39,6 +40,9 @@ docs: $(READY)       ## the documentation as a site, in .tools/site; a broken li
 
 campaign: tools      ## the long forms: a thousand kills, a million fuzzed lines, 100,000 changed bytes
 	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest --timeout 7200 $$(grep -rl --include='test_*.py' ADJOURN_CAMPAIGN tests)
+
+cluster: $(READY)    ## a PostgreSQL cluster broken under load (COUNT=20); needs root, patroni, etcd-server and postgresql
+	$(BIN)/python tests/cluster/run.py --count $(COUNT)
 
 fuzz: $(READY)       ## the contract language under atheris, or with TARGET=frames clients' lines, an hour (SECONDS=3600)
 	$(BIN)/python -m pip install --quiet --target .tools/atheris atheris

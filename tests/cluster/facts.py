@@ -68,11 +68,11 @@ async def repeated(load: Load, replica: int) -> dict[str, str]:
 
 def facts(replicas: Replicas, load: Load, answers: dict[str, str]) -> Facts:
     """See above. `answers` are those to what was repeated; no gateway runs."""
-    told = {text for client in load.clients for text in client.acknowledged}
-    told |= {text for text, answer in answers.items() if answer == f"{TOOL}: {text}"}
-    open_ends = answers.keys() - told
+    acknowledged = {text for client in load.clients for text in client.acknowledged}
+    acknowledged |= {text for text, answer in answers.items() if answer == f"{TOOL}: {text}"}
+    open_ends = answers.keys() - acknowledged
     effects = replicas.called()
-    names = {_digest(text): text for text in (*told, *open_ends, *effects)}
+    names = {_digest(text): text for text in (*acknowledged, *open_ends, *effects)}
     tasks = sorted({client.task for client in load.clients})
     counted: set[str] = set()
     settled: set[str] = set()
@@ -88,14 +88,16 @@ def facts(replicas: Replicas, load: Load, answers: dict[str, str]) -> Facts:
                 refunded.append(task)
     made = Counter(effects)
     return Facts(
-        acknowledged=len(told),
+        acknowledged=len(acknowledged),
         effects=len(effects),
         in_doubt=sorted(in_doubt),
-        lost=sorted(told - (settled & made.keys())),
+        lost=sorted(acknowledged - (settled & made.keys())),
         doubled=sorted(text for text, count in made.items() if count > 1),
         without_intent=sorted(made.keys() - counted),
         refunded=refunded,
-        wrong_doubts=sorted((in_doubt & told) | (in_doubt ^ _listed(replicas)) | (open_ends - in_doubt)),
+        wrong_doubts=sorted(
+            (in_doubt & acknowledged) | (in_doubt ^ _listed(replicas)) | (open_ends - in_doubt)
+        ),
         invalid=_invalid(replicas),
     )
 

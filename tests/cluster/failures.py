@@ -17,7 +17,7 @@ from support.replicas import Replicas
 HOLD_SECONDS = 8.0
 """How long a full disk lasts, and how long a replica that was killed is away."""
 CUT_SECONDS = 13.0
-"""How long a cut lasts: longer than a statement may take, so that connections are given up."""
+"""How long a cut lasts, and how long a new primary is alone with clients: longer than a statement may take, so that connections are given up."""
 
 
 class Stage(NamedTuple):
@@ -74,6 +74,21 @@ async def _node(stage: Stage) -> Mend:
     return mend
 
 
+async def _silent_node(stage: Stage) -> Mend:
+    node = await stage.primary()
+    number = stage.cluster.nodes.index(node)
+    stage.network.cut_off(number)
+    node.kill()
+
+    async def mend() -> None:
+        await stage.another_primary(node)
+        stage.cluster.start(node)
+        await asyncio.sleep(CUT_SECONDS)
+        stage.network.mend_of(number)
+
+    return mend
+
+
 async def _replica(stage: Stage) -> Mend:
     number = stage.any_replica()
     stage.replicas.end(number)
@@ -121,6 +136,7 @@ async def _nothing() -> None:
 FAILURES = {
     "postmaster": Failure("the primary's postmaster is killed", _postmaster, 6),
     "node": Failure("the primary's node is killed", _node, 30),
+    "silent-node": Failure("the same, and it is silent: connections do not end", _silent_node, 30),
     "replica": Failure("a replica of the gateway is killed", _replica, 5),
     "cut": Failure("a replica is cut off from PostgreSQL", _cut),
     "cut-all": Failure("all replicas are cut off from PostgreSQL", _cut_all),

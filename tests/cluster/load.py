@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,6 +23,7 @@ PATIENCE = 5.0
 PAUSE = 0.1
 REPEAT_SECONDS = 1.0
 TOOL = "soon"
+_CALL = re.compile(r"call \S+")
 
 
 class LoadClient:
@@ -38,7 +40,7 @@ class LoadClient:
         self.acknowledged: dict[str, float] = {}
         self.unclear: dict[str, asyncio.Task[None]] = {}
         """What repeats the calls whose end this client does not know, by their texts."""
-        self.told: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
         """What it got in place of an answer."""
 
     async def run(self, ended: Callable[[], bool]) -> None:
@@ -63,7 +65,7 @@ class LoadClient:
         if answer == f"{TOOL}: {text}":
             self.acknowledged[text] = time.monotonic()
             return True
-        self.told[answer.partition(":")[0][:90]] += 1
+        self.refusals[_CALL.sub("call", answer.partition(":")[0])[:90]] += 1
         return answer.startswith("lost") or "under way" in answer
 
     async def _repeat(self, text: str, replica: int, ended: Callable[[], bool]) -> None:

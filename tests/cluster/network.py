@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 
@@ -63,10 +64,12 @@ class Link:
                     one.transport.abort()
 
     async def _copy(self, source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-        while data := await source.read(65536):
-            await self._flows.wait()
-            to.write(data)
-            await to.drain()
+        with suppress(OSError):
+            while data := await source.read(65536):
+                await self._flows.wait()
+                to.write(data)
+                await to.drain()
+        await self._flows.wait()  # nobody hears of an end behind a cut
         raise ConnectionResetError  # one side ended: so does the other
 
 
@@ -92,6 +95,15 @@ class Network:
         for client in clients:
             for link in self._links[client]:
                 link.mend()
+
+    def cut_off(self, server: int) -> None:
+        """Nothing that any client sends reaches this server."""
+        for links in self._links:
+            links[server].cut()
+
+    def mend_of(self, server: int) -> None:
+        for links in self._links:
+            links[server].mend()
 
     def close(self) -> None:
         for links in self._links:

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -25,6 +26,7 @@ DISK_MIB = 640
 PATIENCE = 120.0
 TTL_SECONDS = 20
 """How long Patroni's leader key outlives its node; Patroni takes no shorter one."""
+REAPER = [sys.executable, str(Path(__file__).with_name("reaper.py"))]
 USER = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
 _SETTINGS = {
     "ttl": TTL_SECONDS,
@@ -35,16 +37,16 @@ _SETTINGS = {
     "synchronous_mode_strict": True,
     "postgresql": {
         "use_pg_rewind": True,
+        "use_slots": False,
         "parameters": {
             "synchronous_commit": "on",
-            "wal_retrieve_retry_interval": "500ms",
+            "wal_retrieve_retry_interval": "100ms",
             "dynamic_shared_memory_type": "mmap",
             "max_connections": 60,
             "shared_buffers": "32MB",
             "max_wal_size": "96MB",
             "min_wal_size": "32MB",
             "wal_keep_size": "64MB",
-            "max_slot_wal_keep_size": "128MB",
         },
     },
 }
@@ -84,14 +86,13 @@ class Node:
 
     def kill(self) -> None:
         """End all at once, as if the machine lost its power."""
-        server = self.postmaster()
-        if self.patroni is not None:
-            self.patroni.kill()
-            self.patroni.wait()
-        self.patroni = None
-        for process in [server, *_children(server)] if server else ():
+        if self.patroni is None:
+            return
+        for process in (self.patroni.pid, *_below(self.patroni.pid)):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
+        self.patroni.wait()
+        self.patroni = None
 
     def fill_disk(self) -> None:
         """Leave no byte free."""
@@ -199,7 +200,7 @@ class Cluster:
 
     def start(self, node: Node) -> None:
         """Start a node, or start it again."""
-        command = [*USER, "patroni", str(node.folder / "patroni.yml")]
+        command = [*REAPER, *USER, "patroni", str(node.folder / "patroni.yml")]
         node.patroni = _started(command, node.folder / "patroni.log")
 
     def members(self) -> list[dict[str, Any]]:
@@ -221,9 +222,20 @@ class Cluster:
         return None
 
     def is_whole(self) -> bool:
-        """Whether there is a primary with a synchronous standby, and another standby that follows."""
+        """Whether there is a primary that a synchronous standby and another standby follow, and Patroni knows it."""
         roles = sorted(one["role"] for one in self.members() if one["state"] in ("running", "streaming"))
-        return roles == ["leader", "replica", "sync_standby"] and self.primary() is not None
+        return roles == ["leader", "replica", "sync_standby"] and self.standbys() == ["async", "sync"]
+
+    def standbys(self) -> list[str]:
+        """How the standbys follow that the primary sends its log to, as it says itself: what Patroni says of members may be old."""
+        if (primary := self.primary()) is None:
+            return []
+        with suppress(httpx.HTTPError, ValueError):
+            found = httpx.get(f"http://127.0.0.1:{primary.rest}/patroni", timeout=2).json()
+            return sorted(
+                one["sync_state"] for one in found.get("replication", ()) if one["state"] == "streaming"
+            )
+        return []
 
     def wait_until_whole(self) -> None:
         wait_until(self.is_whole, "the cluster is whole")
@@ -263,7 +275,11 @@ def _unmount(disk: Path) -> None:
     )
 
 
-def _children(process: int) -> list[int]:
-    with suppress(OSError):
-        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-    return []
+def _below(process: int) -> list[int]:
+    """A process's children, and theirs."""
+    found = []
+    for listed in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, listed.read_text().split()):
+                found += [child, *_below(child)]
+    return found

@@ -13,27 +13,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import os
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import machine
-from tables import Table, median
 
-from cluster.facts import Facts, facts, repeated
+from cluster.facts import facts, repeated
 from cluster.failures import FAILURES, Failure, Stage
 from cluster.load import Load
 from cluster.network import Network
+from cluster.outcomes import Outcome, read, table, write
 from cluster.patroni import Cluster, missing
 from support.replicas import Replicas
 
@@ -42,16 +40,6 @@ CLIENTS = 2
 REPLICAS = 3
 RULES = ("allow up.soon", "budget calls=1000000")
 LARGEST_PAUSE = 1.5
-
-
-class Outcome(NamedTuple):
-    """Of one kind of failure. `silences` are the longest times, in seconds, in which any client had no call acknowledged."""
-
-    name: str
-    silences: list[float]
-    facts: Facts
-    told: dict[str, int]
-    """What clients got in place of an answer, and how often."""
 
 
 async def failed(name: str, count: int, seed: int, folder: Path) -> Outcome:
@@ -75,20 +63,26 @@ async def failed(name: str, count: int, seed: int, folder: Path) -> Outcome:
 
 async def _under_load(name: str, failure: Failure, stage: Stage, count: int, seed: int) -> Outcome:
     load = Load(stage.replicas, list(TASKS), CLIENTS, seed)
-    silences = []
+    silences: list[float] = []
+    loads: list[float] = []
     async with load:
         for _ in range(count):
             await load.all_continue()
             await asyncio.sleep(stage.chance.uniform(0, LARGEST_PAUSE))
             silences.append(await _once(failure, stage, load))
-            print(f"{name} {len(silences)}/{count}: {silences[-1]:.1f} s", file=sys.stderr, flush=True)
+            loads.append(os.getloadavg()[0])
+            print(
+                f"{name} {len(silences)}/{count}: {silences[-1]:.1f} s, load {loads[-1]:.1f}",
+                file=sys.stderr,
+                flush=True,
+            )
     answers = await afterwards(stage.replicas, load)
     await load.close()
     found = await asyncio.to_thread(facts, stage.replicas, load, answers)
-    told: Counter[str] = Counter()
+    refusals: Counter[str] = Counter()
     for client in load.clients:
-        told.update(client.told)
-    return Outcome(name, silences, found, dict(told.most_common()))
+        refusals.update(client.refusals)
+    return Outcome(name, seed, silences, loads, found, dict(refusals.most_common()))
 
 
 async def _once(failure: Failure, stage: Stage, load: Load) -> float:
@@ -112,21 +106,6 @@ async def afterwards(replicas: Replicas, load: Load) -> dict[str, str]:
     return answers
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
-    """The table of the outcomes."""
-    columns = "failure, times, silence: median s, longest s, aim s, acknowledged, lost, doubled, refunded, invalid, in doubt, wrongly"
-    found = Table("Failures of a cluster under load", columns.split(", "))
-    for one in outcomes:
-        failure, its = FAILURES[one.name], one.facts
-        aim = "-" if failure.aim is None else f"≤ {failure.aim:g}"
-        wrong = (its.lost, its.doubled, its.refunded, its.invalid)
-        found.add(
-            failure.title, len(one.silences), median(one.silences), max(one.silences), aim, its.acknowledged,
-            *map(len, wrong), len(its.in_doubt), len(its.wrong_doubts) + len(its.without_intent),
-        )  # fmt: skip
-    return found
-
-
 def _keep_logs(folder: Path, to: Path) -> None:
     to.mkdir(parents=True, exist_ok=True)
     for log in folder.rglob("*.log"):
@@ -140,32 +119,29 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=FAILURES, help="this failure; repeat it for more")
     parser.add_argument("--count", type=int, default=20, help="how often each failure happens (default: 20)")
     parser.add_argument("--seed", type=int, default=1, help="of all that is chosen by chance (default: 1)")
-    parser.add_argument("--json", metavar="FILE", help="write the values as measured")
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="add the values as measured to those in FILE"
+    )
     parser.add_argument("--keep", metavar="DIR", help="keep the logs there")
     options = parser.parse_args()
     if why := missing():
         parser.error(why)
-    outcomes = []
+    about = machine.describe("python tests/cluster/run.py", tempfile.gettempdir())
+    outcomes: list[Outcome] = []
     for name in options.only or FAILURES:
         with tempfile.TemporaryDirectory(prefix="adjourn-cluster-") as folder:
             try:
-                outcomes.append(asyncio.run(failed(name, options.count, options.seed, Path(folder))))
+                outcome = asyncio.run(failed(name, options.count, options.seed, Path(folder)))
             finally:
                 if options.keep:
                     _keep_logs(Path(folder), Path(options.keep) / name)
-    found = table(outcomes)
-    print(found.text())
+        outcomes.append(outcome)
+        if options.json:
+            write(options.json, [*read(options.json), outcome], about)
+    print(table(outcomes).text())
     for one in outcomes:
         if not one.facts.is_right:
             print(f"{one.name}: {one.facts}")
-    if options.json:
-        about = machine.describe("python tests/cluster/run.py", tempfile.gettempdir())
-        values: dict[str, Any] = {
-            "machine": about,
-            "seed": options.seed,
-            "failures": [{**one._asdict(), "facts": one.facts._asdict()} for one in outcomes],
-        }
-        Path(options.json).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
     return int(not all(one.facts.is_right for one in outcomes))
 
 

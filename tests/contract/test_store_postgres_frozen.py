@@ -18,7 +18,7 @@ from adjourn.errors import StoreError
 from adjourn.store import EMPTY
 from adjourn.store.conformance.entries import entry
 from adjourn.store.postgres import PostgresStore
-from adjourn.store.postgres_line import RETRY_SECONDS
+from adjourn.store.postgres_line import RETRY_SECONDS, PostgresServer
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -28,7 +28,9 @@ SECONDS = 60
 
 @pytest.fixture
 def store(new_postgres_url: Callable[[], str]) -> Iterator[PostgresStore]:
-    store = PostgresStore(new_postgres_url() + HASTY)
+    url = new_postgres_url()
+    PostgresStore(url).close()  # making the tables takes longer than a hasty statement may
+    store = PostgresStore(url + HASTY)
     yield store
     store.close()
 
@@ -98,6 +100,17 @@ def test_one_dead_connection_is_replaced(store: PostgresStore) -> None:
     with frozen(backend(store)):
         assert within(SECONDS, lambda: store.head("s")) == head
         assert within(SECONDS, lambda: store.append("s", [entry(b"2")], expect=head)).seq == 1
+
+
+@pytest.mark.parametrize(("took", "pause"), [(2.0, 2.0), (60.0, RETRY_SECONDS)])
+def test_a_slow_server_is_left_alone_for_as_long_as_it_took(took: float, pause: float) -> None:
+    """After a failure that took its time, the next connection is tried after as long again, but after 5 s in any case."""
+    times = iter([0.0, took, took + pause - 0.1, took + pause + 0.1, took + pause + 0.2])
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        url = f"postgresql://me@127.0.0.1:{nobody.getsockname()[1]}/db"
+    server = PostgresServer(url, lambda: next(times))
+    tried = [store_error(server.connect).__cause__ is not None for _ in range(3)]
+    assert tried == [True, False, True]
 
 
 def test_a_server_that_accepts_and_says_nothing_is_given_up() -> None:

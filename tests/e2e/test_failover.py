@@ -6,6 +6,7 @@ The short form of `python tests/cluster/run.py`, which breaks a cluster under Pa
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -49,6 +50,26 @@ def test_calls_continue_on_a_promoted_standby(tmp_path: Path, pair: Pair) -> Non
         found = facts(replicas, load, answers)
         assert found.is_right, found
         assert found.acknowledged >= 24
+
+
+def test_a_call_that_was_refused_is_not_in_doubt(tmp_path: Path, pair: Pair) -> None:
+    """The primary is killed while it writes an intent, and has it when it is back: the call was not sent, and is made when it is repeated."""
+    with Replicas(tmp_path, pair.url, *RULES, count=2) as replicas, ThreadPoolExecutor() as pool:
+        for number in (0, 1):
+            assert replicas.call(number, "soon", f"before {number}") == f"soon: before {number}"
+        pair.stop(1)  # no commit is acknowledged from now on
+        called = pool.submit(replicas.call, 0, "soon", "one", key="k1")
+        wait_for(pair.is_waiting)
+        pair.stop(0)
+        assert "it could not be recorded" in called.result()
+        for number, port in enumerate((6001, 6002)):
+            pair.start(pair.folders[number], port)
+        wait_for(lambda: replicas.call(1, "soon", "one", key="k1") == "soon: one")
+        assert json.loads(replicas.adjourn("inbox", "--json"))["waiting"] == []
+        assert replicas.called() == ["before 0", "before 1", "one"]
+        assert replicas.status("job")["callsUsed"] == 4
+        assert replicas.adjourn("verify").startswith("valid: 1 task")
+    pair.stop(0)
 
 
 def test_an_answer_waits_for_a_store_that_is_away(tmp_path: Path, pair: Pair) -> None:

@@ -15,6 +15,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 SECONDS = 60
+_WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%INTO adjourn_event%'"
 
 
 def until(look: Callable[[], Any]) -> None:
@@ -54,6 +55,12 @@ class Pair:
         with psycopg.connect(self.url, autocommit=True) as admin:
             admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standbys}'".encode())
             admin.execute("SELECT pg_reload_conf()")
+
+    def is_waiting(self) -> bool:
+        """Whether a commit of events waits for the standby."""
+        with psycopg.connect(self.url, autocommit=True) as admin:
+            found = admin.execute(_WAITING).fetchall()
+            return bool(found)
 
     def promote(self) -> None:
         """Make the standby the primary, with no standby of its own, as docs/how-to/operate.md says."""

@@ -412,6 +412,7 @@ class ClientContext:
         self._look_at_policy()
         for attempt in range(MAX_MOVES):
             session = self.session(task)
+            session.settle_unsent()
             try:
                 placed = self._prepare(session, calls)
                 for note in session.checkpoint_before(placed):
@@ -444,6 +445,8 @@ class ClientContext:
         session = self._sessions.get(task or self._task)
         if session is None or session.task.ledger.moved:
             return None
+        if session.unsent.calls:
+            session.settle_unsent()
         if self._broken or self._behind or session not in self._compared or session.policy.is_guarded:
             calls = self._prepare(session, calls)
         durable = any(map(is_effectful, calls))
@@ -545,6 +548,7 @@ class ClientContext:
         with self._lock:
             for session in self._sessions.values():
                 with suppress(AdjournError):
+                    session.settle_unsent()
                     session.close(reason)
             self._sessions.clear()
             if self._is_registered:

@@ -3,12 +3,15 @@
 A request that arrives while others are being read, decided on or written waits for the next turn, with all that arrive with it. So the
 more are in flight, the more share a commit, and one that is alone waits for nobody.
 
-Owns: `Turn`. Must never: keep anything for later than the next turn, or give one exchange's outcome to another.
+Calls that are refused since their commit failed are settled as soon as the store can be reached, where it has them after all.
+
+Owns: `Turn`. Must never: keep a call for later than the next turn, or give one exchange's outcome to another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -16,6 +19,7 @@ from typing import NamedTuple
 
 from adjourn.checkpoints import GuardedSession
 from adjourn.clients import ClientContext
+from adjourn.errors import StoreError
 from adjourn.relay import Outcome, Settled
 from adjourn.tasks import (
     Admitted,
@@ -25,6 +29,8 @@ from adjourn.tasks import (
     commit_together,
 )
 
+AGAIN_SECONDS, SETTLE_SECONDS = 0.5, 60.0
+"""How often, and how long, a session is looked after that refused calls. Then its next call settles them."""
 Decided = tuple[GuardedSession, list[Admitted]] | None
 
 
@@ -51,6 +57,8 @@ class Turn:
         self._asked: dict[tuple[ClientContext, str], list[_Asked]] = {}
         self._answered: list[_Answered] = []
         self._is_due = False
+        self._refused: dict[GuardedSession, float] = {}
+        """Sessions with calls that were refused since their commit failed, and until when they are looked after."""
 
     def admit(
         self,
@@ -96,6 +104,31 @@ class Turn:
         for group in groups:
             for then in group.outcomes():
                 self._tell(then)
+            if (session := group.session) is not None and session.unsent.calls:
+                self._settle_later(session)
+
+    def _settle_later(self, session: GuardedSession) -> None:
+        if not self._refused:
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._settle_unsent)
+        self._refused[session] = time.monotonic() + SETTLE_SECONDS
+
+    def _settle_unsent(self) -> None:
+        """Settle calls that were refused, up to the first of them for which the store is away."""
+        now = time.monotonic()
+        self._refused = {session: until for session, until in self._refused.items() if until > now}
+        for session in list(self._refused):
+            try:
+                session.settle_unsent()
+            except StoreError:
+                break
+            except Exception as error:  # of one session; the others continue
+                self._report(error)
+                del self._refused[session]
+                continue
+            if not session.unsent.calls:
+                del self._refused[session]
+        if self._refused:
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._settle_unsent)
 
     def _tell(self, then: Callable[[], None]) -> None:
         try:
@@ -110,7 +143,7 @@ class _Group:
     def __init__(self, context: ClientContext, theirs: Sequence[_Asked]) -> None:
         self._context = context
         self._theirs = theirs
-        self._session: GuardedSession | None = None
+        self.session: GuardedSession | None = None
         self._error: Exception | None = None
         self.pending: PendingCalls | None = None
 
@@ -118,7 +151,7 @@ class _Group:
         calls = [call for one in self._theirs for call in one.calls]
         try:
             if found := self._context.admitting(calls, task, self._forward):
-                self._session, self.pending = found
+                self.session, self.pending = found
         except Exception as error:  # whoever asked handles it
             self._error = error
 
@@ -133,7 +166,7 @@ class _Group:
     def outcomes(self) -> Iterator[Callable[[], None]]:
         """The outcome for each, to be called. Once it is asked for, the calls are kept no longer: they know this group."""
         pending, self.pending = self.pending, None
-        session = self._session
+        session = self.session
         error = self._error if pending is None else pending.error
         if error or pending is None or session is None:
             is_for_later = self._context.is_for_later(error, pending)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 5.0
-"""How long after a connection that took its time to fail no other is tried: the threads of a process would wait for each."""
+"""After a connection that took its time to fail no other is tried for as long as it took, at most so long: the threads of a process would
+wait for each."""
 
 # A commit waits for all that was written before it. What a look finds may be visible on this server only: its own commit was
 # waiting for a standby when the connection was lost.
@@ -35,23 +36,24 @@ class LostConnectionError(Exception):
 class PostgresServer:
     """Where to connect to. A server that was slow to fail is left alone for a while, by everyone who shares this."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.errors = postgres_link.driver().Error
         self.where = postgres_link.describe(url)
         self._url = url
+        self._monotonic = monotonic
         self._away: StoreError | None = None
         self._retry_at = 0.0
 
     def connect(self) -> Connection:
-        begun = time.monotonic()
+        begun = self._monotonic()
         if self._away is not None and begun < self._retry_at:
             raise StoreError(self._away.message, self._away.remedy)
         try:
             connection = postgres_link.connect(self._url)
         except StoreError as error:
-            ended = time.monotonic()
-            if ended - begun > SLOW_SECONDS:
-                self._away, self._retry_at = error, ended + RETRY_SECONDS
+            ended = self._monotonic()
+            if (seconds := ended - begun) > SLOW_SECONDS:
+                self._away, self._retry_at = error, ended + min(seconds, RETRY_SECONDS)
             raise
         self._away = None
         return connection

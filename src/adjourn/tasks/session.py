@@ -14,7 +14,7 @@ from types import MappingProxyType
 import msgspec
 
 from adjourn.aex import Policy
-from adjourn.errors import HeldError, RefusedError
+from adjourn.errors import HeldError, RefusedError, StoreError
 from adjourn.log import kinds
 from adjourn.store import Swap
 from adjourn.tasks import idempotency, workspace_budget
@@ -35,6 +35,7 @@ from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease,
 from adjourn.tasks.ledger import Approval, Ledger
 from adjourn.tasks.task import SYSTEM, NewEvent, Task
 from adjourn.tasks.together import PendingCommit
+from adjourn.tasks.unsent import UnsentCalls
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -89,6 +90,15 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
     def alone(self) -> None:
         self.session.commit_calls(self)
 
+    def fail(self, error: Exception) -> None:
+        super().fail(error)
+        if not self.is_sent:
+            decided = zip(self.calls, self.decided, strict=False)
+            effects = [
+                one.call for call, one in decided if call.effectful and isinstance(one.decision, Forward)
+            ]
+            self.session.unsent.add(self.task.ledger, effects)
+
     def begin_again(self) -> None:
         """Forget what was decided at a ledger that another process has appended to."""
         for kept in (
@@ -123,6 +133,8 @@ class Session(TaskLease):
         super().__init__(task, policy, identity, policy_text=policy_text, contract_text=contract_text)
         self._auto_confirm = auto_confirm
         self._calls = 0
+        self.unsent = UnsentCalls()
+        """Calls with effects whose commit failed. Who refuses them has them settled (`settle_unsent`)."""
         self.workspace_spent: Mapping[str, int] = NONE_SPENT
         """What was spent of the budgets over all tasks after the last calls, by their counters."""
 
@@ -167,10 +179,23 @@ class Session(TaskLease):
                 swaps=pending.swaps,
             )
             try:
-                commit()
-            except SessionExpiredError:
-                self.open()
-                commit()
+                try:
+                    commit()
+                except SessionExpiredError:
+                    self.open()
+                    commit()
+            except StoreError as error:
+                pending.fail(error)
+                raise
+
+    def settle_unsent(self) -> None:
+        """Settle calls as not made that were refused since committing them failed, if they were written. Raises `StoreError`.
+
+        Only for who sends no call of which `admit` raises `StoreError`.
+        """
+        if self.unsent.calls:
+            with self.lock:
+                self.unsent.settle(self.task, self.id)
 
     def decide_on(self, pending: PendingCalls, ledger: Ledger) -> list[NewEvent]:  # noqa: C901, PLR0912  # one pass, on the path of every call
         """Decide on calls at a ledger; what is to be written of them. Raises what `admit` raises, and `SessionExpiredError`."""

@@ -44,6 +44,10 @@ class PendingCommit(msgspec.Struct, eq=False):
         del ledger
         return self.facts
 
+    def fail(self, error: Exception) -> None:
+        """It could not be written, as far as is known."""
+        self.error = error
+
     def alone(self) -> None:
         """Make it by itself. Raises what `Task.commit` raises."""
         self.task.commit(self.facts, durable=self.durable, refs=self.refs, blobs=self.blobs, swaps=self.swaps)
@@ -107,7 +111,7 @@ def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[Pending
         outcomes = store.append_many(appends, durable=durable)
     except Exception as error:  # whatever failed: nothing is written, and each relay has to hear of it
         for one, _ in staged:
-            one.error = error
+            one.fail(error)
         return []
     for (one, step), outcome in zip(staged, outcomes, strict=True):
         if isinstance(outcome, Head):
@@ -115,7 +119,7 @@ def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[Pending
         elif isinstance(outcome, ConflictError):
             lost.append(one)
         else:
-            one.error = outcome
+            one.fail(outcome)
     return lost
 
 

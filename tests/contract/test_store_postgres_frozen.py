@@ -28,7 +28,9 @@ SECONDS = 60
 
 @pytest.fixture
 def store(new_postgres_url: Callable[[], str]) -> Iterator[PostgresStore]:
-    store = PostgresStore(new_postgres_url() + HASTY)
+    url = new_postgres_url()
+    PostgresStore(url).close()  # making the tables may take longer
+    store = PostgresStore(url + HASTY)
     yield store
     store.close()
 

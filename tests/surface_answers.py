@@ -202,6 +202,7 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("prune", "--keep-last", "N"), ("prune", "--keep-last", "1")
     yield ("prune", "--keep-last", "N", "--yes"), ("prune", "--keep-last", "1", "--yes")
     yield plain("gc")
+    yield plain("migrate")
 
     # what is broken
     history = work.root / ".aex" / "checkpoints" / "newer" / "audit.jsonl"

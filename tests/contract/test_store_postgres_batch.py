@@ -145,6 +145,7 @@ def test_an_append_that_is_alone_waits_for_nobody(store: PostgresStore, url: str
         head = store.append("s", [entry(b"%d" % number)], expect=head)
     assert store._second.connection is None
     with psycopg.connect(url, application_name="rival") as rival:
+        rival.execute("SET adjourn.schema = 2")
         rival.execute("INSERT INTO adjourn_event VALUES ('slow', 0, %s, '')", ("0" * 64,))
         slow = threading.Thread(target=append_racing, args=(store, "slow", "x"))
         slow.start()
@@ -161,6 +162,7 @@ def test_one_that_cannot_be_written_does_not_fail_the_others(url: str) -> None:
     """A place that somebody holds for too long is the error of that append only."""
     store = PostgresStore(f"{url}%20-clock_timeout%3D200")
     with psycopg.connect(url) as rival:
+        rival.execute("SET adjourn.schema = 2")
         rival.execute("INSERT INTO adjourn_event VALUES ('m', 0, %s, '')", ("0" * 64,))
         with Together(store) as together:
             for stream in ("a", "m", "z"):

@@ -181,6 +181,7 @@ def test_a_lost_notification_only_delays(store: PostgresStore, url: str) -> None
     new = entry(b"2")
     with psycopg.connect(url, autocommit=True, application_name="admin") as admin:
         until(lambda: admin.execute(f"SELECT 1 {OURS} AND query LIKE 'LISTEN%'".encode()).fetchone())
+        admin.execute("SET adjourn.schema = 2")
         admin.execute("INSERT INTO adjourn_event VALUES ('s', 1, %s, %s)", new)
     waiting.join(SECONDS)
     assert seen == [Head(1, new.hash)]

@@ -34,14 +34,21 @@ if TYPE_CHECKING:
         sync_folder,
         write_file,
     )
-    from adjourn.host.workspace_store import default_store, has_store, open_at, shown_store, store_file
+    from adjourn.host.workspace_store import (
+        default_store,
+        has_store,
+        migrate_at,
+        open_at,
+        shown_store,
+        store_file,
+    )
     from adjourn.host.worktrees import main_of, top_of
 
 __all__ = [
     "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "LINK", "MAX_NAME", "OF_CODE", "GitCommand", "Process", "SpanExporter", "TraceSpan",
     "UnansweredError", "Workspace", "address", "check_name", "create_file", "default_store", "distrusting", "exchange",
     "find", "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
-    "make_folder", "now", "open_at", "open_plain", "open_regular", "outside", "page_host", "page_link", "read_file",
+    "make_folder", "migrate_at", "now", "open_at", "open_plain", "open_regular", "outside", "page_host", "page_link", "read_file",
     "read_inside", "read_lines", "read_own_toml", "reading_secret", "relative_inside", "remove_file", "resolve_inside",
     "secret", "shown_store", "store_file", "strays", "sync_folder", "top_of", "trusting", "workspace_of", "write_file",
 ]  # fmt: skip
@@ -66,6 +73,6 @@ if not TYPE_CHECKING:
             "read_file", "read_inside", "read_lines", "remove_file", "resolve_inside", "sync_folder",
             "write_file",
         ),
-        "workspace_store": ("default_store", "has_store", "open_at", "shown_store", "store_file"),
+        "workspace_store": ("default_store", "has_store", "migrate_at", "open_at", "shown_store", "store_file"),
         "worktrees": ("main_of", "top_of"),
     })  # fmt: skip

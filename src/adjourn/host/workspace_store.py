@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from types import ModuleType
 
 from adjourn.errors import UsageError
 from adjourn.host import folders, keys
 from adjourn.host.finding import DEFAULT_STORE
-from adjourn.store import Store, open_store
+from adjourn.store import Store, migrate_postgres, open_store
 from adjourn.store.passwords import is_postgres, without_user
 
 MAX_STORE_PATH = 480
@@ -38,6 +39,17 @@ def open_at(root: str, url: str = "") -> Store:
             "a memory: store does not outlive its process", "name a file or a PostgreSQL database"
         )
     return open_store(url)
+
+
+def migrate_at(root: str, url: str) -> Iterator[int]:
+    """Bring the store of a workspace, which must be there, to the latest schema. Yields the number of events copied so far.
+
+    A SQLite file is brought there whenever it is opened. Raises `StoreError`.
+    """
+    if is_postgres(url):
+        yield from migrate_postgres(url)
+    else:
+        open_at(root, url).close()
 
 
 def default_store(root: str) -> str:

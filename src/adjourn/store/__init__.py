@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from adjourn.store.migrate import LATEST
     from adjourn.store.overlay import OverlayStore
     from adjourn.store.postgres import PostgresStore
+    from adjourn.store.postgres_migration import migrate_postgres
     from adjourn.store.sqlite import SqliteStore
     from adjourn.store.url import open_store
 
 __all__ = [
     "EMPTY", "LATEST", "NO_REFS", "NO_SWAPS", "ZERO_HASH", "Append", "Appended", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore",
-    "SqliteStore", "Store", "Swap", "open_store",
+    "SqliteStore", "Store", "Swap", "migrate_postgres", "open_store",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -40,6 +41,7 @@ if not TYPE_CHECKING:
         "migrate": ("LATEST",),
         "overlay": ("OverlayStore",),
         "postgres": ("PostgresStore",),
+        "postgres_migration": ("migrate_postgres",),
         "sqlite": ("SqliteStore",),
         "url": ("open_store",),
     })  # fmt: skip

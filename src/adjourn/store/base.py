@@ -124,7 +124,10 @@ class Store(Protocol):
         """The digest and the bytes' number of every document that is kept, in the digests' order. Lazy, bounded memory."""
 
     def drop(self, digests: Collection[str]) -> None:
-        """Delete documents that nothing needs. Unlike a forgotten one, one that is dropped may be put again."""
+        """Delete documents that nothing needs. Unlike a forgotten one, one that is dropped may be put again.
+
+        May be made in several steps: after an error some are deleted, and calling it again deletes the rest.
+        """
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         """Wait until the stream's head is not `after`, at most `timeout` seconds; returns the head seen last."""

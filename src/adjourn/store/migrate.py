@@ -1,7 +1,7 @@
 """Numbered schema files, and the one rule about versions: older is brought up to date, newer is refused.
 
-Owns: finding `schema/<dialect>_<number>.sql` and judging a version. Must never: import a driver; the backend runs
-the statements, in one transaction.
+Owns: finding `schema/<dialect>_<number>.sql`, or its halves, and judging a version. Must never: import a driver; the backend
+runs the statements.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Final, Literal
 from adjourn.errors import SchemaError
 
 Dialect = Literal["sqlite", "postgres"]
-LATEST: Final[dict[Dialect, int]] = {"sqlite": 2, "postgres": 1}
+LATEST: Final[dict[Dialect, int]] = {"sqlite": 2, "postgres": 2}
 """The schema this adjourn writes; equal to the highest number in `schema/`."""
+_HALVES: Final = {"postgres_0002": ("_copy", "_switch")}
+"""Schemas that a store reaches in two transactions, while others write to it."""
 
 
 def is_current(dialect: Dialect, version: int, where: str) -> bool:
@@ -29,7 +31,8 @@ def is_current(dialect: Dialect, version: int, where: str) -> bool:
 
 def scripts(dialect: Dialect, version: int) -> list[str]:
     """The texts that lead from schema `version` (0: nothing there) to `LATEST`, in order."""
-    return [_read(f"{dialect}_{number:04}.sql") for number in range(version + 1, LATEST[dialect] + 1)]
+    names = [f"{dialect}_{number:04}" for number in range(version + 1, LATEST[dialect] + 1)]
+    return [_read(f"{name}{half}.sql") for name in names for half in _HALVES.get(name, ("",))]
 
 
 def _read(name: str) -> str:

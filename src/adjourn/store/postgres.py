@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, cast
 from adjourn.errors import ConflictError, IntegrityError, StoreError
 from adjourn.store import checks, postgres_link
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
+from adjourn.store.pacing import paced
 from adjourn.store.postgres_batch import GroupCommit, PendingAppend
 from adjourn.store.postgres_line import PostgresLine, PostgresServer
 from adjourn.store.postgres_watch import PostgresWatch
@@ -37,18 +38,27 @@ SELECT hash, data, seq FROM (
     FROM adjourn_event WHERE stream = %s AND seq >= %s AND seq < %s
 ) AS page WHERE before <= %s ORDER BY seq
 """
-# Jumps from stream to stream along the key instead of walking every entry.
-_STREAMS = """
-WITH RECURSIVE name (stream) AS (
-    SELECT min(stream) FROM adjourn_event
-    UNION ALL
-    SELECT (SELECT min(e.stream) FROM adjourn_event AS e WHERE e.stream > name.stream)
-    FROM name WHERE name.stream IS NOT NULL
-)
-SELECT name.stream, head.seq, head.hash FROM name CROSS JOIN LATERAL (
-    SELECT seq, hash FROM adjourn_event AS e WHERE e.stream = name.stream ORDER BY seq DESC LIMIT 1
-) AS head ORDER BY name.stream
-"""
+# Jumps from stream to stream along the key of one table instead of walking every entry. Through the parent of the partitions, each
+# jump would ask all of them.
+_STREAMS_OF: LiteralString = """(
+    WITH RECURSIVE name (stream) AS (
+        SELECT min(stream) FROM {table}
+        UNION ALL
+        SELECT (SELECT min(e.stream) FROM {table} AS e WHERE e.stream > name.stream)
+        FROM name WHERE name.stream IS NOT NULL
+    )
+    SELECT name.stream, head.seq, head.hash FROM name CROSS JOIN LATERAL (
+        SELECT seq, hash FROM {table} AS e WHERE e.stream = name.stream ORDER BY seq DESC LIMIT 1
+    ) AS head
+)"""
+_TABLES: dict[int, tuple[LiteralString, ...]] = {
+    1: ("adjourn_event",),
+    2: (
+        "adjourn_event_0", "adjourn_event_1", "adjourn_event_2", "adjourn_event_3",
+        "adjourn_event_4", "adjourn_event_5", "adjourn_event_6", "adjourn_event_7",
+    ),
+}  # fmt: skip
+"""By schema, the tables that the events are in."""
 _REF = "SELECT value FROM adjourn_ref WHERE name = %s"
 _REFS = "SELECT name, value FROM adjourn_ref WHERE name >= %s AND starts_with(name, %s) ORDER BY name"
 _SET_REF = "INSERT INTO adjourn_ref VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -67,6 +77,8 @@ _FORGET = "UPDATE adjourn_blob SET data = NULL WHERE hash = %s"
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 _MAX_SEQ = 2**63 - 2
+DROPPED_TOGETHER = 100
+"""Documents that one statement deletes: appends wait for it, and each may have many rows of TOAST."""
 
 
 class PostgresStore:
@@ -79,10 +91,13 @@ class PostgresStore:
         self._where = self._server.where
         connection = postgres_link.connect(url)
         try:
-            postgres_link.prepare(connection, self._where)
+            schema = postgres_link.prepare(connection, self._where)
         except BaseException:
             connection.close()
             raise
+        # A store that is migrated while it is open keeps its statement, which is slower then.
+        parts = [_STREAMS_OF.format(table=table) for table in _TABLES[schema]]
+        self._streams = " UNION ALL ".join(parts) + " ORDER BY stream"
         self._line = PostgresLine(self._server, connection)
         self._second = PostgresLine(self._server)
         self._appends = GroupCommit(self._line, self._second)
@@ -150,7 +165,7 @@ class PostgresStore:
         return self._read(stream, max(start, 0), end)
 
     def streams(self) -> dict[str, Head]:
-        return {stream: Head(seq, digest) for stream, seq, digest in self._query(_STREAMS)}
+        return {stream: Head(seq, digest) for stream, seq, digest in self._query(self._streams)}
 
     def ref(self, name: str) -> str | None:
         checks.check_name(name)
@@ -213,7 +228,10 @@ class PostgresStore:
     def drop(self, digests: Collection[str]) -> None:
         for digest in digests:
             checks.check_digest(digest)
-        self._line.write(lambda connection: connection.execute(_DROP, (list(digests),)))
+        ordered = sorted(digests)
+        for first in paced(range(0, len(ordered), DROPPED_TOGETHER)):
+            some = ordered[first : first + DROPPED_TOGETHER]
+            self._line.write(lambda connection, some=some: connection.execute(_DROP, (some,)))  # type: ignore[misc]
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         deadline = time.monotonic() + timeout

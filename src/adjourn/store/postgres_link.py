@@ -36,7 +36,8 @@ _MIGRATION_LOCK = int.from_bytes(b"adjourn\0", "big") >> 8
 # Only what the URL, the role or the database did not set already. A commit that the server acknowledges is on its
 # disk: switched off, synchronous_commit would lose acknowledged entries when the server is killed. A client that stops
 # within a transaction would keep others from its streams. Planning takes longer than an append; every statement has a key,
-# and a plan that was made while the tables were small must not walk them when they have grown.
+# and a plan that was made while the tables were small must not walk them when they have grown. The schema that this program
+# knows is for the tables' trigger, which refuses appends of programs that do not know theirs.
 _SETTINGS = """
 SELECT
     extract(epoch FROM set_config('statement_timeout', CASE current_setting('statement_timeout')
@@ -47,6 +48,7 @@ SELECT
         WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
     set_config('idle_in_transaction_session_timeout', CASE current_setting('idle_in_transaction_session_timeout')
         WHEN '0' THEN %s ELSE current_setting('idle_in_transaction_session_timeout') END, false),
+    set_config('adjourn.schema', coalesce(nullif(current_setting('adjourn.schema', true), ''), %s), false),
     set_config('plan_cache_mode', 'force_generic_plan', false),
     set_config('enable_seqscan', 'off', false),
     set_config('default_transaction_isolation', 'read committed', false)
@@ -84,6 +86,10 @@ _HELP: dict[str, tuple[str, str]] = {
     "57014": (f"it took longer than {STATEMENT_SECONDS} s", "try again; the server may be overloaded"),
     "57P": ("the server is stopping or starting", "wait until it is up and try again"),
     "58": ("the server's file system failed", "check the server's log"),
+    "ZA": (
+        "a newer adjourn has changed its schema",
+        "upgrade adjourn (pip install -U adjourn), then start this process again",
+    ),
     "XX": ("the server found damaged data", "check the server's log, and restore a backup"),
 }
 
@@ -167,7 +173,13 @@ def connect(url: str) -> Connection:
         )
     try:
         found = connection.execute(
-            _SETTINGS, (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s", f"{STATEMENT_SECONDS}s")
+            _SETTINGS,
+            (
+                f"{STATEMENT_SECONDS}s",
+                f"{LOCK_SECONDS}s",
+                f"{STATEMENT_SECONDS}s",
+                str(migrate.LATEST["postgres"]),
+            ),
         ).fetchone()
     except psycopg.Error as error:
         connection.close()
@@ -218,23 +230,44 @@ def _connected(url: str, fields: dict[str, Any], *, seconds: float, where: str) 
     raise error
 
 
-def prepare(connection: Connection, where: str) -> None:
-    """Make the tables or bring them up to date. Of several openers one does it, the others wait."""
-    psycopg = driver()
+def prepare(connection: Connection, where: str) -> int:
+    """Make the tables where there are none: of several openers one does it, the others wait. Returns their schema.
+
+    Tables of an older schema stay as they are: `adjourn migrate` changes them, once every program that uses them can read both.
+    """
     store = f"the store {where}"
     try:
-        if migrate.is_current("postgres", _version(connection), store):
-            return
-        with connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            # INVARIANT: the version is read again under the lock.
-            version = _version(connection)
-            if not migrate.is_current("postgres", version, store):
-                for script in migrate.scripts("postgres", version):
-                    connection.execute(script.encode())
-                connection.execute("UPDATE adjourn_schema SET version = %s", (migrate.LATEST["postgres"],))
-    except psycopg.Error as error:
+        return version_of(connection, store) or _make_tables(connection, store)
+    except driver().Error as error:
         raise failure(where, error) from error
+
+
+def _make_tables(connection: Connection, store: str) -> int:
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+        # INVARIANT: the version is read again under the lock.
+        if version := version_of(connection, store):
+            return version
+        for script in migrate.scripts("postgres", 0):
+            connection.execute(script.encode())
+        set_version(connection)
+        return migrate.LATEST["postgres"]
+
+
+def set_version(connection: Connection) -> None:
+    """Write down that the tables have the latest schema."""
+    connection.execute("UPDATE adjourn_schema SET version = %s", (migrate.LATEST["postgres"],))
+
+
+def version_of(connection: Connection, store: str) -> int:
+    """The schema of the tables, 0 where there are none. Refuses a newer one. Raises `psycopg.Error`."""
+    # Not to_regclass(): within a transaction it may answer from a cache filled before we got the lock.
+    if not connection.execute(_HAS_SCHEMA).fetchone():
+        return 0
+    row = connection.execute("SELECT version FROM adjourn_schema").fetchone()
+    version = int(row[0]) if row else 0
+    migrate.is_current("postgres", version, store)
+    return version
 
 
 def failure(where: str, error: psycopg.Error) -> StoreError:
@@ -246,11 +279,3 @@ def failure(where: str, error: psycopg.Error) -> StoreError:
             cause, remedy = _HELP[state[:length]]
             return StoreError(f"the store {where} cannot be used: {cause} ({text})", remedy)
     return StoreError(f"the store {where} failed: {text}", "retry; report it if it persists")
-
-
-def _version(connection: Connection) -> int:
-    # Not to_regclass(): within a transaction it may answer from a cache filled before we got the lock.
-    if not connection.execute(_HAS_SCHEMA).fetchone():
-        return 0
-    row = connection.execute("SELECT version FROM adjourn_schema").fetchone()
-    return int(row[0]) if row else 0

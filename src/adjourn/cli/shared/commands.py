@@ -95,6 +95,7 @@ _TABLE = {
     },
     "Finding your way": {
         "doctor": ("setup.doctor:doctor", "Diagnose this workspace, its store and your keys."),
+        "migrate": ("setup.migrate:migrate_", "Bring a store to the newest schema while others use it."),
         "help": ("setup.help:help_", "Explain a topic, or show the help of a command."),
         "completion": ("setup.completion:completion", "Print the script by which a shell completes commands and names."),
         "demo": ("setup.demo:demo", "Show how a killed session is resumed, in a folder of its own."),

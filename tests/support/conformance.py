@@ -27,10 +27,23 @@ def installed() -> None:
         is_missing(missing)
 
 
-def run_suite(*words: str, cwd: Path | None = None) -> str:
+def renamed(folder: Path, server: str) -> Path:
+    """A copy of the suite's program in which the tools and prompts of the server under test are `SERVER.NAME`."""
+    package = SUITE.parents[1]
+    (folder / "dist").mkdir(parents=True)
+    for name in ("package.json", "requirements"):
+        (folder / name).symlink_to(package / name)
+    (folder / "node_modules").symlink_to(package.parents[1])
+    text = SUITE.read_text(encoding="utf-8")
+    copy = folder / "dist" / SUITE.name
+    copy.write_text(re.sub(r"(?<=[`'\"])test_(?=[a-z])", f"{server}.test_", text), encoding="utf-8")
+    return copy
+
+
+def run_suite(*words: str, cwd: Path | None = None, suite: Path = SUITE) -> str:
     """What the suite prints."""
     done = subprocess.run(
-        [str(NODE), str(SUITE), *words],
+        [str(NODE), str(suite), *words],
         capture_output=True, text=True, timeout=240, check=False, cwd=cwd, env={**os.environ, "NO_COLOR": "1"},
     )  # fmt: skip
     return done.stdout + done.stderr

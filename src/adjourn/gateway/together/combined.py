@@ -266,7 +266,8 @@ class Combined:
         )
 
     def _refuse(self, message: Message, stream: ReplyStream, problem: Problem) -> None:
-        stream.status = status_of(problem.code) if message.modern else 200
+        is_stateless = message.modern or message.method == "server/discover"
+        stream.status = status_of(problem.code) if is_stateless else 200
         answer = frames.error(message.id, problem.code, problem.text, problem.data)
         stream.put(StreamEvent(answer.rstrip()), is_last=True)
 

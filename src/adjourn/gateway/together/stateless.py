@@ -22,6 +22,9 @@ _STATUS = {
     frames.METHOD_NOT_FOUND: 404,
 }
 
+_REMOVED = ("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+"""Methods of the handshake revisions that the gateway answers itself there."""
+
 
 class Problem(NamedTuple):
     """A JSON-RPC error."""
@@ -58,4 +61,6 @@ def _stateless_problem(
     if version not in STATELESS:
         data = {"supported": list(STATELESS), "requested": version}
         return Problem(UNSUPPORTED_VERSION, "this revision of the protocol is not supported", data)
+    if method in _REMOVED:
+        return Problem(frames.METHOD_NOT_FOUND, f"revision {version} has no method {method}")
     return None

@@ -3,7 +3,8 @@
     python tests/bench/partitions.py --postgres URL [--rounds 24] [--streams 3000] [--appends 300] [--threads 1 8 64]
 
 Two schemas of one database, with the same rows: streams of 20 entries with random names, and one long stream. The stores take
-turns; ratios are medians over the rounds. Nothing is asserted. The schemas stay: drop them afterwards.
+turns; ratios are medians over the rounds. The last column compares the CPU of the server's processes over all rounds, which the
+load of the machine changes little; the server must be on this machine. Nothing is asserted. The schemas stay: drop them afterwards.
 
 Owns: these two stores. Must never: give one of them other rows than the other.
 """
@@ -73,6 +74,22 @@ def appended(store: PostgresStore, entries: Sequence[Entry], threads: int) -> fl
     return 1e6 / together([partial(append_all, Borrowed(store), part) for part in parts], len(entries)).rate
 
 
+def processor(store: PostgresStore) -> float:
+    """Seconds of CPU that the server has used for the connections of a store."""
+    ticks = 0
+    for line in (store._line, store._second):
+        if line.connection is not None:
+            status = Path(f"/proc/{line.connection.info.backend_pid}/stat").read_text("ascii")
+            ticks += sum(map(int, status.rpartition(") ")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def turn(work: Callable[[PostgresStore], float], store: PostgresStore) -> tuple[float, float]:
+    """The microseconds, and the server's CPU."""
+    before = processor(store)
+    return work(store), processor(store) - before
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -94,14 +111,22 @@ def main() -> None:
         f"heads of {options.streams:,} streams": lambda store: timed(store.streams, 1),
     }
     for threads in options.threads:
-        works[f"append, {threads} threads"] = partial(appended, entries=entries, threads=threads)
-    table = Table("PostgreSQL: events in partitions", ["", "one table, µs", "partitions, µs", "ratio", "±"])
-    for name, work in works.items():
-        rounds = take_turns(
-            {schema: partial(work, store) for schema, store in stores.items()}, options.rounds
+        works[f"append, {threads} thread{'s' if threads > 1 else ''}"] = partial(
+            appended, entries=entries, threads=threads
         )
-        ratio = median_ratio(zip(rounds.of(2), rounds.of(1), strict=True))
-        table.add(name, *(median(rounds.of(schema)) for schema in stores), *(ratio or (None, None)))
+    table = Table(
+        "PostgreSQL: events in partitions",
+        ["", "one table, µs", "partitions, µs", "ratio", "±", "server's CPU, ratio"],
+    )
+    for name, work in works.items():
+        found = take_turns(
+            {schema: partial(turn, work, store) for schema, store in stores.items()}, options.rounds
+        )
+        times = {schema: [one for one, _ in found.of(schema)] for schema in stores}
+        used = {schema: sum(cpu for _, cpu in found.of(schema)) for schema in stores}
+        ratio = median_ratio(zip(times[2], times[1], strict=True))
+        cells = (*(median(times[schema]) for schema in stores), *(ratio or (None, None)))
+        table.add(name, *cells, used[2] / used[1] if used[1] else None)
         print(name, table.rows[-1][1:], flush=True)
     table.note = f"{options.rounds} rounds."
     for store in stores.values():

@@ -27,7 +27,7 @@ import psycopg
 from tables import Table, median, percentile
 from turns import median_ratio, take_turns
 
-from adjourn.store import EMPTY, ZERO_HASH, Entry, PostgresStore
+from adjourn.store import EMPTY, LATEST, ZERO_HASH, Entry, PostgresStore
 
 POOLED = 16
 FLOOR, PLAIN, SAME, STORE = (
@@ -70,11 +70,18 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
+def connect(url: str) -> psycopg.Connection[Any]:
+    """A connection that may insert events."""
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute(f"SET adjourn.schema = {LATEST['postgres']}".encode())
+    return connection
+
+
 class Pool:
     """Connections that threads borrow for one statement each."""
 
     def __init__(self, url: str, *, checked: bool) -> None:
-        self._all = [psycopg.connect(url, autocommit=True) for _ in range(POOLED)]
+        self._all = [connect(url) for _ in range(POOLED)]
         self._free: queue.SimpleQueue[psycopg.Connection[Any]] = queue.SimpleQueue()
         self._checked = checked
         for connection in self._all:
@@ -102,12 +109,22 @@ class Pool:
             connection.close()
 
 
-class OneStore:
-    def __init__(self, url: str) -> None:
-        self._store = PostgresStore(url)
+class Borrowed:
+    """A store that somebody else closes."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
 
     def append(self, stream: str, seq: int, entry: Entry, previous: str) -> None:
         self._store.append(stream, [entry], expect=EMPTY._replace(seq=seq - 1, hash=previous))
+
+    def close(self) -> None:
+        pass
+
+
+class OneStore(Borrowed):
+    def __init__(self, url: str) -> None:
+        super().__init__(PostgresStore(url))
 
     def close(self) -> None:
         self._store.close()
@@ -164,7 +181,7 @@ def measure(url: str, entries: Sequence[Entry], threads: int, rounds: int) -> Ta
         SAME: Pool(url, checked=True),
         STORE: OneStore(url),
     }
-    floor = [psycopg.connect(url, autocommit=True) for _ in range(2 if threads > 1 else 1)]
+    floor = [connect(url) for _ in range(2 if threads > 1 else 1)]
     parts = [entries[number::threads] for number in range(threads)]
     halves = [entries[number :: len(floor)] for number in range(len(floor))]
     batch = max(1, threads // len(floor))

@@ -325,6 +325,25 @@ def test_a_long_reader_keeps_no_writer_waiting(admin: Any, url: str, monkeypatch
     store.close()
 
 
+def test_a_migration_can_be_given_up(admin: Any, url: str) -> None:
+    """The statements of the documentation leave the store as it was before, and a later migration begins anew."""
+    fill(admin, 1_000)
+    before = tables(admin)
+    migrating = migrate_postgres(url)
+    next(migrating)
+    migrating.close()  # type: ignore[attr-defined]  # a generator
+    page = Path(__file__).parents[2] / "docs/how-to/postgresql.md"
+    (statements,) = re.findall(
+        r"```sql\n(DROP FUNCTION adjourn_copy.*?)```", page.read_text("utf-8"), re.DOTALL
+    )
+    admin.execute(statements)
+    assert tables(admin) == before
+    store = PostgresStore(url)
+    store.append("new", [entry(b"1")], expect=EMPTY)
+    store.close()
+    assert list(migrate_postgres(url))[-1] == 1_001
+
+
 def test_owner_and_rights_stay_whoever_migrates(admin: Any, url: str, postgres_server: Any) -> None:
     """After a superuser's migration the tables are their owner's, and a role that was granted rights appends and lists."""
     (schema,) = admin.execute("SELECT current_schema()").fetchone()

@@ -246,6 +246,7 @@ class Measuring:
         url = self.server.new_schema()
         PostgresStore(url).close()
         with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET adjourn.schema = 2")
             connection.execute("SELECT setseed(0.5)")
             for seq in range(entries):
                 connection.execute(
@@ -262,7 +263,8 @@ class Measuring:
                     (entries + part, SIZE, streams, part),
                 )
                 row = connection.execute(
-                    "SELECT pg_relation_size('adjourn_event_pkey') / 8192, pg_relation_size('adjourn_event') / count(*) FROM adjourn_event"
+                    "SELECT (SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree('adjourn_event_pkey'))::bigint / 8192,"
+                    " (SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree('adjourn_event'))::bigint / count(*) FROM adjourn_event"
                 ).fetchone()
                 assert row is not None
                 self.show(

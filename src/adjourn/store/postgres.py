@@ -91,12 +91,12 @@ class PostgresStore:
         self._where = self._server.where
         connection = postgres_link.connect(url)
         try:
-            schema = postgres_link.prepare(connection, self._where)
+            self.schema = postgres_link.prepare(connection, self._where)
         except BaseException:
             connection.close()
             raise
         # A store that is migrated while it is open keeps its statement, which is slower then.
-        parts = [_STREAMS_OF.format(table=table) for table in _TABLES[schema]]
+        parts = [_STREAMS_OF.format(table=table) for table in _TABLES[self.schema]]
         self._streams = " UNION ALL ".join(parts) + " ORDER BY stream"
         self._line = PostgresLine(self._server, connection)
         self._second = PostgresLine(self._server)

@@ -27,6 +27,7 @@ from adjourn.host import GitCommand, distrusting, keys, reading_secret, strays
 from adjourn.log import tool_name
 from adjourn.policy import BrokenContractError, read_contract
 from adjourn.setup import findings, has_code_behind_proxy, home
+from adjourn.store import LATEST
 from adjourn.tasks import KeptHeads, Ledger
 
 _GIT_SECONDS = 5
@@ -137,6 +138,13 @@ def _store(context: CommandContext) -> Iterator[Finding]:
             "store-read-only",
             "the store is read-only",
             "make the file and its folder writable",
+            "warning",
+        )
+    if getattr(store, "schema", latest := LATEST["postgres"]) < latest:
+        yield _found(
+            "store-schema",
+            f"the store has an older schema than this adjourn writes (below {latest})",
+            "update adjourn wherever the store is used, then: adjourn migrate",
             "warning",
         )
 

@@ -21,13 +21,14 @@ from adjourn.gateway.client_session import ClientSession
 from adjourn.gateway.event_stream import StreamEvent, written
 from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
-from adjourn.gateway.replies import ReplyStream, as_line
+from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, as_line
 from adjourn.mcp import frames
 from adjourn.policy import Principal
 
 MAX_EXCHANGES = 20_000
 WATCH_AFTER_SECONDS = 0.1
 """How long an answer may take before it is looked whether its client is still there."""
+SESSION = b"mcp-session-id"
 _FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id", TRACEPARENT, TRACESTATE)
 _PARAMETER = b"mcp-param-"
 _MODERN = frames.META_VERSION.encode()
@@ -90,6 +91,8 @@ class Endpoint:
         """Each is only found by whoever began it: to others its id is one of no session."""
         self.lanes: dict[tuple[str, Sender], list[ClientSession]] = {}
         """Exchanges of clients of the stateless revision, by client and who is behind it."""
+        self._is_ending = False
+        """Whether a session takes only what belongs to its open calls."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
         """Answer a request."""
@@ -132,7 +135,7 @@ class Endpoint:
             is_batch = True
         throttle, who = self._throttle, self._who(opening, headers, sender)
         begins = is_batch or (opening.method is not None and frames.is_id(opening.id))
-        lasts = opening.method == "subscriptions/listen"
+        lasts = opening.method == SUBSCRIBE
         refusal = throttle.message(who) or (throttle.begin(who, lasts=lasts) if begins else None)
         if refusal is not None:
             await _answer(send, refusal.status, _problem(refusal.why), refusal.headers)
@@ -145,7 +148,7 @@ class Endpoint:
 
     def _who(self, opening: _Opening, headers: dict[bytes, bytes], sender: Sender) -> str:
         """The client whose limits count."""
-        if (session := headers.get(b"mcp-session-id")) is not None:
+        if (session := headers.get(SESSION)) is not None:
             exchange = self.sessions.get((session.decode(errors="replace"), sender.principal))
             return exchange.who if exchange is not None else ""
         return _limited(opening.params.meta.client or opening.params.client, sender)
@@ -176,7 +179,7 @@ class Endpoint:
             event = await stream.next() if stream.size else None
             await _answer(send, 202 if event is None else 400, b"" if event is None else event.data)
             return
-        shown = ((b"mcp-session-id", session.encode()),) if opening.method == "initialize" else ()
+        shown = ((SESSION, session.encode()),) if opening.method == "initialize" else ()
         exchange.receive(line, stream, opening.id)
         try:
             await _stream(stream, send, shown, receive)
@@ -201,9 +204,10 @@ class Endpoint:
         self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, sender: Sender
     ) -> tuple[ClientSession | None, str]:
         """The exchange that a message belongs to, and its session id, if it has one."""
-        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
+        session = headers.get(SESSION, b"").decode(errors="replace")
         if session:
-            return self.sessions.get((session, sender.principal)), session
+            is_late = self._is_ending and opening.method is not None and frames.is_id(opening.id)
+            return None if is_late else self.sessions.get((session, sender.principal)), session
         if _MODERN in body or opening.method == "server/discover":
             return self._lane(opening, sender), ""
         if opening.method != "initialize" or self.is_full:
@@ -237,21 +241,24 @@ class Endpoint:
         if b"text/event-stream" not in headers.get(b"accept", b""):
             await _answer(send, 406, _problem("accept text/event-stream"))
             return
-        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
-        exchange = self.sessions.get((session, sender.principal))
-        if exchange is None:
+        session = headers.get(SESSION, b"").decode(errors="replace")
+        exchange, last_event = (
+            self.sessions.get((session, sender.principal)),
+            headers.get(b"last-event-id", b""),
+        )
+        if exchange is None or (self._is_ending and not last_event):
             await _answer(send, 404 if session else 405, _problem("there is no such session"))
             return
         version = [pair for pair in headers.items() if pair[0] == b"mcp-protocol-version"]
         stream = ReplyStream(version)
-        exchange.listen(stream, headers.get(b"last-event-id", b""))
+        exchange.listen(stream, last_event)
         try:
             await _events(stream, send, (), receive)
         finally:
             exchange.leave(None, stream)
 
     async def _delete(self, headers: dict[bytes, bytes], send: Send, sender: Sender) -> None:
-        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
+        session = headers.get(SESSION, b"").decode(errors="replace")
         if (session, sender.principal) not in self.sessions:
             await _answer(send, 404, _problem("there is no such session"))
             return
@@ -265,13 +272,24 @@ class Endpoint:
     def expire(self, seconds: float) -> None:
         """End what nobody has used for so long, and has nothing open."""
         since = time.monotonic() - seconds
+        self._end(
+            lambda one: one.used < since and not one.waiting and one.listener is None,
+            "the session was not used",
+        )
+
+    def end_idle(self, why: str) -> None:
+        """End what has no call open. Sessions take no other from now on: their clients have to begin new ones, elsewhere."""
+        self._is_ending = True
+        self._end(lambda one: not one.is_busy, why)
+
+    def _end(self, is_over: Callable[[ClientSession], bool], why: str) -> None:
         for session, exchange in list(self.sessions.items()):
-            if exchange.used < since and not exchange.waiting and not exchange.has_listener:
-                self._forget(session, "the session was not used")
+            if is_over(exchange):
+                self._forget(session, why)
         for key, lanes in list(self.lanes.items()):
-            for exchange in [one for one in lanes if one.used < since and not one.waiting]:
+            for exchange in [one for one in lanes if is_over(one)]:
                 lanes.remove(exchange)
-                exchange.close("the session was not used")
+                exchange.close(why)
             if not lanes:
                 del self.lanes[key]
 

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.auth import Authenticator, Challenge
 from adjourn.gateway.limits import Throttle
 from adjourn.policy import Principal
 from adjourn.tasks import Space
@@ -61,13 +60,3 @@ class PersonPage:
     async def close(self) -> None:
         """The gateway ends."""
         await self._app.close()
-
-
-def finder(authenticator: Authenticator) -> Find:
-    """Who sent a request, by the gateway's ways."""
-
-    async def find(scope: Scope) -> Principal | None:
-        found = await authenticator.authenticate(scope)
-        return None if isinstance(found, Challenge) else found
-
-    return find

@@ -9,7 +9,7 @@ Owns: which server a message is for, ids that servers give, answers of several s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -17,9 +17,11 @@ from adjourn import __version__
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders
+from adjourn.gateway.routing import NOT_SERVED
 from adjourn.gateway.together import merging
 from adjourn.gateway.together.changes import MAX_URIS, Changes, resources_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
+from adjourn.gateway.together.introduction import Introduction
 from adjourn.gateway.together.member import Collector, Member
 from adjourn.gateway.together.own_link import OwnLink
 from adjourn.gateway.together.resource_owners import ResourceOwners
@@ -27,6 +29,7 @@ from adjourn.gateway.together.server_health import ServerHealth
 from adjourn.gateway.together.server_questions import ServerQuestions
 from adjourn.gateway.together.stateless import Problem, problem_of, status_of
 from adjourn.gateway.together.upstream_session import UpstreamSession
+from adjourn.gateway.upstream import Upstream
 from adjourn.mcp import FrameError, Message, frames
 from adjourn.policy import meta_tool
 from adjourn.relay import StderrLog
@@ -38,27 +41,44 @@ _UNDOTTED = ("claude-ai", "claude desktop", "copilot")
 
 
 class Server(NamedTuple):
-    """A server of the session."""
+    """The part of the session that is with one server."""
 
     member: Member
     upstream: UpstreamSession
     health: ServerHealth
 
 
+class OwnPart(NamedTuple):
+    """The gateway's own part."""
+
+    member: Member
+    link: OwnLink
+
+
 class Combined:
-    """See above. `servers` are by their names in rules, in the order of the settings."""
+    """See above. `upstreams` are in the order of the settings; `begin` makes the part that is with one of them."""
 
     def __init__(
-        self, servers: Mapping[str, Server], own: Member, link: OwnLink, report: StderrLog, client: str
+        self,
+        upstreams: Iterable[Upstream],
+        begin: Callable[[Upstream], Server],
+        own: OwnPart,
+        report: StderrLog,
+        client: str,
     ) -> None:
-        self._servers = dict(servers)
-        self._own = own
+        self._begin = begin
+        self._own = own.member
         self._report = report
-        self._members = {server.member: server for server in servers.values()}
+        self._parts: dict[Upstream, Server] = {}
+        self._servers: dict[str, Server] = {}
+        """The same by the servers' names in rules, and by their members."""
+        self._members: dict[Member, Server] = {}
+        self._ending: dict[Member, float] = {}
+        """Members of servers that are in force no longer, and when their open calls are ended (`time.monotonic`)."""
         has_dots = not client.lower().startswith(_UNDOTTED)
-        self._names = merging.JoinedNames(servers, has_dots=has_dots)
-        self._owners: ResourceOwners[Member] = ResourceOwners()
-        self._changes = Changes(own)
+        self._names = merging.JoinedNames(has_dots=has_dots)
+        self._introduction = Introduction()
+        self._changes = Changes(own.member)
         self._questions = ServerQuestions()
         self._headers = RequestHeaders()
         self._routed: dict[Any, Member] = {}
@@ -70,11 +90,9 @@ class Combined:
         self.used = time.monotonic()
         self.who = ""
         """The client whose limits count."""
-        link.on_listen = self._listened
-        for member in (own, *self._members):
-            member.session = self
-        for server in servers.values():
-            server.upstream.on_return = self._changes.all_lists
+        own.link.on_listen = self._listened
+        own.member.session = self
+        self._have(upstreams)
         self._handlers: dict[str, Callable[[Message, ReplyStream], None]] = {
             "initialize": self._greet,
             "server/discover": self._greet,
@@ -88,6 +106,53 @@ class Combined:
             "subscriptions/listen": self._subscribe,
             **dict.fromkeys(merging.LISTS, self._list),
         }
+
+    # --- the servers
+
+    def _have(self, upstreams: Iterable[Upstream]) -> list[Server]:
+        """Have parts with these servers, and with no others. Returns those that are new."""
+        before = self._parts
+        self._parts = {one: before.get(one) or self._begin(one) for one in upstreams}
+        parts = self._parts.values()
+        self._servers = {server.member.name: server for server in parts}
+        self._members = {server.member: server for server in parts}
+        self._names.change(self._servers)
+        self._owners: ResourceOwners[Member] = ResourceOwners()
+        new = [server for one, server in self._parts.items() if one not in before]
+        for server in new:
+            server.member.session = self
+            server.upstream.on_return = self._changes.all_lists
+        return new
+
+    def change(self, upstreams: Iterable[Upstream], end: float) -> None:
+        """Have other servers from now on. What is open at one that is left out finishes, until a time (`time.monotonic`)."""
+        before = self._servers
+        new = self._have(upstreams)
+        self._ending |= {one.member: end for one in before.values() if one.member not in self._members}
+        for server in new:
+            self._introduction.to(server.member)
+            if (stream := self.listener) is not None:
+                server.member.listen(stream, b"")
+            replaced = before.get(server.member.name)
+            if replaced is not None:
+                server.upstream.watching.follow(replaced.upstream.watching)
+            elif self._changes.is_subscribed:
+                server.upstream.watching.watch_lists()
+        self._changes.all_lists()
+
+    def end_idle(self, now: float) -> bool:
+        """Leave servers that are in force no longer, once nothing of theirs is open. Returns whether some are left."""
+        for member, end in list(self._ending.items()):
+            if not member.is_busy or now >= end:
+                del self._ending[member]
+                if (stream := self.listener) is not None:
+                    member.leave(None, stream)  # it is the other servers' still
+                member.close(NOT_SERVED)
+        return bool(self._ending)
+
+    @property
+    def _all(self) -> tuple[Member, ...]:
+        return (self._own, *self._members, *self._ending)
 
     # --- what the endpoint calls
 
@@ -116,7 +181,7 @@ class Combined:
     def listen(self, stream: ReplyStream, last_event: bytes) -> None:
         """The client opened a stream for what belongs to no request, or to continue a broken one."""
         self.used = time.monotonic()
-        for member in (self._own, *self._members):
+        for member in self._all:
             own = member.own_event(last_event)
             if own or not last_event:
                 member.listen(stream, own)
@@ -124,7 +189,7 @@ class Combined:
     def leave(self, request_id: Any, stream: ReplyStream) -> None:
         """The client no longer reads a stream."""
         if request_id is None:
-            for member in (self._own, *self._members):
+            for member in self._all:
                 member.leave(None, stream)
             return
         if (gathering := self._gathered.pop(request_id, None)) is not None:
@@ -138,7 +203,7 @@ class Combined:
         return (
             request_id in self._routed
             or request_id in self._gathered
-            or any(member.in_use(request_id) for member in self._members)
+            or any(member.in_use(request_id) for member in self._all)
         )
 
     @property
@@ -147,16 +212,21 @@ class Combined:
         return [*self._routed, *self._gathered]
 
     @property
-    def has_listener(self) -> bool:
-        """Whether the client has a stream open for what belongs to no request."""
-        return self._own.has_listener
+    def listener(self) -> ReplyStream | None:
+        """The stream that the client has open for what belongs to no request."""
+        return self._own.listener
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is open that will be answered by itself."""
+        return bool(self._gathered) or any(member.is_busy for member in self._all)
 
     def close(self, why: str) -> None:
         """Answer what is open with an error, and leave the servers."""
         for gathering in self._gathered.values():
             gathering.cancel()
         self._changes.close()
-        for member in (self._own, *self._members):
+        for member in self._all:
             member.close(why)
 
     def recovered(self) -> None:
@@ -311,6 +381,8 @@ class Combined:
         stream.put(StreamEvent(frames.result(message.id, result).rstrip()), is_last=True)
 
     def _greet(self, message: Message, stream: ReplyStream) -> None:
+        self._introduction.met(message, stream)
+
         def greeted(gathering: Gathering) -> None:
             greetings = {}
             for name, member in (
@@ -408,6 +480,8 @@ class Combined:
                 self._gathered.pop(about).cancel()
             found = self._routed.get(about) if frames.is_id(about) else None
             members = [found] if found is not None else []
+        elif message.method == "notifications/initialized":
+            self._introduction.finished(message)
         elif message.method == "notifications/progress":
             found = self._questions.of_token(message.params.get("progressToken"))
             members = [found] if found is not None else []

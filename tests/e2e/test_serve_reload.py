@@ -208,10 +208,10 @@ def test_clients_of_all_servers_hear_of_others(tmp_path: Path, mode: Mode) -> No
 
         async def listed(client: Client, *servers: str) -> None:
             """Wait until these servers are listed, and no others: one may take its time to start."""
-            echoes = [f"{server}.echo" for server in servers]
-            while [
-                one.name for one in (await client.list_tools()).tools if one.name.endswith(".echo")
-            ] != echoes:
+            echoes, found = [f"{server}.echo" for server in servers], [""]
+            while found != echoes:
+                tools = (await client.list_tools()).tools
+                found = [tool.name for tool in tools if tool.name.endswith(".echo")]
                 await asyncio.sleep(0.2)
 
         async def told() -> None:

@@ -82,7 +82,7 @@ async def pause(text: str, seconds: float) -> str:
     note(text)
     try:
         with anyio.move_on_after(seconds):
-            while not (FOLDER / "go").exists():
+            while not (FOLDER / "go").exists():  # noqa: ASYNC110  # another process makes it
                 await anyio.sleep(0.05)
     except anyio.get_cancelled_exc_class():
         note(f"{text} cancelled")

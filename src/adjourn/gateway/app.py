@@ -252,7 +252,7 @@ class GatewayApp:
     async def _close(self) -> None:
         """End every exchange and session; what was answered is in the store already."""
         self.end_requests()
-        await self._contexts.close()
+        await self._contexts.close(max(self.throttle.ends, time.monotonic()))
         self._parts.workers.shutdown(wait=False)
         await self._contexts.release()
         for upstream in self._routes.all():

@@ -32,6 +32,8 @@ from adjourn.tasks import PendingCommit, commit_together, expire_dead_sessions
 
 CLOSE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
+AGAIN_SECONDS = 0.25
+"""How often a gateway that ends tries a store that is away."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -71,6 +73,12 @@ class SharedContext:
     def is_idle(self) -> bool:
         """Whether no request is open."""
         return not any(exchange.waiting or exchange.connection.requests for exchange in self.users)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody has used it for a while, and all of it is written."""
+        is_left = not self.users and self.left < time.monotonic() - LINGER_SECONDS
+        return is_left and not has_unwritten(self.context)
 
 
 class Contexts:
@@ -148,9 +156,8 @@ class Contexts:
 
     def give_back(self) -> None:
         """End the work of clients that have ended their last session a moment ago."""
-        since = time.monotonic() - LINGER_SECONDS
         for place, shared in list(self._all.items()):
-            if not shared.users and shared.left < since:
+            if shared.is_over:
                 del self._all[place]  # from now on another context is made
                 if (others := self._of_task.get(place.sender.task)) is not None:
                     others.discard(shared)
@@ -198,8 +205,11 @@ class Contexts:
             except AdjournError as error:
                 self._report.event("store.error", str(error))
 
-    async def close(self) -> None:
-        """End all sessions. Exchanges are closed."""
+    async def close(self, until: float) -> None:
+        """End all sessions. Exchanges are closed. What is not written yet may wait for the store until a time (`time.monotonic`)."""
+        while any(map(has_unwritten, self.all())) and time.monotonic() < until:
+            await self._loop.run_in_executor(self._workers, self.keep, False)
+            await asyncio.sleep(AGAIN_SECONDS)
         ended = [
             self._loop.run_in_executor(self._workers, self._end, context, "gateway-end")
             for context in self.all()
@@ -219,4 +229,10 @@ class Contexts:
                 checkpoints.close_session(session, reason, options.checkpoint_root, tree=options.page_tree)
             except AdjournError as error:
                 self._report.event("checkpoint.failed", str(error))
-        context.close(reason)
+        if not has_unwritten(context):  # else the store is away, and is tried again
+            context.close(reason)
+
+
+def has_unwritten(context: ClientContext) -> bool:
+    """Whether something that has happened waits for the store."""
+    return any(session.task.deferred for session in context.sessions)

@@ -297,7 +297,10 @@ class Exchange:
     # --- the end
 
     def close(self, why: str) -> None:
-        """Answer what is open with an error, and leave the server."""
+        """Answer what is open with an error, and leave the server. What the server has answered is settled as such."""
+        self.relay.answers.close()
+        while self._heard:
+            self._heard.popleft()()
         self.relay.gate.refuse_held(why)
         for request in list(self.connection.requests.values()):
             self.connection.fail(request, why, "no-answer")

@@ -42,7 +42,7 @@ class _DrainingServer(uvicorn.Server):
         self._reload = reload
         self._is_reload_asked = False
         self._limits = config.limits
-        self._notice = self._deadline = 0.0
+        self._notice = 0.0
         signal.signal(signal.SIGHUP, self._ask_for_reload)  # before anybody knows that the gateway is ready
 
     @contextmanager
@@ -62,7 +62,7 @@ class _DrainingServer(uvicorn.Server):
         else:
             limits = self._limits()
             self._notice = time.monotonic() + limits.notice_seconds
-            self._deadline = self._notice + limits.drain_seconds
+            self._app.throttle.ends = self._notice + limits.drain_seconds
             self._app.throttle.is_leaving = True
             self._app.throttle.is_draining = not limits.notice_seconds
 
@@ -75,7 +75,7 @@ class _DrainingServer(uvicorn.Server):
             expire_all(self.server_state.connections, now)
         if throttle.is_leaving and now >= self._notice:
             throttle.is_draining = True
-        if throttle.is_draining and not self.should_exit and (not throttle.is_busy or now >= self._deadline):
+        if throttle.is_draining and not self.should_exit and (not throttle.is_busy or now >= throttle.ends):
             self._app.end_requests()
             self.should_exit = True
         return await super().on_tick(counter)

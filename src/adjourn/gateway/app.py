@@ -20,7 +20,7 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from adjourn.aex import canonical_server
-from adjourn.errors import InvalidError
+from adjourn.errors import InvalidError, StoreError
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.auth import Authenticator, AuthenticatorParts, AuthSettings, Challenge
 from adjourn.gateway.contexts import Contexts, Ground, Place
@@ -29,6 +29,7 @@ from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.http_link import HttpLink, LinkUser
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.monitoring import Gauges, Monitoring
+from adjourn.gateway.open_streams import OpenStreams
 from adjourn.gateway.person_page import PageMaker, PersonPage
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.routing import Routes, Routing
@@ -74,9 +75,15 @@ class GatewayApp:
             self.monitoring.of_calls,
         )
         self._tenants = Tenants(ground.workspace.root, settings.auth.shared if settings.auth else ())
+        self._streams = OpenStreams(self._may_stay)
         self._contexts = Contexts(ground, self._tenants, self._parts.workers, report)
         self._routes = Routes(settings, self._upstream, self._authenticator)
-        self._together = SingleAddress(self._routing.upstreams.values(), self, report, self.throttle)
+        self._together = SingleAddress(
+            self._routing.upstreams.values(),
+            self,
+            report,
+            lambda new: Endpoint(new, self.throttle, streams=self._streams),
+        )
         self.monitoring.expose(
             Gauges(self._routes.all, self._contexts.all, self.throttle, self._parts.workers, report).now
         )
@@ -90,7 +97,10 @@ class GatewayApp:
         return self._routes.now
 
     def _upstream(self, name: str, settings: ServerSettings) -> Upstream:
-        return Upstream(name, settings, self._new, self.throttle, self.monitoring.tracer)
+        return Upstream(name, settings, self._endpoint_of)
+
+    def _endpoint_of(self, upstream: Upstream) -> Endpoint:
+        return Endpoint(partial(self._new, upstream), self.throttle, self.monitoring.tracer, self._streams)
 
     def _authenticator(self, settings: AuthSettings) -> Authenticator:
         on_error = partial(self._report.event, "auth.error")
@@ -175,10 +185,20 @@ class GatewayApp:
         upstream = self._routing.upstreams.get(name) if name else self._routing.only
         return upstream.endpoint if upstream is not None else None if name else self._together.endpoint
 
-    async def _person(self, scope: Scope) -> Principal | None:
-        """Who sent a request to the page, by the ways that are in force."""
+    async def _may_stay(self, scope: Scope, principal: Principal | None) -> bool | None:
+        """Whether the ways that are in force let a request in as a principal's; None where that cannot be looked up now."""
         authenticator = self._routing.authenticator
         found = await authenticator.authenticate(scope) if authenticator is not None else None
+        if isinstance(found, Challenge):
+            return None if found.is_unknown else False
+        return found == principal
+
+    async def _person(self, scope: Scope) -> Principal | None:
+        """Who sent a request to the page, by the ways that are in force. Raises `StoreError` where that cannot be looked up now."""
+        authenticator = self._routing.authenticator
+        found = await authenticator.authenticate(scope) if authenticator is not None else None
+        if isinstance(found, Challenge) and found.is_unknown:
+            raise StoreError(found.text, "retry later")
         return None if isinstance(found, Challenge) else found
 
     # --- exchanges
@@ -214,11 +234,13 @@ class GatewayApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         self._contexts.start()
-        tidying = asyncio.get_running_loop().create_task(self._tidy())
+        loop = asyncio.get_running_loop()
+        tidying, watching = loop.create_task(self._tidy()), loop.create_task(self._streams.watch())
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.throttle.is_leaving = self.throttle.is_draining = True
         tidying.cancel()
+        watching.cancel()
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})
 

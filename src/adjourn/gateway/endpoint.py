@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from adjourn.gateway.client_session import ClientSession
 from adjourn.gateway.event_stream import StreamEvent, written
 from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
+from adjourn.gateway.open_streams import OpenStreams
 from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, as_line
 from adjourn.mcp import frames
 from adjourn.policy import Principal
@@ -72,18 +74,25 @@ class _Posted(NamedTuple):
     body: bytes
     line: bytes
     sender: Sender
-    number: str
+    scope: Scope
 
 
 _opening_of = msgspec.json.Decoder(_Opening).decode
 
 
 class Endpoint:
-    """One server's. `new` makes an exchange; `throttle` says what may begin, `tracer` has the traces of requests."""
+    """One server's. `new` makes an exchange; `throttle` says what may begin, `tracer` has the traces of requests, `streams` what clients keep
+    open.
+    """
 
     def __init__(
-        self, new: NewExchange, throttle: Throttle | None = None, tracer: Tracer | None = None
+        self,
+        new: NewExchange,
+        throttle: Throttle | None = None,
+        tracer: Tracer | None = None,
+        streams: OpenStreams | None = None,
     ) -> None:
+        self._streams = streams
         self._tracer = tracer
         self._new = new
         self._throttle = throttle or Throttle(LoadLimits())
@@ -97,21 +106,19 @@ class Endpoint:
     async def handle(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
         """Answer a request."""
         method = scope["method"]
-        headers = dict(scope["headers"])
         if method == "POST":
-            await self._post(headers, receive, send, sender, scope.get("request_id", ""))
+            await self._post(scope, receive, send, sender)
         elif method == "GET":
-            await self._get(headers, receive, send, sender)
+            await self._get(scope, receive, send, sender)
         elif method == "DELETE":
-            await self._delete(headers, send, sender)
+            await self._delete(dict(scope["headers"]), send, sender)
         else:
             await _answer(send, 405, _problem("use POST, GET or DELETE"), ((b"allow", b"POST, GET, DELETE"),))
 
     # --- messages
 
-    async def _post(
-        self, headers: dict[bytes, bytes], receive: Receive, send: Send, sender: Sender, number: str
-    ) -> None:
+    async def _post(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
+        headers = dict(scope["headers"])
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
             await _answer(send, 415, _problem("send application/json"))
@@ -141,7 +148,7 @@ class Endpoint:
             await _answer(send, refusal.status, _problem(refusal.why), refusal.headers)
             return
         try:
-            await self._take(_Posted(opening, headers, body, line, sender, number), receive, send)
+            await self._take(_Posted(opening, headers, body, line, sender, scope), receive, send)
         finally:
             if begins:
                 throttle.end(who, lasts=lasts)
@@ -155,7 +162,7 @@ class Endpoint:
 
     async def _take(self, posted: _Posted, receive: Receive, send: Send) -> None:
         """Hand a message over, and pass the answer on."""
-        opening, headers, body, line, sender, number = posted
+        opening, headers, body, line, sender, scope = posted
         exchange, session = self._exchange(opening, headers, body, sender)
         if exchange is None and self.is_full:
             await _answer(send, 503, _problem("too many sessions are open"))
@@ -166,7 +173,7 @@ class Endpoint:
             return
         kept = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
         token = opening.params.meta.token
-        stream = ReplyStream(kept, () if token is None else (token,), number)
+        stream = ReplyStream(kept, () if token is None else (token,), scope.get("request_id", ""))
         trace = None
         if self._tracer is not None:
             trace = stream.trace = self._tracer.begin(headers, opening.params.meta.traceparent)
@@ -182,7 +189,8 @@ class Endpoint:
         shown = ((SESSION, session.encode()),) if opening.method == "initialize" else ()
         exchange.receive(line, stream, opening.id)
         try:
-            await _stream(stream, send, shown, receive)
+            with self._watched(scope, sender, stream) if opening.method == SUBSCRIBE else nullcontext():
+                await _stream(stream, send, shown, receive)
         finally:
             exchange.leave(opening.id, stream)
             if trace is not None and self._tracer is not None:
@@ -237,7 +245,14 @@ class Endpoint:
 
     # --- streams and the end
 
-    async def _get(self, headers: dict[bytes, bytes], receive: Receive, send: Send, sender: Sender) -> None:
+    def _watched(self, scope: Scope, sender: Sender, stream: ReplyStream) -> AbstractContextManager[None]:
+        """While this lasts, the stream ends when its client is let in no longer."""
+        if self._streams is None:
+            return nullcontext()
+        return self._streams.watched(scope, sender.principal, stream.end)
+
+    async def _get(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
+        headers = dict(scope["headers"])
         if b"text/event-stream" not in headers.get(b"accept", b""):
             await _answer(send, 406, _problem("accept text/event-stream"))
             return
@@ -253,7 +268,8 @@ class Endpoint:
         stream = ReplyStream(version)
         exchange.listen(stream, last_event)
         try:
-            await _events(stream, send, (), receive)
+            with self._watched(scope, sender, stream):
+                await _events(stream, send, (), receive)
         finally:
             exchange.leave(None, stream)
 

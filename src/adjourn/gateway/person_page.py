@@ -14,7 +14,7 @@ from adjourn.policy import Principal
 from adjourn.tasks import Space
 
 Find = Callable[[Scope], Awaitable[Principal | None]]
-"""Who sent a request, if anybody that authenticates."""
+"""Who sent a request, if anybody that authenticates. Raises `StoreError` where that cannot be looked up now."""
 SpaceOf = Callable[[Principal], Space | None]
 STREAM = "/live"
 

@@ -8,31 +8,22 @@ Owns: that value. Must never: change, or speak to the server itself.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
-from adjourn.gateway.client_session import ClientSession
-from adjourn.gateway.endpoint import Endpoint, Sender
+from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
-from adjourn.gateway.limits import Throttle
-from adjourn.gateway.monitoring import Tracer
 from adjourn.gateway.settings import ServerSettings
-
-NewSession = Callable[["Upstream", str, Sender], ClientSession]
-"""Begins a session with a server, for a client's name and who is behind it."""
 
 
 class Upstream:
-    """See above. `new` begins a client's session. Raises `UsageError` for a variable without a value."""
+    """See above. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
 
-    def __init__(
-        self, name: str, settings: ServerSettings, new: NewSession, throttle: Throttle, tracer: Tracer | None
-    ) -> None:
+    def __init__(self, name: str, settings: ServerSettings, endpoint: Callable[[Upstream], Endpoint]) -> None:
         self.name = name
         self.settings = settings
         self.pool = HttpPool(settings.url) if settings.url else None
         self.credentials = credentials_of(settings)
-        self.endpoint = Endpoint(partial(new, self), throttle, tracer)
+        self.endpoint = endpoint(self)
 
     @property
     def command(self) -> str:

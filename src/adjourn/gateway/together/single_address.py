@@ -6,15 +6,14 @@ Owns: these sessions, when a server that failed is tried again. Must never: spea
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
 from adjourn.aex import canonical_server
-from adjourn.gateway.endpoint import Endpoint, Sender
+from adjourn.gateway.endpoint import Endpoint, NewExchange, Sender
 from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_link import LinkUser
-from adjourn.gateway.limits import Throttle
 from adjourn.gateway.together.combined import Combined, OwnPart, Server
 from adjourn.gateway.together.member import Member
 from adjourn.gateway.together.own_link import OwnLink
@@ -37,10 +36,14 @@ class Servers(Protocol):
 
 
 class SingleAddress:
-    """Of these servers, in the order of the settings."""
+    """Of these servers, in the order of the settings. `endpoint` makes what has the sessions."""
 
     def __init__(
-        self, upstreams: Iterable[Upstream], servers: Servers, report: StderrLog, throttle: Throttle
+        self,
+        upstreams: Iterable[Upstream],
+        servers: Servers,
+        report: StderrLog,
+        endpoint: Callable[[NewExchange], Endpoint],
     ) -> None:
         self._servers = servers
         self._report = report
@@ -49,7 +52,7 @@ class SingleAddress:
         self._looked = 0.0
         self._is_ending = False
         """Whether sessions may have parts with servers that are not in force any longer."""
-        self.endpoint = Endpoint(self._new, throttle)
+        self.endpoint = endpoint(self._new)
 
     def _new(self, client: str, sender: Sender) -> Combined:
         own = self._servers.member(None, client, sender)

@@ -8,7 +8,6 @@ Owns: sessions, and HTTP's side of the protocol. Must never: pass on what the re
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -19,7 +18,7 @@ import msgspec
 
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.client_session import ClientSession
-from adjourn.gateway.event_stream import StreamEvent, written
+from adjourn.gateway.http_answers import answer, answer_with, body_of, problem, send_events
 from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.gateway.open_streams import OpenStreams
@@ -28,14 +27,10 @@ from adjourn.mcp import frames
 from adjourn.policy import Principal
 
 MAX_EXCHANGES = 20_000
-WATCH_AFTER_SECONDS = 0.1
-"""How long an answer may take before it is looked whether its client is still there."""
 SESSION = b"mcp-session-id"
 _FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id", TRACEPARENT, TRACESTATE)
 _PARAMETER = b"mcp-param-"
 _MODERN = frames.META_VERSION.encode()
-_JSON = (b"content-type", b"application/json")
-_EVENTS = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
 
 
 class Sender(NamedTuple):
@@ -113,7 +108,7 @@ class Endpoint:
         elif method == "DELETE":
             await self._delete(dict(scope["headers"]), send, sender)
         else:
-            await _answer(send, 405, _problem("use POST, GET or DELETE"), ((b"allow", b"POST, GET, DELETE"),))
+            await answer(send, 405, problem("use POST, GET or DELETE"), ((b"allow", b"POST, GET, DELETE"),))
 
     # --- messages
 
@@ -121,15 +116,15 @@ class Endpoint:
         headers = dict(scope["headers"])
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
-            await _answer(send, 415, _problem("send application/json"))
+            await answer(send, 415, problem("send application/json"))
             return
         accepted = headers.get(b"accept", b"*/*")
         if not (b"*/*" in accepted or (b"application/json" in accepted and b"text/event-stream" in accepted)):
-            await _answer(send, 406, _problem("accept application/json and text/event-stream"))
+            await answer(send, 406, problem("accept application/json and text/event-stream"))
             return
-        body = await _body(headers, receive, self._throttle.limits.body_bytes)
+        body = await body_of(headers, receive, self._throttle.limits.body_bytes)
         if body is None:
-            await _answer(send, 413, _problem("the message is too large"), ((b"connection", b"close"),))
+            await answer(send, 413, problem("the message is too large"), ((b"connection", b"close"),))
             return
         is_batch = False
         try:
@@ -145,7 +140,7 @@ class Endpoint:
         lasts = opening.method == SUBSCRIBE
         refusal = throttle.message(who) or (throttle.begin(who, lasts=lasts) if begins else None)
         if refusal is not None:
-            await _answer(send, refusal.status, _problem(refusal.why), refusal.headers)
+            await answer(send, refusal.status, problem(refusal.why), refusal.headers)
             return
         try:
             await self._take(_Posted(opening, headers, body, line, sender, scope), receive, send)
@@ -165,11 +160,11 @@ class Endpoint:
         opening, headers, body, line, sender, scope = posted
         exchange, session = self._exchange(opening, headers, body, sender)
         if exchange is None and self.is_full:
-            await _answer(send, 503, _problem("too many sessions are open"))
+            await answer(send, 503, problem("too many sessions are open"))
             return
         if exchange is None:
             why = "there is no such session" if session else "the session id is missing"
-            await _answer(send, 404 if session else 400, _problem(why))
+            await answer(send, 404 if session else 400, problem(why))
             return
         kept = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
         token = opening.params.meta.token
@@ -184,13 +179,13 @@ class Endpoint:
         if opening.method is None or not frames.is_id(opening.id):
             exchange.receive(line, stream, None)
             event = await stream.next() if stream.size else None
-            await _answer(send, 202 if event is None else 400, b"" if event is None else event.data)
+            await answer(send, 202 if event is None else 400, b"" if event is None else event.data)
             return
         shown = ((SESSION, session.encode()),) if opening.method == "initialize" else ()
         exchange.receive(line, stream, opening.id)
         try:
             with self._watched(scope, sender, stream) if opening.method == SUBSCRIBE else nullcontext():
-                await _stream(stream, send, shown, receive)
+                await answer_with(stream, send, shown, receive)
         finally:
             exchange.leave(opening.id, stream)
             if trace is not None and self._tracer is not None:
@@ -204,7 +199,7 @@ class Endpoint:
             line = as_line(body)
             msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            await _answer(send, 400, _problem("the body is not JSON", frames.PARSE_ERROR))
+            await answer(send, 400, problem("the body is not JSON", frames.PARSE_ERROR))
             return _Opening(), b""
         return _Opening(), line
 
@@ -254,7 +249,7 @@ class Endpoint:
     async def _get(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
         headers = dict(scope["headers"])
         if b"text/event-stream" not in headers.get(b"accept", b""):
-            await _answer(send, 406, _problem("accept text/event-stream"))
+            await answer(send, 406, problem("accept text/event-stream"))
             return
         session = headers.get(SESSION, b"").decode(errors="replace")
         exchange, last_event = (
@@ -262,24 +257,24 @@ class Endpoint:
             headers.get(b"last-event-id", b""),
         )
         if exchange is None or (self._is_ending and not last_event):
-            await _answer(send, 404 if session else 405, _problem("there is no such session"))
+            await answer(send, 404 if session else 405, problem("there is no such session"))
             return
         version = [pair for pair in headers.items() if pair[0] == b"mcp-protocol-version"]
         stream = ReplyStream(version)
         exchange.listen(stream, last_event)
         try:
             with self._watched(scope, sender, stream):
-                await _events(stream, send, (), receive)
+                await send_events(stream, send, (), receive)
         finally:
             exchange.leave(None, stream)
 
     async def _delete(self, headers: dict[bytes, bytes], send: Send, sender: Sender) -> None:
         session = headers.get(SESSION, b"").decode(errors="replace")
         if (session, sender.principal) not in self.sessions:
-            await _answer(send, 404, _problem("there is no such session"))
+            await answer(send, 404, problem("there is no such session"))
             return
         self._forget((session, sender.principal), "the client ended the session")
-        await _answer(send, 200, b"")
+        await answer(send, 200, b"")
 
     def _forget(self, session: tuple[str, Principal | None], why: str) -> None:
         if (exchange := self.sessions.pop(session, None)) is not None:
@@ -327,95 +322,3 @@ def _limited(info: object, sender: Sender) -> str:
 def _name(info: object) -> str:
     name = info.get("name") if isinstance(info, dict) else None
     return name[:100] if isinstance(name, str) else ""
-
-
-async def _body(headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes | None:
-    """None for one that is too large, or that did not come whole."""
-    announced = headers.get(b"content-length", b"")
-    if len(announced) > 12 or (announced.isdigit() and int(announced) > most):
-        return None
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            return None
-        if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _problem(why: str, code: int = frames.INVALID_REQUEST) -> bytes:
-    return frames.error(None, code, why).rstrip()
-
-
-async def _answer(
-    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
-    sent = [*headers, (b"content-length", str(len(body)).encode())]
-    if body:
-        sent.append(_JSON)
-    await send({"type": "http.response.start", "status": status, "headers": sent})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _stream(
-    stream: ReplyStream, send: Send, headers: tuple[tuple[bytes, bytes], ...], receive: Receive
-) -> None:
-    """One message as JSON; more than one, or one with an id, as a stream of events."""
-    watching = _ClientWatch(stream, receive)
-    try:
-        first = await stream.next()
-    finally:
-        watching.stop()
-    if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
-        await _answer(send, stream.status, first.data, headers)
-        return
-    await _events(stream, send, headers, receive, first)
-
-
-async def _events(
-    stream: ReplyStream,
-    send: Send,
-    headers: tuple[tuple[bytes, bytes], ...],
-    receive: Receive,
-    first: StreamEvent | None = None,
-) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
-    leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
-    try:
-        event = first
-        if event is None:
-            await send({"type": "http.response.body", "body": b"", "more_body": True})
-            event = await stream.next()
-        while event is not None:
-            await send({"type": "http.response.body", "body": written(event), "more_body": True})
-            event = await stream.next()
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        leaving.cancel()
-
-
-class _ClientWatch:
-    """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
-
-    def __init__(self, stream: ReplyStream, receive: Receive) -> None:
-        self._leaving: asyncio.Task[None] | None = None
-        loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(WATCH_AFTER_SECONDS, self._watch, stream, receive)
-
-    def _watch(self, stream: ReplyStream, receive: Receive) -> None:
-        self._leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
-
-    def stop(self) -> None:
-        self._handle.cancel()
-        if self._leaving is not None:
-            self._leaving.cancel()
-
-
-async def _end_with_client(stream: ReplyStream, receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    stream.end()

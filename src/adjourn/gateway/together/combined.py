@@ -11,24 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any
 
 from adjourn import __version__
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders
-from adjourn.gateway.routing import NOT_SERVED
 from adjourn.gateway.together import merging
 from adjourn.gateway.together.changes import MAX_URIS, Changes, resources_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
 from adjourn.gateway.together.introduction import Introduction
 from adjourn.gateway.together.member import Collector, Member
-from adjourn.gateway.together.own_link import OwnLink
+from adjourn.gateway.together.parts import OwnPart, Parts, Server
 from adjourn.gateway.together.resource_owners import ResourceOwners
-from adjourn.gateway.together.server_health import ServerHealth
 from adjourn.gateway.together.server_questions import ServerQuestions
 from adjourn.gateway.together.stateless import Problem, problem_of, status_of
-from adjourn.gateway.together.upstream_session import UpstreamSession
 from adjourn.gateway.upstream import Upstream
 from adjourn.mcp import FrameError, Message, frames
 from adjourn.policy import meta_tool
@@ -38,21 +35,6 @@ GREET_SECONDS, GREET_FAILED_SECONDS = 5.0, 0.5
 """How long a client's first answer waits for the servers; and for those that could not be reached a moment ago."""
 LIST_SECONDS = 15.0
 _UNDOTTED = ("claude-ai", "claude desktop", "copilot")
-
-
-class Server(NamedTuple):
-    """The part of the session that is with one server."""
-
-    member: Member
-    upstream: UpstreamSession
-    health: ServerHealth
-
-
-class OwnPart(NamedTuple):
-    """The gateway's own part."""
-
-    member: Member
-    link: OwnLink
 
 
 class Combined:
@@ -66,15 +48,9 @@ class Combined:
         report: StderrLog,
         client: str,
     ) -> None:
-        self._begin = begin
         self._own = own.member
+        self._parts = Parts(own.member, begin)
         self._report = report
-        self._parts: dict[Upstream, Server] = {}
-        self._servers: dict[str, Server] = {}
-        """The same by the servers' names in rules, and by their members."""
-        self._members: dict[Member, Server] = {}
-        self._ending: dict[Member, float] = {}
-        """Members of servers that are in force no longer, and when their open calls are ended (`time.monotonic`)."""
         has_dots = not client.lower().startswith(_UNDOTTED)
         self._names = merging.JoinedNames(has_dots=has_dots)
         self._introduction = Introduction()
@@ -92,7 +68,7 @@ class Combined:
         """The client whose limits count."""
         own.link.on_listen = self._listened
         own.member.session = self
-        self._have(upstreams)
+        self._have(upstreams, 0.0)
         self._handlers: dict[str, Callable[[Message, ReplyStream], None]] = {
             "initialize": self._greet,
             "server/discover": self._greet,
@@ -109,16 +85,11 @@ class Combined:
 
     # --- the servers
 
-    def _have(self, upstreams: Iterable[Upstream]) -> list[Server]:
-        """Have parts with these servers, and with no others. Returns those that are new."""
-        before = self._parts
-        self._parts = {one: before.get(one) or self._begin(one) for one in upstreams}
-        parts = self._parts.values()
-        self._servers = {server.member.name: server for server in parts}
-        self._members = {server.member: server for server in parts}
-        self._names.change(self._servers)
+    def _have(self, upstreams: Iterable[Upstream], end: float) -> list[Server]:
+        """Have parts with these servers. Returns those that are new."""
+        new = self._parts.change(upstreams, end)
+        self._names.change(self._parts.by_name)
         self._owners: ResourceOwners[Member] = ResourceOwners()
-        new = [server for one, server in self._parts.items() if one not in before]
         for server in new:
             server.member.session = self
             server.upstream.on_return = self._changes.all_lists
@@ -126,33 +97,20 @@ class Combined:
 
     def change(self, upstreams: Iterable[Upstream], end: float) -> None:
         """Have other servers from now on. What is open at one that is left out finishes, until a time (`time.monotonic`)."""
-        before = self._servers
-        new = self._have(upstreams)
-        self._ending |= {one.member: end for one in before.values() if one.member not in self._members}
-        for server in new:
+        before = self._parts.by_name
+        for server in self._have(upstreams, end):
             self._introduction.to(server.member)
             if (stream := self.listener) is not None:
                 server.member.listen(stream, b"")
-            replaced = before.get(server.member.name)
-            if replaced is not None:
+            if (replaced := before.get(server.member.name)) is not None:
                 server.upstream.watching.follow(replaced.upstream.watching)
             elif self._changes.is_subscribed:
                 server.upstream.watching.watch_lists()
         self._changes.all_lists()
 
     def end_idle(self, now: float) -> bool:
-        """Leave servers that are in force no longer, once nothing of theirs is open. Returns whether some are left."""
-        for member, end in list(self._ending.items()):
-            if not member.is_busy or now >= end:
-                del self._ending[member]
-                if (stream := self.listener) is not None:
-                    member.leave(None, stream)  # it is the other servers' still
-                member.close(NOT_SERVED)
-        return bool(self._ending)
-
-    @property
-    def _all(self) -> tuple[Member, ...]:
-        return (self._own, *self._members, *self._ending)
+        """Leave servers that are in force no longer, once nothing is open there. Returns whether some are left."""
+        return self._parts.end_idle(now, self.listener)
 
     # --- what the endpoint calls
 
@@ -181,7 +139,7 @@ class Combined:
     def listen(self, stream: ReplyStream, last_event: bytes) -> None:
         """The client opened a stream for what belongs to no request, or to continue a broken one."""
         self.used = time.monotonic()
-        for member in self._all:
+        for member in self._parts.members:
             own = member.own_event(last_event)
             if own or not last_event:
                 member.listen(stream, own)
@@ -189,7 +147,7 @@ class Combined:
     def leave(self, request_id: Any, stream: ReplyStream) -> None:
         """The client no longer reads a stream."""
         if request_id is None:
-            for member in self._all:
+            for member in self._parts.members:
                 member.leave(None, stream)
             return
         if (gathering := self._gathered.pop(request_id, None)) is not None:
@@ -203,7 +161,7 @@ class Combined:
         return (
             request_id in self._routed
             or request_id in self._gathered
-            or any(member.in_use(request_id) for member in self._all)
+            or any(member.in_use(request_id) for member in self._parts.members)
         )
 
     @property
@@ -219,14 +177,14 @@ class Combined:
     @property
     def is_busy(self) -> bool:
         """Whether a request is open that will be answered by itself."""
-        return bool(self._gathered) or any(member.is_busy for member in self._all)
+        return bool(self._gathered) or any(member.is_busy for member in self._parts.members)
 
     def close(self, why: str) -> None:
         """Answer what is open with an error, and leave the servers."""
         for gathering in self._gathered.values():
             gathering.cancel()
         self._changes.close()
-        for member in self._all:
+        for member in self._parts.members:
             member.close(why)
 
     def recovered(self) -> None:
@@ -235,7 +193,7 @@ class Combined:
 
     def connect(self, name: str) -> None:
         """Try to reach a server."""
-        if (server := self._servers.get(name)) is not None:
+        if (server := self._parts.by_name.get(name)) is not None:
             server.upstream.connect()
 
     # --- to one server
@@ -252,7 +210,7 @@ class Combined:
             self._route(self._own, message.raw, stream, message.id)
         else:
             line = merging.with_param(message.raw, "name", found[1])
-            self._route(self._servers[found[0]].member, line, stream, message.id)
+            self._route(self._parts.by_name[found[0]].member, line, stream, message.id)
 
     def _prompt(self, message: Message, stream: ReplyStream) -> None:
         name = message.params.get("name")
@@ -263,7 +221,7 @@ class Combined:
             )
         else:
             line = merging.with_param(message.raw, "name", found[1])
-            self._route(self._servers[found[0]].member, line, stream, message.id)
+            self._route(self._parts.by_name[found[0]].member, line, stream, message.id)
 
     def _complete(self, message: Message, stream: ReplyStream) -> None:
         ref = message.params.get("ref")
@@ -272,7 +230,7 @@ class Combined:
             found = self._names.split(ref["name"])
             if found is not None:
                 line = merging.with_param(message.raw, "ref", ref | {"name": found[1]})
-                self._route(self._servers[found[0]].member, line, stream, message.id)
+                self._route(self._parts.by_name[found[0]].member, line, stream, message.id)
                 return
         elif isinstance(ref.get("uri"), str):
             self._at_owner(message, stream, ref["uri"])
@@ -311,14 +269,14 @@ class Combined:
             then()
 
         def listed(gathering: Gathering) -> None:
-            self._owners.listed(gathering.items)
+            self._owners.listed(self._of_now(gathering))
             if are_known():
                 found()
             else:
                 self._gather(message, stream, "resources/templates/list", templates)
 
         def templates(gathering: Gathering) -> None:
-            self._owners.listed_templates(gathering.items)
+            self._owners.listed_templates(self._of_now(gathering))
             found()
 
         if are_known():
@@ -349,7 +307,7 @@ class Combined:
         kind = "resources" if method.startswith("resources/") else method.partition("/")[0]
         asked = [
             member
-            for member, server in self._members.items()
+            for member, server in self._parts.by_member.items()
             if kind not in ("tools", "prompts", "resources")
             or not server.health.is_met
             or kind in server.health.greeting.capabilities
@@ -387,7 +345,7 @@ class Combined:
             greetings = {}
             for name, member in (
                 ("", self._own),
-                *((name, one.member) for name, one in self._servers.items()),
+                *((name, one.member) for name, one in self._parts.by_name.items()),
             ):
                 if (line := gathering.answers.get(member)) is not None:
                     greetings[name] = merging.greeting_of(merging.result_of(line))
@@ -402,11 +360,11 @@ class Combined:
         gathering = self._gather(message, stream, message.method, greeted)
         gathering.wait(GREET_FAILED_SECONDS, self._why)
         gathering.wait(GREET_SECONDS)
-        for member in self._members:
+        for member in self._parts.by_member:
             member.relay.gate.sampling = None  # the own member asks the client's model
 
     def _why(self, member: Member) -> str:
-        server = self._members.get(member)
+        server = self._parts.by_member.get(member)
         return server.health.why if server is not None else SILENT
 
     def _list(self, message: Message, stream: ReplyStream) -> None:
@@ -425,11 +383,7 @@ class Combined:
 
     def _named(self, kind: str, gathering: Gathering) -> list[merging.Raw]:
         """All that was listed, in the order of the settings, under the names that it has together."""
-        items = {
-            member: gathering.items[member]
-            for member in (*self._members, self._own)
-            if member in gathering.items
-        }
+        items = self._of_now(gathering)
         if kind == "resources":
             for uri, member in self._owners.listed(items).items():
                 self._report_once(
@@ -457,6 +411,11 @@ class Combined:
             self._report_once("tool.collision", f"clients that rewrite names cannot tell {one} from {other}")
         return named
 
+    def _of_now(self, gathering: Gathering) -> dict[Member, list[merging.Raw]]:
+        """What was listed by servers that are still there, in the order of the settings."""
+        members, items = (*self._parts.by_member, self._own), gathering.items
+        return {member: items[member] for member in members if member in items}
+
     def _report_once(self, event: str, text: str) -> None:
         if text not in self._reported and len(self._reported) < 1000:
             self._reported.add(text)
@@ -474,7 +433,7 @@ class Combined:
 
     def _notified(self, message: Message, stream: ReplyStream) -> None:
         about = message.params.get("requestId")
-        members: list[Member] = [self._own, *self._members]
+        members: list[Member] = [self._own, *self._parts.by_member]
         if message.method == "notifications/cancelled":
             if frames.is_id(about) and about in self._gathered:
                 self._gathered.pop(about).cancel()
@@ -502,8 +461,8 @@ class Combined:
         if stream is None:
             return
         uris = self._changes.subscribe(request_id, stream, wanted)
-        for server in self._servers.values():
+        for server in self._parts.by_name.values():
             server.upstream.watching.watch_lists()
         for uri in uris:
             if (owner := self._owners.of(uri)) is not None:
-                self._members[owner].upstream.watching.watch(uri)
+                self._parts.by_member[owner].upstream.watching.watch(uri)

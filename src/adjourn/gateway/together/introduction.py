@@ -35,10 +35,11 @@ class Introduction:
         if self._hello is None:
             return
         member.relay.gate.sampling = None  # the own member asks the client's model
+        finished = self._finished  # else it comes, and goes to all servers
 
         def answered(line: bytes) -> None:
-            if line and self._finished:
-                member.receive(self._finished, ReplyStream(self._headers), None)
+            if line and finished:
+                member.receive(finished, ReplyStream(self._headers), None)
 
         request_id = f"adjourn-{token_hex(6)}"
         line = frames.request(request_id, "initialize", self._hello.params)

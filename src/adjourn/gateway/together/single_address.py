@@ -14,9 +14,10 @@ from adjourn.aex import canonical_server
 from adjourn.gateway.endpoint import Endpoint, NewExchange, Sender
 from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_link import LinkUser
-from adjourn.gateway.together.combined import Combined, OwnPart, Server
+from adjourn.gateway.together.combined import Combined
 from adjourn.gateway.together.member import Member
 from adjourn.gateway.together.own_link import OwnLink
+from adjourn.gateway.together.parts import OwnPart, Server
 from adjourn.gateway.together.server_health import ServerHealth
 from adjourn.gateway.together.upstream_session import UpstreamSession
 from adjourn.gateway.upstream import Upstream

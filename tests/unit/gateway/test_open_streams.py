@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from adjourn.gateway.asgi import Scope
@@ -24,7 +25,7 @@ def streams_that_end(may_stay: Mapping[str, bool | None]) -> list[str]:
         with ExitStack() as stack:
             for path in may_stay:
                 scope: dict[str, Any] = {"path": path}
-                stack.enter_context(streams.watched(scope, None, lambda path=path: ended.append(path)))
+                stack.enter_context(streams.watched(scope, None, partial(ended.append, path)))
             await streams.look()
         count = len(ended)
         await streams.look()

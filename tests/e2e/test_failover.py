@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from cluster.facts import facts
@@ -70,6 +75,54 @@ def test_a_call_that_was_refused_is_not_in_doubt(tmp_path: Path, pair: Pair) -> 
         assert replicas.status("job")["callsUsed"] == 4
         assert replicas.adjourn("verify").startswith("valid: 1 task")
     pair.stop(0)
+
+
+@pytest.mark.parametrize("way", ["DELETE", "SIGTERM"])
+def test_an_answer_that_waits_is_recorded_though_its_session_ends(
+    tmp_path: Path, pair: Pair, way: str
+) -> None:
+    """A session is deleted, or its client leaves and the gateway ends, while PostgreSQL is down: what the server answered is not in doubt."""
+    lasting = "[limits]\ndrain_seconds = 300"
+    with (
+        Replicas(tmp_path, pair.url, *RULES, count=1, settings=lasting) as replicas,
+        closing(HTTPConnection("127.0.0.1", replicas.ports[0], timeout=120)) as client,
+    ):
+        accepts = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+        def post(method: str, params: dict[str, Any]) -> None:
+            message = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            client.request("POST", "/up/t/job/mcp", json.dumps(message), accepts)
+
+        info = {"name": "c", "version": "1"}
+        post("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info})
+        greeted = client.getresponse()
+        greeted.read()
+        accepts["mcp-session-id"] = greeted.headers["mcp-session-id"]
+        post("tools/call", {"name": "held", "arguments": {"text": "one"}})
+        wait_for(lambda: "one" in replicas.called())
+        pair.stop(0)
+        replicas.effects.with_name(f"{replicas.effects.name}.free").touch()
+        wait_for(lambda: "answer.waits" in replicas.log(0))
+        gateway = replicas.gateways[0]
+        assert gateway is not None
+        if way == "DELETE":
+            deleted = httpx.delete(replicas.url(0, "job"), headers=accepts)
+            assert (deleted.status_code, b"held: one" in client.getresponse().read()) == (200, True)
+        else:
+            client.close()
+            gateway.send_signal(signal.SIGTERM)
+            wait_for(lambda: not listens(replicas.ports[0]), 60)
+        pair.start(pair.folders[0], 6001)
+        wait_for(lambda: "tool.settled" in replicas.adjourn("log", "job", "--json"), 60)
+        gateway.send_signal(signal.SIGTERM)
+        assert gateway.wait(60) == 0
+        assert json.loads(replicas.adjourn("inbox", "--json"))["waiting"] == []
+        pair.stop(0)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_an_answer_waits_for_a_store_that_is_away(tmp_path: Path, pair: Pair) -> None:

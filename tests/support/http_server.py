@@ -78,10 +78,12 @@ async def ask(ctx: Context) -> str:
 
 @server.tool()
 async def pause(text: str, seconds: float) -> str:
-    """Has an effect, and takes its time."""
+    """Has an effect, and takes its time, or until the folder has a file `go`."""
     note(text)
     try:
-        await anyio.sleep(seconds)
+        with anyio.move_on_after(seconds):
+            while not (FOLDER / "go").exists():  # noqa: ASYNC110  # another process makes it
+                await anyio.sleep(0.05)
     except anyio.get_cancelled_exc_class():
         note(f"{text} cancelled")
         raise

@@ -30,9 +30,13 @@ NEW_HOST = ["unshare", "--uts", *([] if os.geteuid() == 0 else ["--map-root-user
 
 
 class Replicas:
-    """`store` is the URL of the store, or one for each gateway; `count` is how many gateways there are."""
+    """`store` is the URL of the store, or one for each gateway; `count` is how many gateways there are. `settings` are further lines and
+    tables of their `adjourn.toml`.
+    """
 
-    def __init__(self, path: Path, store: str | Sequence[str], *rules: str, count: int = 3) -> None:
+    def __init__(
+        self, path: Path, store: str | Sequence[str], *rules: str, count: int = 3, settings: str = ""
+    ) -> None:
         if subprocess.run([*NEW_HOST, "hostname x"], check=False, capture_output=True).returncode:
             pytest.skip("a process cannot get a host name of its own here (unshare --uts)")
         self.root = path / "work"
@@ -56,7 +60,7 @@ class Replicas:
         self._closing.callback(server.kill)
         wait_for_port(port)
         for number, listen in enumerate(self.ports):
-            text = f'listen = "127.0.0.1:{listen}"\n[servers.up]\nurl = "http://127.0.0.1:{port}/mcp"\n'
+            text = f'listen = "127.0.0.1:{listen}"\n{settings}\n[servers.up]\nurl = "http://127.0.0.1:{port}/mcp"\n'
             self._config(number).write_text(text, encoding="utf-8")
         for number in range(count):
             self.start(number)

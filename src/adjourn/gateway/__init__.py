@@ -8,9 +8,10 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.gateway.app import GatewayApp, Ground
+    from adjourn.gateway.app import GatewayApp
     from adjourn.gateway.auth import ApiKey, KeyWish, add_key, keys_of, revoke_key
     from adjourn.gateway.bridge import connect
+    from adjourn.gateway.contexts import Ground
     from adjourn.gateway.credentials import from_variables
     from adjourn.gateway.kept_login import KeptLogin
     from adjourn.gateway.reload import Reload
@@ -42,9 +43,10 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(
         __name__,
         {
-            "app": ("GatewayApp", "Ground"),
+            "app": ("GatewayApp",),
             "auth": ("ApiKey", "KeyWish", "add_key", "keys_of", "revoke_key"),
             "bridge": ("connect",),
+            "contexts": ("Ground",),
             "credentials": ("from_variables",),
             "kept_login": ("KeptLogin",),
             "reload": ("Reload",),

@@ -5,8 +5,8 @@
     /mcp, /t/TASK/mcp   all servers together, or the only one
     /healthz, /readyz   whether the process lives, and whether it can work
 
-Owns: these addresses, the check of Host and Origin (a web page in a browser here must not speak to it), the life of contexts. Must never:
-look into a message.
+Owns: these addresses, the check of Host and Origin (a web page in a browser here must not speak to it), the life of the application. Must
+never: look into a message.
 """
 
 from __future__ import annotations
@@ -14,86 +14,44 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from adjourn import checkpoints
 from adjourn.aex import canonical_server
-from adjourn.clients import ClientContext, ClientOptions
-from adjourn.errors import AdjournError, InvalidError
+from adjourn.errors import InvalidError, StoreError
 from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.auth import Authenticator, AuthenticatorParts, Challenge
-from adjourn.gateway.endpoint import Endpoint, Sender
+from adjourn.gateway.auth import Authenticator, AuthenticatorParts, AuthSettings, Challenge
+from adjourn.gateway.contexts import Contexts, Ground, Place
+from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
 from adjourn.gateway.http_link import LinkUser
-from adjourn.gateway.http_pool import HttpPool
-from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.monitoring import Gauges, Monitoring
-from adjourn.gateway.person_page import PageMaker, PersonPage, finder
+from adjourn.gateway.open_streams import OpenStreams
+from adjourn.gateway.person_page import PageMaker, PersonPage
 from adjourn.gateway.pipe_link import PipeLink
-from adjourn.gateway.replica import Replica
+from adjourn.gateway.routing import Routes, Routing
 from adjourn.gateway.settings import GatewaySettings, ServerSettings
 from adjourn.gateway.tenants import Tenants
 from adjourn.gateway.together import Member, SingleAddress
 from adjourn.gateway.turns import Turn
+from adjourn.gateway.upstream import Upstream
 from adjourn.gateway.url_link import UrlLink
-from adjourn.host import Workspace, keys, now
-from adjourn.policy import Contract, Principal, reread_policy
+from adjourn.host import keys, now
+from adjourn.policy import Principal, reread_policy
 from adjourn.relay import RelayOptions, StderrLog
-from adjourn.store import Store
-from adjourn.tasks import PendingCommit, check_task_id, commit_together, expire_dead_sessions
+from adjourn.tasks import check_task_id
 
 WORKERS = 16
 TIDY_SECONDS, HEARTBEAT_SECONDS, IDLE_SECONDS = 0.25, 20.0, 1800.0
-CLOSE_SECONDS = 10.0
-LINGER_SECONDS = 2.0
 _PATH = re.compile(r"(?:/([A-Za-z0-9][A-Za-z0-9_-]{0,63}))?(?:/t/([A-Za-z0-9_.-]{1,100}))?/mcp/?")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _TEXT, _JSON = (b"content-type", b"text/plain; charset=utf-8"), (b"content-type", b"application/json")
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "::1")
-
-
-_NO_SERVER = ServerSettings()
-"""Of the context that has the meta-tools of a session with all servers."""
-
-
-@dataclass(eq=False)
-class _Shared:
-    """A context that several exchanges use."""
-
-    context: ClientContext
-    users: set[Exchange] = field(default_factory=set)
-    left: float = 0.0
-    """When the last one left it (`time.monotonic`)."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is open."""
-        return not any(exchange.waiting or exchange.connection.requests for exchange in self.users)
-
-
-class Ground(NamedTuple):
-    """What all calls are decided on with, and recorded in. `environment` is that of servers that are commands.
-
-    The store is shared by all contexts, and closed by whoever opened it. So is `lease_store`, the same one opened again for this
-    process's lease.
-    """
-
-    workspace: Workspace
-    contract: Contract
-    store: Store
-    environment: Mapping[str, str]
-    lease_store: Store
 
 
 class GatewayApp:
-    """Serves the settings' servers."""
+    """Serves the settings' servers, until it has others."""
 
     def __init__(
         self,
@@ -102,11 +60,7 @@ class GatewayApp:
         report: StderrLog,
         make_page: PageMaker | None = None,
     ) -> None:
-        self._settings = settings
-        self._ground = ground
         self._report = report
-        self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
-        self._credentials = {name: credentials_of(server) for name, server in settings.servers.items()}
         self.throttle = Throttle(settings.limits)
         looks: dict[str, Callable[[], object]] = {
             "store": partial(ground.store.ref, "health"),
@@ -121,39 +75,50 @@ class GatewayApp:
             Turn(self._failed),
             self.monitoring.of_calls,
         )
-        self._endpoints = {
-            name: Endpoint(partial(self._new, name), self.throttle, self.monitoring.tracer)
-            for name in settings.servers
-        }
-        self._together = SingleAddress(settings.servers, self, report, self.throttle)
-        self._contexts: dict[tuple[str, str, Sender], _Shared] = {}
-        self._of_task: dict[str, set[_Shared]] = {}
-        """Those of `_contexts` that work on a task of the path."""
-        self._leaving: set[asyncio.Task[None]] = set()
-        """For the servers of closed exchanges to end."""
-        self._replica = Replica(ground.lease_store, report, self._wanted)
-        self._hosts = {*_LOOPBACK, *settings.hosts, settings.address[0]}
-        contexts = self._contexts.values()
-        self.monitoring.expose(
-            Gauges(
-                self._endpoints,
-                lambda: [shared.context for shared in list(contexts)],
-                self._pools,
-                self.throttle,
-                self._parts.workers,
-                report,
-            ).now
-        )
         self._tenants = Tenants(ground.workspace.root, settings.auth.shared if settings.auth else ())
-        self._authenticator: Authenticator | None = None
-        if settings.auth is not None:
-            on_error = partial(report.event, "auth.error")
-            parts = AuthenticatorParts(ground.store, keys.secret(), now, self._parts.workers, on_error)
-            self._authenticator = Authenticator(settings.auth, parts)
+        self._streams = OpenStreams(self._may_stay)
+        self._contexts = Contexts(ground, self._tenants, self._parts.workers, report)
+        self._routes = Routes(settings, self._upstream, self._authenticator)
+        self._together = SingleAddress(
+            self._routing.upstreams.values(),
+            self,
+            report,
+            lambda new: Endpoint(new, self.throttle, streams=self._streams),
+        )
+        self.monitoring.expose(
+            Gauges(self._routes.all, self._contexts.all, self.throttle, self._parts.workers, report).now
+        )
         self._page: PersonPage | None = None
-        if make_page is not None and self._authenticator is not None:
-            page = make_page(finder(self._authenticator), self._tenants)
+        if make_page is not None:
+            page = make_page(self._person, self._tenants)
             self._page = PersonPage(page, settings.page.address[1], self.throttle)
+
+    @property
+    def _routing(self) -> Routing:
+        return self._routes.now
+
+    def _upstream(self, name: str, settings: ServerSettings) -> Upstream:
+        return Upstream(name, settings, self._endpoint_of)
+
+    def _endpoint_of(self, upstream: Upstream) -> Endpoint:
+        return Endpoint(partial(self._new, upstream), self.throttle, self.monitoring.tracer, self._streams)
+
+    def _authenticator(self, settings: AuthSettings) -> Authenticator:
+        on_error = partial(self._report.event, "auth.error")
+        parts = AuthenticatorParts(self._ground.store, keys.secret(), now, self._parts.workers, on_error)
+        return Authenticator(settings, parts)
+
+    def change(self, settings: GatewaySettings) -> None:
+        """Serve other servers and clients from now on, with other limits. Raises `AdjournError` where that cannot be: then all stays.
+
+        What the process was started with stays in any case: its addresses, who shares tasks, metrics, traces and the form of the log.
+        """
+        before = self._routing
+        self._routes.change(settings)
+        if settings.limits != before.settings.limits:
+            self.throttle.change(settings.limits)
+        if self._routing.upstreams != before.upstreams:
+            self._together.change(self._routing.upstreams.values(), settings.limits.drain_seconds)
 
     def _failed(self, error: Exception) -> None:
         self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
@@ -171,21 +136,21 @@ class GatewayApp:
             return
         if await self.monitoring.answer(scope, send):
             return
-        path = scope["path"]
+        path, routing = scope["path"], self._routing
         headers = dict(scope["headers"])
-        if not self._is_host(headers.get(b"host", b"").decode("latin-1")):
+        if not routing.is_host(headers.get(b"host", b"").decode("latin-1")):
             await _plain(send, 421, "this Host is not the gateway's: name it in `hosts` of adjourn.toml")
             return
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin and not self._is_host(urlsplit(origin).netloc):
+        if origin and not routing.is_host(urlsplit(origin).netloc):
             await _plain(send, 403, "this Origin may not use the gateway")
             return
         principal = None
-        if self._authenticator is not None:
-            if (about := self._authenticator.metadata(path)) is not None:
+        if routing.authenticator is not None:
+            if (about := routing.authenticator.metadata(path)) is not None:
                 await _plain(send, 200, about.decode(), (_JSON,))
                 return
-            asked = await self._authenticator.authenticate(scope)
+            asked = await routing.authenticator.authenticate(scope)
             if isinstance(asked, Challenge):
                 await _plain(send, asked.status, asked.text, (_TEXT, *asked.headers))
                 return
@@ -195,9 +160,10 @@ class GatewayApp:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal | None) -> None:
         """Answer a request of a principal; of None where nobody authenticates."""
         found = _PATH.fullmatch(scope["path"])
-        endpoint = self._endpoint(found[1]) if found is not None else None
+        session = next((value for name, value in scope["headers"] if name == SESSION), b"")
+        endpoint = self._endpoint(found[1] or "", session, principal) if found is not None else None
         if found is None or endpoint is None:
-            known = ", ".join(f"/{one}/mcp" for one in self._endpoints)
+            known = ", ".join(f"/{one}/mcp" for one in self._routing.upstreams)
             await _plain(send, 404, f"no server is here; there is {known}")
             return
         task = found[2] or ""
@@ -209,126 +175,73 @@ class GatewayApp:
             return
         await endpoint.handle(scope, receive, send, Sender(principal, task))
 
-    def _endpoint(self, name: str | None) -> Endpoint | None:
-        if name:
-            return self._endpoints.get(name)
-        return next(iter(self._endpoints.values())) if len(self._endpoints) == 1 else self._together.endpoint
+    def _endpoint(self, name: str, session: bytes, principal: Principal | None) -> Endpoint | None:
+        """Where a request for a server goes ("": for all): to where its session is, else by the settings that are in force."""
+        if session:
+            begun = session.decode(errors="replace")
+            if (ending := self._routes.of_session(name, begun, principal)) is not None:
+                return ending
+            if not name and (begun, principal) in self._together.endpoint.sessions:
+                return self._together.endpoint
+        upstream = self._routing.upstreams.get(name) if name else self._routing.only
+        return upstream.endpoint if upstream is not None else None if name else self._together.endpoint
 
-    def _is_host(self, host: str) -> bool:
-        return host.rpartition(":")[0] in self._hosts or host in self._hosts
+    async def _may_stay(self, scope: Scope, principal: Principal | None) -> bool | None:
+        """Whether the ways that are in force let a request in as a principal's; None where that cannot be looked up now."""
+        authenticator = self._routing.authenticator
+        found = await authenticator.authenticate(scope) if authenticator is not None else None
+        if isinstance(found, Challenge):
+            return None if found.is_unknown else False
+        return found == principal
+
+    async def _person(self, scope: Scope) -> Principal | None:
+        """Who sent a request to the page, by the ways that are in force. Raises `StoreError` where that cannot be looked up now."""
+        authenticator = self._routing.authenticator
+        found = await authenticator.authenticate(scope) if authenticator is not None else None
+        if isinstance(found, Challenge) and found.is_unknown:
+            raise StoreError(found.text, "retry later")
+        return None if isinstance(found, Challenge) else found
 
     # --- exchanges
 
-    def _new(self, server: str, client: str, sender: Sender) -> Exchange:
-        shared = self._shared(server, client, sender)
-        exchange = Exchange(self._parts, shared.context, partial(self.link, server))
-        self._use(shared, exchange, sender.task)
+    def _new(self, upstream: Upstream, client: str, sender: Sender) -> Exchange:
+        shared = self._contexts.at(Place(upstream.name, upstream.command, client, sender))
+        exchange = Exchange(self._parts, shared.context)
+        exchange.connect(self.link(upstream, exchange))
+        self._contexts.use(shared, exchange, sender.task)
         return exchange
 
-    def _use(self, shared: _Shared, exchange: Exchange, task: str) -> None:
-        shared.users.add(exchange)
-        exchange.on_close = partial(self._left, shared, exchange)
-        if task:
-            exchange.on_use = partial(self._hand_over, task, shared.context)
-
-    def member(
-        self, server: str, client: str, sender: Sender, link: Callable[[Exchange], ServerLink]
-    ) -> Member:
+    def member(self, upstream: Upstream | None, client: str, sender: Sender) -> Member:
         """A part of a client's session with all servers; see `single_address.Servers`."""
-        shared = self._shared(server, client, sender)
-        listing = "never" if server else "always"  # once a client
+        name, command = ("", "") if upstream is None else (upstream.name, upstream.command)
+        shared = self._contexts.at(Place(name, command, client, sender))
+        listing = "never" if name else "always"  # once a client
         parts = self._parts._replace(options=RelayOptions(meta_tools=listing))
-        member = Member(parts, shared.context, link, canonical_server(server))
-        self._use(shared, member, sender.task)
+        member = Member(parts, shared.context, canonical_server(name))
+        self._contexts.use(shared, member, sender.task)
         return member
 
-    def link(self, server: str, user: LinkUser) -> ServerLink:
+    def link(self, upstream: Upstream, user: LinkUser) -> ServerLink:
         """A new way to a server."""
-        settings = self._settings.servers[server]
-        if settings.url:
-            return UrlLink(user, self._pools[server], settings.seconds, self._credentials[server])
-        ground = self._ground
-        return PipeLink(user, settings.command, ground.environment, ground.workspace.tree)
-
-    def _left(self, shared: _Shared, exchange: Exchange) -> None:
-        """A client has ended a session; it may begin another one at once."""
-        shared.users.discard(exchange)
-        shared.left = time.monotonic()
-        self._leaving.add(task := asyncio.get_running_loop().create_task(exchange.link.left(CLOSE_SECONDS)))
-        task.add_done_callback(self._leaving.discard)
-
-    def _give_back(self) -> None:
-        """End the work of clients that have ended their last session a moment ago."""
-        since = time.monotonic() - LINGER_SECONDS
-        for key, shared in list(self._contexts.items()):
-            if not shared.users and shared.left < since:
-                del self._contexts[key]  # from now on another context is made
-                if (others := self._of_task.get(key[2].task)) is not None:
-                    others.discard(shared)
-                    if not others:
-                        del self._of_task[key[2].task]
-                self._parts.workers.submit(self._end, shared.context, "client-end")
-
-    def _hand_over(self, task: str, to: ClientContext) -> None:
-        """Have other clients that are not at work on a task give it back: `to` is about to work on it."""
-        for shared in self._of_task.get(task, ()):
-            context = shared.context
-            if context.group != to.group and context.sessions and shared.is_idle:
-                self._end(context, "handed-over")
-
-    def _wanted(self, task: str) -> None:
-        """Another replica asks for a task. In the thread of the lease."""
-        self._loop.call_soon_threadsafe(self._give, task)
-
-    def _give(self, task: str) -> None:
-        """Give a task of the path back to another replica, unless calls are open: then it asks again."""
-        contexts = [shared for shared in self._of_task.get(task, ()) if shared.context.sessions]
-        if not all(shared.is_idle for shared in contexts):
-            return
-        for shared in contexts:
-            self._end(shared.context, "handed-over")
-        self._parts.workers.submit(self._replica.answer, task)
-
-    def _shared(self, server: str, client: str, sender: Sender) -> _Shared:
-        """The context of a client at a server."""
-        key, task = (server, client, sender), sender.task
-        found = self._contexts.get(key)
-        if found is None:
-            workspace, settings = self._ground.workspace, self._settings.servers.get(server, _NO_SERVER)
-            options = ClientOptions(
-                root=workspace.root,
-                tree=workspace.tree,
-                contract=self._ground.contract,
-                task=task,
-                server=server,
-                command=settings.url or " ".join(settings.command),
-                principal=sender.principal,
-                space=self._tenants.space(sender.principal),
-                home=self._tenants.home(sender.principal),
-            )
-            context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
-            name = _UNSAFE.sub("-", client)[:40] or "client"
-            own = f"{options.space.own}/" if options.space is not None else ""
-            context.join(f"gateway/{own}{name}", self._replica.ref)
-            context.on_held = self._replica.ask
-            with suppress(AdjournError):
-                context.meet_servers()
-            found = self._contexts[key] = _Shared(context)
-            if task:
-                self._of_task.setdefault(task, set()).add(found)
-        return found
+        settings = upstream.settings
+        if upstream.pool is not None:
+            return UrlLink(user, upstream.pool, settings.seconds, upstream.credentials)
+        hidden, ground = self._routes.secrets, self._ground
+        environment = {name: value for name, value in ground.environment.items() if name not in hidden}
+        return PipeLink(user, settings.command, environment, ground.workspace.tree)
 
     # --- the life
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._loop = asyncio.get_running_loop()
-        self._replica.start()
-        tidying = asyncio.get_running_loop().create_task(self._tidy())
+        self._contexts.start()
+        loop = asyncio.get_running_loop()
+        tidying, watching = loop.create_task(self._tidy()), loop.create_task(self._streams.watch())
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.throttle.is_leaving = self.throttle.is_draining = True
         tidying.cancel()
+        watching.cancel()
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -340,64 +253,37 @@ class GatewayApp:
             if beats := time.monotonic() - beaten > HEARTBEAT_SECONDS:
                 beaten = time.monotonic()
             try:
-                await loop.run_in_executor(self._parts.workers, self._keep, beats)
-                self._give_back()
+                await loop.run_in_executor(self._parts.workers, self._contexts.keep, beats)
+                self._contexts.give_back()
+                self._routes.end_idle()
                 self._together.look_after()
                 if beats:
-                    for endpoint in (*self._endpoints.values(), self._together.endpoint):
+                    for endpoint in self._endpoints():
                         endpoint.expire(IDLE_SECONDS)
             except Exception as error:  # whatever it is, the leases have to be kept
                 self._failed(error)
             self._report.flush()
 
-    def _keep(self, beats: bool) -> None:  # one caller
-        sessions = [one for shared in list(self._contexts.values()) for one in shared.context.sessions]
-        late = [PendingCommit(one.task) for one in sessions if one.task.deferred]
-        commit_together(late)
-        for error in (one.error for one in late if one.error is not None):
-            self._report.event("store.error", str(error))
-        for session in sessions:
-            try:
-                if beats:
-                    session.heartbeat()
-                if self._replica.is_gone(session.task.ledger.sessions.values()):
-                    expire_dead_sessions(session.task)
-            except AdjournError as error:
-                self._report.event("store.error", str(error))
+    def _endpoints(self) -> list[Endpoint]:
+        return [*(upstream.endpoint for upstream in self._routes.all()), self._together.endpoint]
 
     def end_requests(self) -> None:
         """Answer what is open with an error, and end streams."""
-        for endpoint in (*self._endpoints.values(), self._together.endpoint):
+        for endpoint in self._endpoints():
             endpoint.close("the gateway ended")
 
     async def _close(self) -> None:
         """End every exchange and session; what was answered is in the store already."""
         self.end_requests()
-        loop = asyncio.get_running_loop()
-        ended = [
-            loop.run_in_executor(self._parts.workers, self._end, shared.context, "gateway-end")
-            for shared in self._contexts.values()
-        ]
-        if waited := [*ended, *self._leaving]:
-            await asyncio.wait(waited, timeout=CLOSE_SECONDS)
+        await self._contexts.close(max(self.throttle.ends, time.monotonic()))
         self._parts.workers.shutdown(wait=False)
-        await loop.run_in_executor(None, self._replica.stop)
-        for pool in self._pools.values():
-            pool.close()
+        await self._contexts.release()
+        for upstream in self._routes.all():
+            upstream.close()
         if self._page is not None:
             await self._page.close()
         await self.monitoring.close()
         self._report.flush()
-
-    def _end(self, context: ClientContext, reason: str) -> None:
-        """Close the sessions of a context, with a last checkpoint. It may open others later."""
-        options = context.options
-        for session in context.sessions:
-            try:
-                checkpoints.close_session(session, reason, options.checkpoint_root, tree=options.page_tree)
-            except AdjournError as error:
-                self._report.event("checkpoint.failed", str(error))
-        context.close(reason)
 
 
 async def _plain(

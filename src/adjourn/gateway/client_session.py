@@ -28,8 +28,12 @@ class ClientSession(Protocol):
         """Whether the server has accepted the session, in the revisions that have one."""
 
     @property
-    def has_listener(self) -> bool:
-        """Whether the client has a stream open for what belongs to no request."""
+    def listener(self) -> ReplyStream | None:
+        """The stream that the client has open for what belongs to no request."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is open that will be answered by itself: a subscription lasts as long as the client likes."""
 
     def receive(self, line: bytes, stream: ReplyStream, request_id: Any, /) -> None:
         """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""

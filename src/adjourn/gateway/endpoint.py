@@ -8,9 +8,9 @@ Owns: sessions, and HTTP's side of the protocol. Must never: pass on what the re
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from secrets import token_urlsafe
 from typing import Any, NamedTuple
 
@@ -18,21 +18,19 @@ import msgspec
 
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.client_session import ClientSession
-from adjourn.gateway.event_stream import StreamEvent, written
+from adjourn.gateway.http_answers import answer, answer_with, body_of, problem, send_events
 from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
-from adjourn.gateway.replies import ReplyStream, as_line
+from adjourn.gateway.open_streams import OpenStreams
+from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, as_line
 from adjourn.mcp import frames
 from adjourn.policy import Principal
 
 MAX_EXCHANGES = 20_000
-WATCH_AFTER_SECONDS = 0.1
-"""How long an answer may take before it is looked whether its client is still there."""
+SESSION = b"mcp-session-id"
 _FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id", TRACEPARENT, TRACESTATE)
 _PARAMETER = b"mcp-param-"
 _MODERN = frames.META_VERSION.encode()
-_JSON = (b"content-type", b"application/json")
-_EVENTS = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
 
 
 class Sender(NamedTuple):
@@ -71,18 +69,25 @@ class _Posted(NamedTuple):
     body: bytes
     line: bytes
     sender: Sender
-    number: str
+    scope: Scope
 
 
 _opening_of = msgspec.json.Decoder(_Opening).decode
 
 
 class Endpoint:
-    """One server's. `new` makes an exchange; `throttle` says what may begin, `tracer` has the traces of requests."""
+    """One server's. `new` makes an exchange; `throttle` says what may begin, `tracer` has the traces of requests, `streams` what clients keep
+    open.
+    """
 
     def __init__(
-        self, new: NewExchange, throttle: Throttle | None = None, tracer: Tracer | None = None
+        self,
+        new: NewExchange,
+        throttle: Throttle | None = None,
+        tracer: Tracer | None = None,
+        streams: OpenStreams | None = None,
     ) -> None:
+        self._streams = streams
         self._tracer = tracer
         self._new = new
         self._throttle = throttle or Throttle(LoadLimits())
@@ -90,36 +95,36 @@ class Endpoint:
         """Each is only found by whoever began it: to others its id is one of no session."""
         self.lanes: dict[tuple[str, Sender], list[ClientSession]] = {}
         """Exchanges of clients of the stateless revision, by client and who is behind it."""
+        self._is_ending = False
+        """Whether a session takes only what belongs to its open calls."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
         """Answer a request."""
         method = scope["method"]
-        headers = dict(scope["headers"])
         if method == "POST":
-            await self._post(headers, receive, send, sender, scope.get("request_id", ""))
+            await self._post(scope, receive, send, sender)
         elif method == "GET":
-            await self._get(headers, receive, send, sender)
+            await self._get(scope, receive, send, sender)
         elif method == "DELETE":
-            await self._delete(headers, send, sender)
+            await self._delete(dict(scope["headers"]), send, sender)
         else:
-            await _answer(send, 405, _problem("use POST, GET or DELETE"), ((b"allow", b"POST, GET, DELETE"),))
+            await answer(send, 405, problem("use POST, GET or DELETE"), ((b"allow", b"POST, GET, DELETE"),))
 
     # --- messages
 
-    async def _post(
-        self, headers: dict[bytes, bytes], receive: Receive, send: Send, sender: Sender, number: str
-    ) -> None:
+    async def _post(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
+        headers = dict(scope["headers"])
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind != b"application/json":
-            await _answer(send, 415, _problem("send application/json"))
+            await answer(send, 415, problem("send application/json"))
             return
         accepted = headers.get(b"accept", b"*/*")
         if not (b"*/*" in accepted or (b"application/json" in accepted and b"text/event-stream" in accepted)):
-            await _answer(send, 406, _problem("accept application/json and text/event-stream"))
+            await answer(send, 406, problem("accept application/json and text/event-stream"))
             return
-        body = await _body(headers, receive, self._throttle.limits.body_bytes)
+        body = await body_of(headers, receive, self._throttle.limits.body_bytes)
         if body is None:
-            await _answer(send, 413, _problem("the message is too large"), ((b"connection", b"close"),))
+            await answer(send, 413, problem("the message is too large"), ((b"connection", b"close"),))
             return
         is_batch = False
         try:
@@ -132,38 +137,38 @@ class Endpoint:
             is_batch = True
         throttle, who = self._throttle, self._who(opening, headers, sender)
         begins = is_batch or (opening.method is not None and frames.is_id(opening.id))
-        lasts = opening.method == "subscriptions/listen"
+        lasts = opening.method == SUBSCRIBE
         refusal = throttle.message(who) or (throttle.begin(who, lasts=lasts) if begins else None)
         if refusal is not None:
-            await _answer(send, refusal.status, _problem(refusal.why), refusal.headers)
+            await answer(send, refusal.status, problem(refusal.why), refusal.headers)
             return
         try:
-            await self._take(_Posted(opening, headers, body, line, sender, number), receive, send)
+            await self._take(_Posted(opening, headers, body, line, sender, scope), receive, send)
         finally:
             if begins:
                 throttle.end(who, lasts=lasts)
 
     def _who(self, opening: _Opening, headers: dict[bytes, bytes], sender: Sender) -> str:
         """The client whose limits count."""
-        if (session := headers.get(b"mcp-session-id")) is not None:
+        if (session := headers.get(SESSION)) is not None:
             exchange = self.sessions.get((session.decode(errors="replace"), sender.principal))
             return exchange.who if exchange is not None else ""
         return _limited(opening.params.meta.client or opening.params.client, sender)
 
     async def _take(self, posted: _Posted, receive: Receive, send: Send) -> None:
         """Hand a message over, and pass the answer on."""
-        opening, headers, body, line, sender, number = posted
+        opening, headers, body, line, sender, scope = posted
         exchange, session = self._exchange(opening, headers, body, sender)
         if exchange is None and self.is_full:
-            await _answer(send, 503, _problem("too many sessions are open"))
+            await answer(send, 503, problem("too many sessions are open"))
             return
         if exchange is None:
             why = "there is no such session" if session else "the session id is missing"
-            await _answer(send, 404 if session else 400, _problem(why))
+            await answer(send, 404 if session else 400, problem(why))
             return
         kept = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
         token = opening.params.meta.token
-        stream = ReplyStream(kept, () if token is None else (token,), number)
+        stream = ReplyStream(kept, () if token is None else (token,), scope.get("request_id", ""))
         trace = None
         if self._tracer is not None:
             trace = stream.trace = self._tracer.begin(headers, opening.params.meta.traceparent)
@@ -174,12 +179,13 @@ class Endpoint:
         if opening.method is None or not frames.is_id(opening.id):
             exchange.receive(line, stream, None)
             event = await stream.next() if stream.size else None
-            await _answer(send, 202 if event is None else 400, b"" if event is None else event.data)
+            await answer(send, 202 if event is None else 400, b"" if event is None else event.data)
             return
-        shown = ((b"mcp-session-id", session.encode()),) if opening.method == "initialize" else ()
+        shown = ((SESSION, session.encode()),) if opening.method == "initialize" else ()
         exchange.receive(line, stream, opening.id)
         try:
-            await _stream(stream, send, shown, receive)
+            with self._watched(scope, sender, stream) if opening.method == SUBSCRIBE else nullcontext():
+                await answer_with(stream, send, shown, receive)
         finally:
             exchange.leave(opening.id, stream)
             if trace is not None and self._tracer is not None:
@@ -193,7 +199,7 @@ class Endpoint:
             line = as_line(body)
             msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            await _answer(send, 400, _problem("the body is not JSON", frames.PARSE_ERROR))
+            await answer(send, 400, problem("the body is not JSON", frames.PARSE_ERROR))
             return _Opening(), b""
         return _Opening(), line
 
@@ -201,9 +207,10 @@ class Endpoint:
         self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, sender: Sender
     ) -> tuple[ClientSession | None, str]:
         """The exchange that a message belongs to, and its session id, if it has one."""
-        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
+        session = headers.get(SESSION, b"").decode(errors="replace")
         if session:
-            return self.sessions.get((session, sender.principal)), session
+            is_late = self._is_ending and opening.method is not None and frames.is_id(opening.id)
+            return None if is_late else self.sessions.get((session, sender.principal)), session
         if _MODERN in body or opening.method == "server/discover":
             return self._lane(opening, sender), ""
         if opening.method != "initialize" or self.is_full:
@@ -233,30 +240,41 @@ class Endpoint:
 
     # --- streams and the end
 
-    async def _get(self, headers: dict[bytes, bytes], receive: Receive, send: Send, sender: Sender) -> None:
+    def _watched(self, scope: Scope, sender: Sender, stream: ReplyStream) -> AbstractContextManager[None]:
+        """While this lasts, the stream ends when its client is let in no longer."""
+        if self._streams is None:
+            return nullcontext()
+        return self._streams.watched(scope, sender.principal, stream.end)
+
+    async def _get(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
+        headers = dict(scope["headers"])
         if b"text/event-stream" not in headers.get(b"accept", b""):
-            await _answer(send, 406, _problem("accept text/event-stream"))
+            await answer(send, 406, problem("accept text/event-stream"))
             return
-        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
-        exchange = self.sessions.get((session, sender.principal))
-        if exchange is None:
-            await _answer(send, 404 if session else 405, _problem("there is no such session"))
+        session = headers.get(SESSION, b"").decode(errors="replace")
+        exchange, last_event = (
+            self.sessions.get((session, sender.principal)),
+            headers.get(b"last-event-id", b""),
+        )
+        if exchange is None or (self._is_ending and not last_event):
+            await answer(send, 404 if session else 405, problem("there is no such session"))
             return
         version = [pair for pair in headers.items() if pair[0] == b"mcp-protocol-version"]
         stream = ReplyStream(version)
-        exchange.listen(stream, headers.get(b"last-event-id", b""))
+        exchange.listen(stream, last_event)
         try:
-            await _events(stream, send, (), receive)
+            with self._watched(scope, sender, stream):
+                await send_events(stream, send, (), receive)
         finally:
             exchange.leave(None, stream)
 
     async def _delete(self, headers: dict[bytes, bytes], send: Send, sender: Sender) -> None:
-        session = headers.get(b"mcp-session-id", b"").decode(errors="replace")
+        session = headers.get(SESSION, b"").decode(errors="replace")
         if (session, sender.principal) not in self.sessions:
-            await _answer(send, 404, _problem("there is no such session"))
+            await answer(send, 404, problem("there is no such session"))
             return
         self._forget((session, sender.principal), "the client ended the session")
-        await _answer(send, 200, b"")
+        await answer(send, 200, b"")
 
     def _forget(self, session: tuple[str, Principal | None], why: str) -> None:
         if (exchange := self.sessions.pop(session, None)) is not None:
@@ -265,13 +283,24 @@ class Endpoint:
     def expire(self, seconds: float) -> None:
         """End what nobody has used for so long, and has nothing open."""
         since = time.monotonic() - seconds
+        self._end(
+            lambda one: one.used < since and not one.waiting and one.listener is None,
+            "the session was not used",
+        )
+
+    def end_idle(self, why: str) -> None:
+        """End what has no call open. Sessions take no other from now on: their clients have to begin new ones, elsewhere."""
+        self._is_ending = True
+        self._end(lambda one: not one.is_busy, why)
+
+    def _end(self, is_over: Callable[[ClientSession], bool], why: str) -> None:
         for session, exchange in list(self.sessions.items()):
-            if exchange.used < since and not exchange.waiting and not exchange.has_listener:
-                self._forget(session, "the session was not used")
+            if is_over(exchange):
+                self._forget(session, why)
         for key, lanes in list(self.lanes.items()):
-            for exchange in [one for one in lanes if one.used < since and not one.waiting]:
+            for exchange in [one for one in lanes if is_over(one)]:
                 lanes.remove(exchange)
-                exchange.close("the session was not used")
+                exchange.close(why)
             if not lanes:
                 del self.lanes[key]
 
@@ -293,95 +322,3 @@ def _limited(info: object, sender: Sender) -> str:
 def _name(info: object) -> str:
     name = info.get("name") if isinstance(info, dict) else None
     return name[:100] if isinstance(name, str) else ""
-
-
-async def _body(headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes | None:
-    """None for one that is too large, or that did not come whole."""
-    announced = headers.get(b"content-length", b"")
-    if len(announced) > 12 or (announced.isdigit() and int(announced) > most):
-        return None
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            return None
-        if not message.get("more_body"):
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _problem(why: str, code: int = frames.INVALID_REQUEST) -> bytes:
-    return frames.error(None, code, why).rstrip()
-
-
-async def _answer(
-    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
-    sent = [*headers, (b"content-length", str(len(body)).encode())]
-    if body:
-        sent.append(_JSON)
-    await send({"type": "http.response.start", "status": status, "headers": sent})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _stream(
-    stream: ReplyStream, send: Send, headers: tuple[tuple[bytes, bytes], ...], receive: Receive
-) -> None:
-    """One message as JSON; more than one, or one with an id, as a stream of events."""
-    watching = _ClientWatch(stream, receive)
-    try:
-        first = await stream.next()
-    finally:
-        watching.stop()
-    if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
-        await _answer(send, stream.status, first.data, headers)
-        return
-    await _events(stream, send, headers, receive, first)
-
-
-async def _events(
-    stream: ReplyStream,
-    send: Send,
-    headers: tuple[tuple[bytes, bytes], ...],
-    receive: Receive,
-    first: StreamEvent | None = None,
-) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
-    leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
-    try:
-        event = first
-        if event is None:
-            await send({"type": "http.response.body", "body": b"", "more_body": True})
-            event = await stream.next()
-        while event is not None:
-            await send({"type": "http.response.body", "body": written(event), "more_body": True})
-            event = await stream.next()
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        leaving.cancel()
-
-
-class _ClientWatch:
-    """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
-
-    def __init__(self, stream: ReplyStream, receive: Receive) -> None:
-        self._leaving: asyncio.Task[None] | None = None
-        loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(WATCH_AFTER_SECONDS, self._watch, stream, receive)
-
-    def _watch(self, stream: ReplyStream, receive: Receive) -> None:
-        self._leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
-
-    def stop(self) -> None:
-        self._handle.cancel()
-        if self._leaving is not None:
-            self._leaving.cancel()
-
-
-async def _end_with_client(stream: ReplyStream, receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    stream.end()

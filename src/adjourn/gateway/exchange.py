@@ -23,7 +23,7 @@ from adjourn.gateway.asyncio_loop import AsyncioLoop
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.monitoring import CallWatch, Metrics
-from adjourn.gateway.replies import Heard, ReplyStream, head_of
+from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
 from adjourn.gateway.turns import Turn
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, Settled, StderrLog
 
@@ -70,19 +70,17 @@ class ExchangeParts(NamedTuple):
 
 
 class Exchange:
-    """See above. `link` makes the way to the server, given this exchange."""
+    """See above. It has to `connect` before its first message."""
 
-    def __init__(
-        self, parts: ExchangeParts, context: ClientContext, link: Callable[[Exchange], ServerLink]
-    ) -> None:
+    link: ServerLink
+
+    def __init__(self, parts: ExchangeParts, context: ClientContext) -> None:
         self.context = context
         about = _about(context)
         self._report = parts.report.about(**about)
         self._loop = AsyncioLoop(parts.workers, self._failed)
         self.relay = Relay(self._loop, context, self._report, parts.options)
         self.connection = self.relay.connection
-        self.link = link(self)
-        self.connection.server = self.link
         self.connection.client = _ToClient(self)
         self._turn = parts.turn
         self.connection.commits = _InTurn(self, parts.turn)
@@ -104,6 +102,10 @@ class Exchange:
         """What is being handled, so that what it leads to finds its stream."""
         self._given: ReplyStream | None = None
         """The stream of the client's message that is being handled."""
+
+    def connect(self, link: ServerLink) -> None:
+        """Have this way to the server."""
+        self.link = self.connection.server = link
 
     def _failed(self, error: Exception) -> None:
         self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
@@ -149,9 +151,17 @@ class Exchange:
         return self.connection.upstream.revision != ""
 
     @property
-    def has_listener(self) -> bool:
-        """Whether the client has a stream open for what belongs to no request."""
-        return self._listener is not None
+    def listener(self) -> ReplyStream | None:
+        """The stream that the client has open for what belongs to no request."""
+        return self._listener
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is open that will be answered by itself: a subscription lasts as long as the client likes."""
+        requests = self.connection.requests
+        return any(one.method != SUBSCRIBE for one in requests.values()) or any(
+            one not in requests for one in self.waiting
+        )
 
     def in_use(self, request_id: Any) -> bool:
         """Whether a request with this id is open."""
@@ -287,7 +297,10 @@ class Exchange:
     # --- the end
 
     def close(self, why: str) -> None:
-        """Answer what is open with an error, and leave the server."""
+        """Answer what is open with an error, and leave the server. What the server has answered is settled as such."""
+        self.relay.answers.close()
+        while self._heard:
+            self._heard.popleft()()
         self.relay.gate.refuse_held(why)
         for request in list(self.connection.requests.values()):
             self.connection.fail(request, why, "no-answer")

@@ -193,6 +193,7 @@ class HttpPool:
         host = f"[{self._host}]" if ":" in self._host else self._host
         self._head = f" HTTP/1.1\r\nhost: {host}{'' if default else f':{self._port}'}\r\n".encode()
         self._idle: deque[HttpReply] = deque()
+        self._is_closed = False
         self.is_up: bool | None = None
         """Whether the last connection could be made; None before the first."""
 
@@ -240,13 +241,14 @@ class HttpPool:
 
     def keep(self, reply: HttpReply) -> None:
         """Take back a connection that another request may use."""
-        if len(self._idle) >= MAX_IDLE:
+        if self._is_closed or len(self._idle) >= MAX_IDLE:
             reply.close()
             return
         reply.since = time.monotonic()
         self._idle.append(reply)
 
     def close(self) -> None:
-        """Close all that is idle."""
+        """Close all that is idle, and what becomes idle later."""
+        self._is_closed = True
         while self._idle:
             self._idle.pop().close()

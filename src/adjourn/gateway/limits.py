@@ -102,6 +102,8 @@ class Throttle:
         self.change(limits)
         self.is_leaving = self.is_draining = False
         """Whether others are to send nothing more, and whether nothing more is taken."""
+        self.ends = 0.0
+        """When the time of what is still open is over, once the gateway ends (`time.monotonic`)."""
         self.refusals: defaultdict[str, int] = defaultdict(int)
         """How often something was refused, by the reason."""
         self.open = 0

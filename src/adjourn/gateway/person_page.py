@@ -9,13 +9,12 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.auth import Authenticator, Challenge
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.tenants import Tenants
 from adjourn.policy import Principal
 
 Find = Callable[[Scope], Awaitable[Principal | None]]
-"""Who sent a request, if anybody that authenticates."""
+"""Who sent a request, if anybody that authenticates. Raises `StoreError` where that cannot be looked up now."""
 STREAM = "/live"
 
 
@@ -60,13 +59,3 @@ class PersonPage:
     async def close(self) -> None:
         """The gateway ends."""
         await self._app.close()
-
-
-def finder(authenticator: Authenticator) -> Find:
-    """Who sent a request, by the gateway's ways."""
-
-    async def find(scope: Scope) -> Principal | None:
-        found = await authenticator.authenticate(scope)
-        return None if isinstance(found, Challenge) else found
-
-    return find

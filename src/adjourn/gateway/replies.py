@@ -17,6 +17,8 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.monitoring import Trace
 
+SUBSCRIBE = "subscriptions/listen"
+"""The request of the stateless revision whose answer lasts as long as the client likes."""
 MAX_KEPT, MAX_KEPT_BYTES = 1000, 64 * 1024 * 1024
 """Events that wait for a client that does not read, and their bytes: beyond that the oldest are dropped, the last one is not."""
 

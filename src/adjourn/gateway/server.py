@@ -18,6 +18,7 @@ import uvicorn
 
 from adjourn.errors import RefusedError, UsageError
 from adjourn.gateway.app import GatewayApp
+from adjourn.gateway.auth import AuthSettings
 from adjourn.gateway.connections import BoundedConfig, expire_all
 from adjourn.gateway.settings import GatewaySettings, address_of
 
@@ -41,13 +42,13 @@ class _DrainingServer(uvicorn.Server):
         self._reload = reload
         self._is_reload_asked = False
         self._limits = config.limits
-        self._notice = self._deadline = 0.0
+        self._notice = 0.0
+        signal.signal(signal.SIGHUP, self._ask_for_reload)  # before anybody knows that the gateway is ready
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self.handle_exit)
-        signal.signal(signal.SIGHUP, self._ask_for_reload)
         yield
 
     def _ask_for_reload(self, sig: int, frame: FrameType | None) -> None:
@@ -61,7 +62,7 @@ class _DrainingServer(uvicorn.Server):
         else:
             limits = self._limits()
             self._notice = time.monotonic() + limits.notice_seconds
-            self._deadline = self._notice + limits.drain_seconds
+            self._app.throttle.ends = self._notice + limits.drain_seconds
             self._app.throttle.is_leaving = True
             self._app.throttle.is_draining = not limits.notice_seconds
 
@@ -74,7 +75,7 @@ class _DrainingServer(uvicorn.Server):
             expire_all(self.server_state.connections, now)
         if throttle.is_leaving and now >= self._notice:
             throttle.is_draining = True
-        if throttle.is_draining and not self.should_exit and (not throttle.is_busy or now >= self._deadline):
+        if throttle.is_draining and not self.should_exit and (not throttle.is_busy or now >= throttle.ends):
             self._app.end_requests()
             self.should_exit = True
         return await super().on_tick(counter)
@@ -83,13 +84,17 @@ class _DrainingServer(uvicorn.Server):
 def listen(settings: GatewaySettings) -> socket.socket:
     """The socket. Raises `UsageError` for an address in use, `RefusedError` for one that other machines reach."""
     family, address = _found(settings.listen)
-    is_local = address[0].startswith("127.") or address[0] == "::1"
-    if not is_local and settings.auth is None:
+    check_reach(address[0], settings.auth)
+    return _bound(settings.listen, family, address)
+
+
+def check_reach(address: str, auth: AuthSettings | None) -> None:
+    """Raises `RefusedError` for an address that other machines reach, where nothing tells who asks."""
+    if auth is None and not (address.startswith("127.") or address == "::1"):
         raise RefusedError(
-            f"{settings.listen} can be reached by other machines, and nothing tells who asks",
+            f"{address} can be reached by other machines, and nothing tells who asks",
             "say in [auth] of adjourn.toml how clients authenticate, or listen on 127.0.0.1",
         )
-    return _bound(settings.listen, family, address)
 
 
 def _found(listen: str) -> tuple[int, tuple[str, int]]:
@@ -144,12 +149,13 @@ def serve(
         sockets.append(_bound(metrics, *_found(metrics)))
     if page:
         sockets.append(_bound(page, *_found(page)))
+    server = _DrainingServer(config, app, reload)
     host, port = listening.getsockname()[:2]
     ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     _allow_files()
-    _DrainingServer(config, app, reload).run(sockets=sockets)
+    server.run(sockets=sockets)
 
 
 def _allow_files() -> None:

@@ -98,6 +98,9 @@ class Answers:
         self._later: list[tuple[Request, Reply]] = []
         """Calls without effect, whose settlements are written with the next commit."""
         self._now = 0
+        self._waiting: tuple[_Unwritten, Mapping[GuardedSession, Exception]] | None = None
+        """What the store could not take, and why."""
+        self._is_closed = False
         self.busy = False
 
     def handle(self, lines: list[bytes]) -> None:
@@ -136,18 +139,31 @@ class Answers:
         self, waiting: _Unwritten, is_first: bool, failed: Mapping[GuardedSession, Exception]
     ) -> None:
         """Deliver lines whose settlements are written. While the store is away, they wait for it."""
-        again: dict[GuardedSession, Settled] = {}
-        if failed:
-            may_wait = time.monotonic() < waiting.until
-            for session, error in failed.items():
-                if may_wait and isinstance(error, StoreError):
-                    again[session] = waiting.settled[session]
-                    if is_first:
-                        self._report.event("answer.waits", str(error))
-            self._defer(waiting.settled, {one: error for one, error in failed.items() if one not in again})
+        may_wait = not self._is_closed and time.monotonic() < waiting.until
+        again = {one: error for one, error in failed.items() if may_wait and isinstance(error, StoreError)}
+        if is_first:
+            for error in again.values():
+                self._report.event("answer.waits", str(error))
+        self._defer(waiting.settled, {one: error for one, error in failed.items() if one not in again})
         if again:
-            self._connection.loop.after(AGAIN_SECONDS, partial(self._commit, waiting, again))
+            self._waiting = waiting, again
+            self._connection.loop.after(AGAIN_SECONDS, self._try_again)
         else:
+            self._deliver(waiting.out, waiting.later, waiting.settled)
+
+    def _try_again(self) -> None:
+        if (found := self._waiting) is not None:
+            self._waiting = None
+            waiting, failed = found
+            self._commit(waiting, {session: waiting.settled[session] for session in failed})
+
+    def close(self) -> None:
+        """Wait for the store no longer: what is answered is delivered, and written with the next commit of its task."""
+        self._is_closed = True
+        if (found := self._waiting) is not None:
+            self._waiting = None
+            waiting, failed = found
+            self._defer(waiting.settled, failed)
             self._deliver(waiting.out, waiting.later, waiting.settled)
 
     def _defer(

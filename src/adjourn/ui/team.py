@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from adjourn.errors import UsageError
+from adjourn.errors import StoreError, UsageError
 from adjourn.host import LINK
 from adjourn.policy import Principal
 from adjourn.ui.access import Access
@@ -45,6 +45,8 @@ MAX_PEOPLE = 64
 """Applications that are kept; the one that was used longest ago goes first."""
 MAX_CREDENTIAL = 8192
 LEAVE = "/leave"
+LOOK_SECONDS = 2.0
+"""How often it is looked whether the person of an open stream is still signed in."""
 
 
 class _Session(NamedTuple):
@@ -60,7 +62,9 @@ class _PersonalPage(NamedTuple):
 
 
 class TeamPage:
-    """`find` says who sent a request, `site_of` what this person sees; `origin` is the address that browsers have (`https://HOST`)."""
+    """`find` says who sent a request, or raises `StoreError` where that cannot be looked up now; `site_of` says what this person sees;
+    `origin` is the address that browsers have (`https://HOST`).
+    """
 
     def __init__(
         self,
@@ -97,7 +101,11 @@ class TeamPage:
                 await PlainTextResponse("the form is too large\n", 413)(scope, receive, guarded)
                 return
             body = read
-        await (await self._answer(scope, headers, body))(scope, with_body(receive, body), guarded)
+        try:
+            answer = await self._answer(scope, headers, body)
+        except StoreError as error:
+            answer = PlainTextResponse(f"{error.message}\n", 503)
+        await answer(scope, with_body(receive, body), guarded)
 
     async def _answer(self, scope: Scope, headers: Mapping[str, list[str]], body: bytes) -> ASGIApp:
         session = cookie_of(headers, self.cookie)
@@ -107,7 +115,43 @@ class TeamPage:
             self._sessions.pop(session, None)
             return RedirectResponse("/", 303)
         person = await self._person(scope, session)
-        return self._page_of(person).app if person is not None else self._sign_in("")
+        return self._app_of(person, session) if person is not None else self._sign_in("")
+
+    def _app_of(self, person: Principal, session: str) -> ASGIApp:
+        """The application of a person. A stream of it ends when the person is signed in no longer."""
+        app = self._page_of(person).app
+
+        async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+            is_open = False
+
+            async def sending(message: Message) -> None:
+                nonlocal is_open
+                is_open = message["type"] == "http.response.start" or message.get("more_body", False)
+                await send(message)
+
+            async def receiving() -> Message:
+                received = asyncio.ensure_future(receive())
+                try:
+                    while not received.done():
+                        await asyncio.wait((received,), timeout=LOOK_SECONDS)
+                        if not received.done() and not await self._is_still(person, scope, session):
+                            return {"type": "http.disconnect"}
+                    return received.result()
+                finally:
+                    received.cancel()
+
+            await app(scope, receiving, sending)
+            if is_open:
+                await send({"type": "http.response.body", "body": b""})
+
+        return answering
+
+    async def _is_still(self, person: Principal, scope: Scope, session: str) -> bool:
+        """Whether a request is this person's, as far as that can be looked up now."""
+        try:
+            return await self._person(scope, session) == person
+        except StoreError:
+            return True
 
     async def _enter(self, scope: Scope, body: bytes) -> ASGIApp:
         try:

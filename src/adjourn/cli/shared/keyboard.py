@@ -15,7 +15,7 @@ import signal
 import sys
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
@@ -92,7 +92,9 @@ def keyboard() -> Iterator[Keyboard]:
     """The keys of stdin, a terminal. Ctrl-C still interrupts; Ctrl-Z does nothing; SIGTERM and SIGHUP end the command in order."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    handlers = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    end = _ending()
+    handlers = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handlers[signal.SIGINT] = signal.getsignal(signal.SIGINT)
     try:
         tty.setcbreak(descriptor)
         modes = termios.tcgetattr(descriptor)
@@ -101,12 +103,25 @@ def keyboard() -> Iterator[Keyboard]:
         os.write(sys.stdout.fileno(), _PASTE_ON)
         yield Keyboard(descriptor)
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)
-        os.write(sys.stdout.fileno(), _PASTE_OFF)
+        try:
+            for number in handlers:
+                signal.signal(number, signal.SIG_IGN)
+        finally:  # a signal may come just before it is ignored
+            termios.tcsetattr(descriptor, termios.TCSAFLUSH, before)
+            os.write(sys.stdout.fileno(), _PASTE_OFF)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    del frame
-    raise SystemExit(128 + number)
+def _ending() -> Callable[[int, FrameType | None], None]:
+    """A handler that ends the command, once: a second signal must not break off what the first one began."""
+    is_ending = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal is_ending
+        del frame
+        if not is_ending:
+            is_ending = True
+            raise SystemExit(128 + number)
+
+    return end

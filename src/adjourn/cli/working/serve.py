@@ -59,8 +59,6 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     listening = listen(settings)
     report = StderrLog(as_json=log_json or settings.log == "json")
     environment = for_others(os.environ, store)
-    for server in settings.servers.values():  # a server that is a command is not for another server's token
-        environment = {name: value for name, value in environment.items() if name not in server.variables}
     with (
         closing(open_at(workspace.root, store)) as kept,
         closing(open_at(workspace.root, store)) as for_lease,
@@ -68,7 +66,8 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
         ground = gateway.Ground(workspace, contract, kept, environment, for_lease)
         page = _page_maker(ground, settings.page.public) if settings.page.listen else None
         serving = app(settings, ground, report, page)
-        reload = gateway.Reload(path, settings, serving.throttle, report)
+        address = listening.getsockname()[0]
+        reload = gateway.Reload(path, settings, address, serving.change, report)
         gateway.serve(serving, listening, _ready, reload=reload.now, page=settings.page.listen)
 
 

@@ -33,6 +33,11 @@ class Challenge(NamedTuple):
     header: str = ""
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether it could not be looked up who asks."""
+        return self.status == 503
+
+    @property
     def headers(self) -> tuple[tuple[bytes, bytes], ...]:
         """The headers of the answer."""
         return ((b"www-authenticate", self.header.encode()),) if self.header else ()

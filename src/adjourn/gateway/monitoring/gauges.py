@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from adjourn import host
 from adjourn.clients import ClientContext
-from adjourn.gateway.endpoint import Endpoint
-from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.monitoring.metrics import Gauge
+from adjourn.gateway.upstream import Upstream
 from adjourn.log import timestamp
 from adjourn.relay import StderrLog
 
@@ -25,23 +24,26 @@ _SERVER = ("server",)
 class Gauges(NamedTuple):
     """What is looked at, and what is found there `now`."""
 
-    endpoints: Mapping[str, Endpoint]
+    upstreams: Callable[[], Iterable[Upstream]]
+    """Servers, also those that are ending: several may have one name, of which the first is in force."""
     contexts: Callable[[], Iterable[ClientContext]]
-    pools: Mapping[str, HttpPool]
     throttle: Throttle
     workers: ThreadPoolExecutor
     report: StderrLog
 
     def now(self) -> Iterator[Gauge]:
-        endpoints, throttle = list(self.endpoints.items()), self.throttle
+        upstreams, throttle = list(self.upstreams()), self.throttle
         yield _one("requests_in_flight", "Requests of clients that are being answered.", throttle.open)
         yield _one("draining", "1 while the gateway ends.", int(throttle.is_leaving))
-        sessions = [((name,), len(one.sessions)) for name, one in endpoints]
-        yield Gauge("sessions", "Sessions of clients, in the revisions that have them.", _SERVER, sessions)
-        lanes = [((name,), sum(map(len, list(one.lanes.values())))) for name, one in endpoints]
-        yield Gauge("stateless_exchanges", "Exchanges for clients of the stateless revision.", _SERVER, lanes)
-        up = [((name,), pool.is_up) for name, pool in self.pools.items() if pool.is_up is not None]
-        yield Gauge("upstream_up", "Whether the last connection to a server was made.", _SERVER, up)
+        sessions, lanes, up = Counter[str](), Counter[str](), dict[str, bool]()
+        for one in upstreams:
+            sessions[one.name] += len(one.endpoint.sessions)
+            lanes[one.name] += sum(map(len, list(one.endpoint.lanes.values())))
+            if one.pool is not None and one.pool.is_up is not None:
+                up.setdefault(one.name, one.pool.is_up)
+        yield _of_servers("sessions", "Sessions of clients, in the revisions that have them.", sessions)
+        yield _of_servers("stateless_exchanges", "Exchanges for clients of the stateless revision.", lanes)
+        yield _of_servers("upstream_up", "Whether the last connection to a server was made.", up)
         yield from self._work()
         waiting = [
             (("log",), self.report.size),
@@ -72,3 +74,7 @@ class Gauges(NamedTuple):
 
 def _one(name: str, about: str, value: float) -> Gauge:
     return Gauge(name, about, (), [((), value)])
+
+
+def _of_servers(name: str, about: str, values: Mapping[str, float]) -> Gauge:
+    return Gauge(name, about, _SERVER, [((server,), value) for server, value in values.items()])

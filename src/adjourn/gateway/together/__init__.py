@@ -2,6 +2,7 @@
 
     single_address.py    the address: its sessions, and when a failed server is tried again
     combined.py          one client's session: which server a message is for
+    parts.py             its parts, which come and go with the settings; introduction.py presents the client to a new one
     member.py            a server's part in it: a relay that decides and records
     own_link.py          the gateway's own part, which has the meta-tools
     merging.py           names and lists of several servers as one; gathering.py waits for them

@@ -57,6 +57,11 @@ class Changes:
     def _is_stateless(self) -> bool:
         return self._own.context.era == "modern"
 
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the client subscribes to something, in the stateless revision."""
+        return bool(self._subscriptions)
+
     def all_lists(self) -> None:
         """A server has come back, or has another content altogether."""
         for method in _LISTS:

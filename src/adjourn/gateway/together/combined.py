@@ -9,9 +9,9 @@ Owns: which server a message is for, ids that servers give, answers of several s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
-from typing import Any, NamedTuple
+from typing import Any
 
 from adjourn import __version__
 from adjourn.gateway.event_stream import StreamEvent
@@ -20,13 +20,13 @@ from adjourn.gateway.request_headers import RequestHeaders
 from adjourn.gateway.together import merging
 from adjourn.gateway.together.changes import MAX_URIS, Changes, resources_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
+from adjourn.gateway.together.introduction import Introduction
 from adjourn.gateway.together.member import Collector, Member
-from adjourn.gateway.together.own_link import OwnLink
+from adjourn.gateway.together.parts import OwnPart, Parts, Server
 from adjourn.gateway.together.resource_owners import ResourceOwners
-from adjourn.gateway.together.server_health import ServerHealth
 from adjourn.gateway.together.server_questions import ServerQuestions
 from adjourn.gateway.together.stateless import Problem, problem_of, status_of
-from adjourn.gateway.together.upstream_session import UpstreamSession
+from adjourn.gateway.upstream import Upstream
 from adjourn.mcp import FrameError, Message, frames
 from adjourn.policy import meta_tool
 from adjourn.relay import StderrLog
@@ -37,28 +37,24 @@ LIST_SECONDS = 15.0
 _UNDOTTED = ("claude-ai", "claude desktop", "copilot")
 
 
-class Server(NamedTuple):
-    """A server of the session."""
-
-    member: Member
-    upstream: UpstreamSession
-    health: ServerHealth
-
-
 class Combined:
-    """See above. `servers` are by their names in rules, in the order of the settings."""
+    """See above. `upstreams` are in the order of the settings; `begin` makes the part that is with one of them."""
 
     def __init__(
-        self, servers: Mapping[str, Server], own: Member, link: OwnLink, report: StderrLog, client: str
+        self,
+        upstreams: Iterable[Upstream],
+        begin: Callable[[Upstream], Server],
+        own: OwnPart,
+        report: StderrLog,
+        client: str,
     ) -> None:
-        self._servers = dict(servers)
-        self._own = own
+        self._own = own.member
+        self._parts = Parts(own.member, begin)
         self._report = report
-        self._members = {server.member: server for server in servers.values()}
         has_dots = not client.lower().startswith(_UNDOTTED)
-        self._names = merging.JoinedNames(servers, has_dots=has_dots)
-        self._owners: ResourceOwners[Member] = ResourceOwners()
-        self._changes = Changes(own)
+        self._names = merging.JoinedNames(has_dots=has_dots)
+        self._introduction = Introduction()
+        self._changes = Changes(own.member)
         self._questions = ServerQuestions()
         self._headers = RequestHeaders()
         self._routed: dict[Any, Member] = {}
@@ -70,11 +66,9 @@ class Combined:
         self.used = time.monotonic()
         self.who = ""
         """The client whose limits count."""
-        link.on_listen = self._listened
-        for member in (own, *self._members):
-            member.session = self
-        for server in servers.values():
-            server.upstream.on_return = self._changes.all_lists
+        own.link.on_listen = self._listened
+        own.member.session = self
+        self._have(upstreams, 0.0)
         self._handlers: dict[str, Callable[[Message, ReplyStream], None]] = {
             "initialize": self._greet,
             "server/discover": self._greet,
@@ -88,6 +82,35 @@ class Combined:
             "subscriptions/listen": self._subscribe,
             **dict.fromkeys(merging.LISTS, self._list),
         }
+
+    # --- the servers
+
+    def _have(self, upstreams: Iterable[Upstream], end: float) -> list[Server]:
+        """Have parts with these servers. Returns those that are new."""
+        new = self._parts.change(upstreams, end)
+        self._names.change(self._parts.by_name)
+        self._owners: ResourceOwners[Member] = ResourceOwners()
+        for server in new:
+            server.member.session = self
+            server.upstream.on_return = self._changes.all_lists
+        return new
+
+    def change(self, upstreams: Iterable[Upstream], end: float) -> None:
+        """Have other servers from now on. What is open at one that is left out finishes, until a time (`time.monotonic`)."""
+        before = self._parts.by_name
+        for server in self._have(upstreams, end):
+            self._introduction.to(server.member)
+            if (stream := self.listener) is not None:
+                server.member.listen(stream, b"")
+            if (replaced := before.get(server.member.name)) is not None:
+                server.upstream.watching.follow(replaced.upstream.watching)
+            elif self._changes.is_subscribed:
+                server.upstream.watching.watch_lists()
+        self._changes.all_lists()
+
+    def end_idle(self, now: float) -> bool:
+        """Leave servers that are in force no longer, once nothing is open there. Returns whether some are left."""
+        return self._parts.end_idle(now, self.listener)
 
     # --- what the endpoint calls
 
@@ -116,7 +139,7 @@ class Combined:
     def listen(self, stream: ReplyStream, last_event: bytes) -> None:
         """The client opened a stream for what belongs to no request, or to continue a broken one."""
         self.used = time.monotonic()
-        for member in (self._own, *self._members):
+        for member in self._parts.members:
             own = member.own_event(last_event)
             if own or not last_event:
                 member.listen(stream, own)
@@ -124,7 +147,7 @@ class Combined:
     def leave(self, request_id: Any, stream: ReplyStream) -> None:
         """The client no longer reads a stream."""
         if request_id is None:
-            for member in (self._own, *self._members):
+            for member in self._parts.members:
                 member.leave(None, stream)
             return
         if (gathering := self._gathered.pop(request_id, None)) is not None:
@@ -138,7 +161,7 @@ class Combined:
         return (
             request_id in self._routed
             or request_id in self._gathered
-            or any(member.in_use(request_id) for member in self._members)
+            or any(member.in_use(request_id) for member in self._parts.members)
         )
 
     @property
@@ -147,16 +170,21 @@ class Combined:
         return [*self._routed, *self._gathered]
 
     @property
-    def has_listener(self) -> bool:
-        """Whether the client has a stream open for what belongs to no request."""
-        return self._own.has_listener
+    def listener(self) -> ReplyStream | None:
+        """The stream that the client has open for what belongs to no request."""
+        return self._own.listener
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is open that will be answered by itself."""
+        return bool(self._gathered) or any(member.is_busy for member in self._parts.members)
 
     def close(self, why: str) -> None:
         """Answer what is open with an error, and leave the servers."""
         for gathering in self._gathered.values():
             gathering.cancel()
         self._changes.close()
-        for member in (self._own, *self._members):
+        for member in self._parts.members:
             member.close(why)
 
     def recovered(self) -> None:
@@ -165,7 +193,7 @@ class Combined:
 
     def connect(self, name: str) -> None:
         """Try to reach a server."""
-        if (server := self._servers.get(name)) is not None:
+        if (server := self._parts.by_name.get(name)) is not None:
             server.upstream.connect()
 
     # --- to one server
@@ -182,7 +210,7 @@ class Combined:
             self._route(self._own, message.raw, stream, message.id)
         else:
             line = merging.with_param(message.raw, "name", found[1])
-            self._route(self._servers[found[0]].member, line, stream, message.id)
+            self._route(self._parts.by_name[found[0]].member, line, stream, message.id)
 
     def _prompt(self, message: Message, stream: ReplyStream) -> None:
         name = message.params.get("name")
@@ -193,7 +221,7 @@ class Combined:
             )
         else:
             line = merging.with_param(message.raw, "name", found[1])
-            self._route(self._servers[found[0]].member, line, stream, message.id)
+            self._route(self._parts.by_name[found[0]].member, line, stream, message.id)
 
     def _complete(self, message: Message, stream: ReplyStream) -> None:
         ref = message.params.get("ref")
@@ -202,7 +230,7 @@ class Combined:
             found = self._names.split(ref["name"])
             if found is not None:
                 line = merging.with_param(message.raw, "ref", ref | {"name": found[1]})
-                self._route(self._servers[found[0]].member, line, stream, message.id)
+                self._route(self._parts.by_name[found[0]].member, line, stream, message.id)
                 return
         elif isinstance(ref.get("uri"), str):
             self._at_owner(message, stream, ref["uri"])
@@ -241,14 +269,14 @@ class Combined:
             then()
 
         def listed(gathering: Gathering) -> None:
-            self._owners.listed(gathering.items)
+            self._owners.listed(self._of_now(gathering))
             if are_known():
                 found()
             else:
                 self._gather(message, stream, "resources/templates/list", templates)
 
         def templates(gathering: Gathering) -> None:
-            self._owners.listed_templates(gathering.items)
+            self._owners.listed_templates(self._of_now(gathering))
             found()
 
         if are_known():
@@ -280,7 +308,7 @@ class Combined:
         kind = "resources" if method.startswith("resources/") else method.partition("/")[0]
         asked = [
             member
-            for member, server in self._members.items()
+            for member, server in self._parts.by_member.items()
             if kind not in ("tools", "prompts", "resources")
             or not server.health.is_met
             or kind in server.health.greeting.capabilities
@@ -312,11 +340,13 @@ class Combined:
         stream.put(StreamEvent(frames.result(message.id, result).rstrip()), is_last=True)
 
     def _greet(self, message: Message, stream: ReplyStream) -> None:
+        self._introduction.met(message, stream)
+
         def greeted(gathering: Gathering) -> None:
             greetings = {}
             for name, member in (
                 ("", self._own),
-                *((name, one.member) for name, one in self._servers.items()),
+                *((name, one.member) for name, one in self._parts.by_name.items()),
             ):
                 if (line := gathering.answers.get(member)) is not None:
                     greetings[name] = merging.greeting_of(merging.result_of(line))
@@ -331,11 +361,11 @@ class Combined:
         gathering = self._gather(message, stream, message.method, greeted)
         gathering.wait(GREET_FAILED_SECONDS, self._why)
         gathering.wait(GREET_SECONDS)
-        for member in self._members:
+        for member in self._parts.by_member:
             member.relay.gate.sampling = None  # the own member asks the client's model
 
     def _why(self, member: Member) -> str:
-        server = self._members.get(member)
+        server = self._parts.by_member.get(member)
         return server.health.why if server is not None else SILENT
 
     def _list(self, message: Message, stream: ReplyStream) -> None:
@@ -354,11 +384,7 @@ class Combined:
 
     def _named(self, kind: str, gathering: Gathering) -> list[merging.Raw]:
         """All that was listed, in the order of the settings, under the names that it has together."""
-        items = {
-            member: gathering.items[member]
-            for member in (*self._members, self._own)
-            if member in gathering.items
-        }
+        items = self._of_now(gathering)
         if kind == "resources":
             for uri, member in self._owners.listed(items).items():
                 self._report_once(
@@ -386,6 +412,11 @@ class Combined:
             self._report_once("tool.collision", f"clients that rewrite names cannot tell {one} from {other}")
         return named
 
+    def _of_now(self, gathering: Gathering) -> dict[Member, list[merging.Raw]]:
+        """What was listed by servers that are still there, in the order of the settings."""
+        members, items = (*self._parts.by_member, self._own), gathering.items
+        return {member: items[member] for member in members if member in items}
+
     def _report_once(self, event: str, text: str) -> None:
         if text not in self._reported and len(self._reported) < 1000:
             self._reported.add(text)
@@ -403,12 +434,14 @@ class Combined:
 
     def _notified(self, message: Message, stream: ReplyStream) -> None:
         about = message.params.get("requestId")
-        members: list[Member] = [self._own, *self._members]
+        members: list[Member] = [self._own, *self._parts.by_member]
         if message.method == "notifications/cancelled":
             if frames.is_id(about) and about in self._gathered:
                 self._gathered.pop(about).cancel()
             found = self._routed.get(about) if frames.is_id(about) else None
             members = [found] if found is not None else []
+        elif message.method == "notifications/initialized":
+            self._introduction.finished(message)
         elif message.method == "notifications/progress":
             found = self._questions.of_token(message.params.get("progressToken"))
             members = [found] if found is not None else []
@@ -429,8 +462,8 @@ class Combined:
         if stream is None:
             return
         uris = self._changes.subscribe(request_id, stream, wanted)
-        for server in self._servers.values():
+        for server in self._parts.by_name.values():
             server.upstream.watching.watch_lists()
         for uri in uris:
             if (owner := self._owners.of(uri)) is not None:
-                self._members[owner].upstream.watching.watch(uri)
+                self._parts.by_member[owner].upstream.watching.watch(uri)

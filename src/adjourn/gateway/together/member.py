@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from adjourn.clients import ClientContext
 from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
+from adjourn.gateway.exchange import Exchange, ExchangeParts
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
 
@@ -25,17 +25,11 @@ class WholeSession(Protocol):
 class Member(Exchange):
     """See above. `name` is the server's, as rules have it; "" for the gateway's own."""
 
-    def __init__(
-        self,
-        parts: ExchangeParts,
-        context: ClientContext,
-        link: Callable[[Exchange], ServerLink],
-        name: str,
-    ) -> None:
+    def __init__(self, parts: ExchangeParts, context: ClientContext, name: str) -> None:
         self.name = name
         self._label = f"{name}:".encode()
         self.session: WholeSession | None = None
-        super().__init__(parts, context, link)
+        super().__init__(parts, context)
 
     def hear(self, heard: Heard) -> None:
         event = heard.event

@@ -216,10 +216,16 @@ def negotiated(wanted: object) -> str:
 class JoinedNames:
     """The names that tools and prompts of several servers have together: SERVER.NAME, as rules have them. `servers` are canonical."""
 
-    def __init__(self, servers: Iterable[str], *, has_dots: bool = True) -> None:
+    def __init__(self, servers: Iterable[str] = (), *, has_dots: bool = True) -> None:
         self._servers = sorted(servers, key=len, reverse=True)
         self._separator = "." if has_dots else "_"
         self._rewritten: dict[str, tuple[str, str]] = {}
+
+    def change(self, servers: Iterable[str]) -> None:
+        """Have other servers."""
+        self._servers = sorted(servers, key=len, reverse=True)
+        kept = self._rewritten.items()
+        self._rewritten = {shown: found for shown, found in kept if found[0] in self._servers}
 
     def joined(self, server: str, name: str) -> str:
         """The name together. For a client that refuses dots it has none, and is kept to find the server's again."""

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Protocol
 
 from adjourn.aex import canonical_server
-from adjourn.gateway.endpoint import Endpoint, Sender
-from adjourn.gateway.exchange import Exchange, ServerLink
+from adjourn.gateway.endpoint import Endpoint, NewExchange, Sender
+from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_link import LinkUser
-from adjourn.gateway.limits import Throttle
-from adjourn.gateway.together.combined import Combined, Server
+from adjourn.gateway.together.combined import Combined
 from adjourn.gateway.together.member import Member
 from adjourn.gateway.together.own_link import OwnLink
+from adjourn.gateway.together.parts import OwnPart, Server
 from adjourn.gateway.together.server_health import ServerHealth
 from adjourn.gateway.together.upstream_session import UpstreamSession
+from adjourn.gateway.upstream import Upstream
 from adjourn.relay import StderrLog
 
 LOOK_SECONDS = 0.5
@@ -27,49 +29,54 @@ LOOK_SECONDS = 0.5
 class Servers(Protocol):
     """What the gateway has for sessions with its servers."""
 
-    def member(
-        self, server: str, client: str, sender: Sender, link: Callable[[Exchange], ServerLink], /
-    ) -> Member:
-        """A member of a client's session; `server` is "" for the gateway's own."""
+    def member(self, upstream: Upstream | None, client: str, sender: Sender, /) -> Member:
+        """A member of a client's session, which has no link yet; None is for the gateway's own."""
 
-    def link(self, server: str, user: LinkUser, /) -> ServerLink:
+    def link(self, upstream: Upstream, user: LinkUser, /) -> ServerLink:
         """A new way to a server."""
 
 
 class SingleAddress:
-    """Of the servers with these `names`."""
+    """Of these servers, in the order of the settings. `endpoint` makes what has the sessions."""
 
-    def __init__(self, names: Iterable[str], servers: Servers, report: StderrLog, throttle: Throttle) -> None:
+    def __init__(
+        self,
+        upstreams: Iterable[Upstream],
+        servers: Servers,
+        report: StderrLog,
+        endpoint: Callable[[NewExchange], Endpoint],
+    ) -> None:
         self._servers = servers
         self._report = report
-        self._health = {name: ServerHealth(canonical_server(name), report) for name in names}
+        self._health = {one: ServerHealth(canonical_server(one.name), report) for one in upstreams}
         self._recoveries = 0
         self._looked = 0.0
-        self.endpoint = Endpoint(self._new, throttle)
+        self._is_ending = False
+        """Whether sessions may have parts with servers that are not in force any longer."""
+        self.endpoint = endpoint(self._new)
 
     def _new(self, client: str, sender: Sender) -> Combined:
-        servers = {}
-        for name, health in self._health.items():
-            found: list[UpstreamSession] = []
+        own = self._servers.member(None, client, sender)
+        own.connect(link := OwnLink(own))
+        begin = partial(self._begin, client, sender)
+        return Combined(self._health, begin, OwnPart(own, link), self._report, client)
 
-            def link(
-                exchange: Exchange, name: str = name, found: list[UpstreamSession] = found
-            ) -> UpstreamSession:
-                found.append(
-                    UpstreamSession(exchange, lambda user: self._servers.link(name, user), self._health[name])
-                )
-                return found[0]
+    def _begin(self, client: str, sender: Sender, upstream: Upstream) -> Server:
+        """The part of a client's session that is with one server."""
+        member = self._servers.member(upstream, client, sender)
+        session = UpstreamSession(member, partial(self._servers.link, upstream), self._health[upstream])
+        member.connect(session)
+        return Server(member, session, self._health[upstream])
 
-            member = self._servers.member(name, client, sender, link)
-            servers[member.name] = Server(member, found[0], health)
-        own_links: list[OwnLink] = []
-
-        def own_link(exchange: Exchange) -> OwnLink:
-            own_links.append(OwnLink(exchange))
-            return own_links[0]
-
-        own = self._servers.member("", client, sender, own_link)
-        return Combined(servers, own, own_links[0], self._report, client)
+    def change(self, upstreams: Iterable[Upstream], seconds: float) -> None:
+        """Have other servers from now on, and tell clients. Calls that are open at one that is left out may take so many seconds."""
+        known = self._health
+        self._health = {
+            one: known.get(one) or ServerHealth(canonical_server(one.name), self._report) for one in upstreams
+        }
+        self._is_ending = True
+        for session in self._sessions():
+            session.change(self._health, time.monotonic() + seconds)
 
     def _sessions(self) -> Iterator[Combined]:
         for session in list(self.endpoint.sessions.values()):
@@ -84,6 +91,8 @@ class SingleAddress:
         if now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
+        if self._is_ending:
+            self._is_ending = sum(session.end_idle(now) for session in self._sessions()) > 0
         for health in self._health.values():
             if health.why and health.may_try and (one := next(self._sessions(), None)) is not None:
                 one.connect(health.name)

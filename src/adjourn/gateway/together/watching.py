@@ -78,6 +78,11 @@ class Watching:
         self._lists = True
         self.update()
 
+    def follow(self, before: Watching) -> None:
+        """Hear of what another one was asked for, of the server that had this one's place."""
+        self._uris, self._lists = set(before._uris), before._lists  # our own
+        self.update()
+
     def update(self, *, is_new: bool = False) -> None:
         """Ask the server for what is wanted now. `is_new`: its session knows of nothing yet."""
         if is_new:

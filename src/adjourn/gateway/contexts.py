@@ -1,0 +1,238 @@
+"""The contexts of a gateway's clients: one for each client, task and server, shared by the exchanges that a client has there.
+
+Sessions in the history are those of contexts, so that a client that comes again continues its own work.
+
+Owns: the life of contexts, their leases, and who gives a task back. Must never: look into a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from adjourn import checkpoints
+from adjourn.clients import ClientContext, ClientOptions
+from adjourn.errors import AdjournError
+from adjourn.gateway.endpoint import Sender
+from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.replica import Replica
+from adjourn.gateway.tenants import Tenants
+from adjourn.host import Workspace
+from adjourn.policy import Contract
+from adjourn.relay import StderrLog
+from adjourn.store import Store
+from adjourn.tasks import PendingCommit, commit_together, expire_dead_sessions
+
+CLOSE_SECONDS = 10.0
+LINGER_SECONDS = 2.0
+AGAIN_SECONDS = 0.25
+"""How often a gateway that ends tries a store that is away."""
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Ground(NamedTuple):
+    """What all calls are decided on with, and recorded in. `environment` is that of servers that are commands.
+
+    The store is shared by all contexts, and closed by whoever opened it. So is `lease_store`, the same one opened again for this
+    process's lease.
+    """
+
+    workspace: Workspace
+    contract: Contract
+    store: Store
+    environment: Mapping[str, str]
+    lease_store: Store
+
+
+class Place(NamedTuple):
+    """Where a context works: the server ("" for the gateway's own part), as what it is reached, for which client, and on whose behalf."""
+
+    server: str
+    command: str
+    client: str
+    sender: Sender
+
+
+@dataclass(eq=False)
+class SharedContext:
+    """A context that several exchanges use."""
+
+    context: ClientContext
+    users: set[Exchange] = field(default_factory=set)
+    left: float = 0.0
+    """When the last one left it (`time.monotonic`)."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is open."""
+        return not any(exchange.waiting or exchange.connection.requests for exchange in self.users)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody has used it for a while, and all of it is written."""
+        is_left = not self.users and self.left < time.monotonic() - LINGER_SECONDS
+        return is_left and not has_unwritten(self.context)
+
+
+class Contexts:
+    """Of one gateway. `workers` may wait."""
+
+    def __init__(
+        self, ground: Ground, tenants: Tenants, workers: ThreadPoolExecutor, report: StderrLog
+    ) -> None:
+        self._ground = ground
+        self._tenants = tenants
+        self._workers = workers
+        self._report = report
+        self._replica = Replica(ground.lease_store, report, self._wanted)
+        self._all: dict[Place, SharedContext] = {}
+        self._of_task: dict[str, set[SharedContext]] = {}
+        """Those that work on a task of the path."""
+        self._leaving: set[asyncio.Task[None]] = set()
+        """For the servers of closed exchanges to end."""
+
+    def start(self) -> None:
+        """Take the lease of this process. Raises `StoreError`."""
+        self._loop = asyncio.get_running_loop()
+        self._replica.start()
+
+    def all(self) -> Iterable[ClientContext]:
+        """Those there are now. From any thread."""
+        return [shared.context for shared in list(self._all.values())]
+
+    # --- their use
+
+    def at(self, place: Place) -> SharedContext:
+        """The context of a place."""
+        found = self._all.get(place)
+        if found is None:
+            found = self._all[place] = SharedContext(self._new(place))
+            if task := place.sender.task:
+                self._of_task.setdefault(task, set()).add(found)
+        return found
+
+    def _new(self, place: Place) -> ClientContext:
+        workspace, sender = self._ground.workspace, place.sender
+        options = ClientOptions(
+            root=workspace.root,
+            tree=workspace.tree,
+            contract=self._ground.contract,
+            task=sender.task,
+            server=place.server,
+            command=place.command,
+            principal=sender.principal,
+            space=self._tenants.space(sender.principal),
+            home=self._tenants.home(sender.principal),
+        )
+        context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
+        name = _UNSAFE.sub("-", place.client)[:40] or "client"
+        own = f"{options.space.own}/" if options.space is not None else ""
+        context.join(f"gateway/{own}{name}", self._replica.ref)
+        context.on_held = self._replica.ask
+        with suppress(AdjournError):
+            context.meet_servers()
+        return context
+
+    def use(self, shared: SharedContext, exchange: Exchange, task: str) -> None:
+        """An exchange of a context begins; `task` is that of the path."""
+        shared.users.add(exchange)
+        exchange.on_close = partial(self._left, shared, exchange)
+        if task:
+            exchange.on_use = partial(self._hand_over, task, shared.context)
+
+    def _left(self, shared: SharedContext, exchange: Exchange) -> None:
+        """A client has ended a session; it may begin another one at once."""
+        shared.users.discard(exchange)
+        shared.left = time.monotonic()
+        self._leaving.add(task := asyncio.get_running_loop().create_task(exchange.link.left(CLOSE_SECONDS)))
+        task.add_done_callback(self._leaving.discard)
+
+    def give_back(self) -> None:
+        """End the work of clients that have ended their last session a moment ago."""
+        for place, shared in list(self._all.items()):
+            if shared.is_over:
+                del self._all[place]  # from now on another context is made
+                if (others := self._of_task.get(place.sender.task)) is not None:
+                    others.discard(shared)
+                    if not others:
+                        del self._of_task[place.sender.task]
+                self._workers.submit(self._end, shared.context, "client-end")
+
+    # --- tasks that others ask for
+
+    def _hand_over(self, task: str, to: ClientContext) -> None:
+        """Have other clients that are not at work on a task give it back: `to` is about to work on it."""
+        for shared in self._of_task.get(task, ()):
+            context = shared.context
+            if context.group != to.group and context.sessions and shared.is_idle:
+                self._end(context, "handed-over")
+
+    def _wanted(self, task: str) -> None:
+        """Another replica asks for a task. In the thread of the lease."""
+        self._loop.call_soon_threadsafe(self._give, task)
+
+    def _give(self, task: str) -> None:
+        """Give a task of the path back to another replica, unless calls are open: then it asks again."""
+        contexts = [shared for shared in self._of_task.get(task, ()) if shared.context.sessions]
+        if not all(shared.is_idle for shared in contexts):
+            return
+        for shared in contexts:
+            self._end(shared.context, "handed-over")
+        self._workers.submit(self._replica.answer, task)
+
+    # --- what is kept, and the end
+
+    def keep(self, beats: bool) -> None:
+        """Write what waits to be written, and with `beats` keep leases. In a worker, one at a time."""
+        sessions = [one for context in self.all() for one in context.sessions]
+        late = [PendingCommit(one.task) for one in sessions if one.task.deferred]
+        commit_together(late)
+        for error in (one.error for one in late if one.error is not None):
+            self._report.event("store.error", str(error))
+        for session in sessions:
+            try:
+                if beats:
+                    session.heartbeat()
+                if self._replica.is_gone(session.task.ledger.sessions.values()):
+                    expire_dead_sessions(session.task)
+            except AdjournError as error:
+                self._report.event("store.error", str(error))
+
+    async def close(self, until: float) -> None:
+        """End all sessions. Exchanges are closed. What is not written yet may wait for the store until a time (`time.monotonic`)."""
+        while any(map(has_unwritten, self.all())) and time.monotonic() < until:
+            await self._loop.run_in_executor(self._workers, self.keep, False)
+            await asyncio.sleep(AGAIN_SECONDS)
+        ended = [
+            self._loop.run_in_executor(self._workers, self._end, context, "gateway-end")
+            for context in self.all()
+        ]
+        if waited := [*ended, *self._leaving]:
+            await asyncio.wait(waited, timeout=CLOSE_SECONDS)
+
+    async def release(self) -> None:
+        """Give up the lease of this process."""
+        await self._loop.run_in_executor(None, self._replica.stop)
+
+    def _end(self, context: ClientContext, reason: str) -> None:
+        """Close the sessions of a context, with a last checkpoint. It may open others later."""
+        options = context.options
+        for session in context.sessions:
+            try:
+                checkpoints.close_session(session, reason, options.checkpoint_root, tree=options.page_tree)
+            except AdjournError as error:
+                self._report.event("checkpoint.failed", str(error))
+        if not has_unwritten(context):  # else the store is away, and is tried again
+            context.close(reason)
+
+
+def has_unwritten(context: ClientContext) -> bool:
+    """Whether something that has happened waits for the store."""
+    return any(session.task.deferred for session in context.sessions)

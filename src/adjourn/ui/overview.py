@@ -125,7 +125,7 @@ class Overview:
             self._looked = time.monotonic()
 
     def _read_changed(self) -> int:
-        """Read tasks that changed, the newest first, for a moment. Returns how many are left."""
+        """Read tasks that changed, the newest first, for a moment: one at least, however busy the machine is. Returns how many are left."""
         heads, read = self._heads, self._read
         if self._read_up_to is heads:
             return 0
@@ -134,11 +134,13 @@ class Overview:
                 self._forget(gone)
         due = [name for name, head in heads.items() if read.get(name) != head]
         ends_at = time.monotonic() + READ_SECONDS
+        has_read = False
         for number, name in enumerate(reversed(due)):
-            if time.monotonic() > ends_at:
-                return sum("/" not in one for one in due[: len(due) - number])
             if "/" not in name:
+                if has_read and time.monotonic() > ends_at:
+                    return sum("/" not in one for one in due[: len(due) - number])
                 self._read_task(name, heads[name])
+                has_read = True
             read[name] = heads[name]
         self._read_up_to = heads
         return 0

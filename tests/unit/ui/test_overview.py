@@ -139,13 +139,16 @@ def test_a_look_that_is_not_old_is_shared(loaded: list[str]) -> None:
 def test_tasks_that_could_not_be_read_in_time_come_with_the_next_looks(
     loaded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The inbox says how many are left, and shows what waits in the others."""
+    """The inbox says how many are left, and shows what waits in the others. Each look reads one at least."""
     shared = SharedTask()
     asked(opened(shared))
+    add(shared, "t2")
     known = Overview(shared.clock)
     monkeypatch.setattr(overview, "READ_SECONDS", -1.0)
     inbox, left = known.waiting(shared.store)
     assert (inbox.items, left) == ([], 1)
+    inbox, left = known.waiting(shared.store)
+    assert (len(inbox.items), left) == (1, 0)
     monkeypatch.setattr(overview, "READ_SECONDS", 60.0)
     inbox, left = known.waiting(shared.store)
     assert (len(inbox.items), left) == (1, 0)

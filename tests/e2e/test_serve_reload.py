@@ -196,7 +196,7 @@ def test_a_server_with_other_settings_is_another_one(work: GatewayWorkspace, tmp
 
 @pytest.mark.parametrize("mode", MODES)
 def test_clients_of_all_servers_hear_of_others(tmp_path: Path, mode: Mode) -> None:
-    """A session with all servers goes on: it is told, lists and calls what is new, and a call at a server that is left out is answered."""
+    """A session with all servers hears of a new one, lists and calls its tools; a call that is open at a server that is left out is answered."""
     servers = Servers(tmp_path).pipe("more").http("late")
     more, late = servers.toml.split("[servers.late]")
     with servers, GatewayWorkspace(tmp_path, "allow *", settings=more) as work:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -85,6 +85,16 @@ def post(
     return httpx.post(work.url(path), json=message, headers=accepts | given | headers, timeout=60)
 
 
+def piped(folder: Path) -> list[Path]:
+    """The processes of servers that are commands, and write into a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if f"\x000\x00{folder}".encode() in process.read_bytes():
+                found.append(process)
+    return found
+
+
 def settled(work: GatewayWorkspace) -> bool:
     """Whether nothing is in doubt, and the history is valid."""
     waiting = json.loads(work.adjourn("inbox", "--json"))["waiting"]
@@ -126,7 +136,7 @@ def test_limits_change_and_no_call_is_dropped(work: GatewayWorkspace, tmp_path: 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_servers_and_who_may_ask_change_under_a_call(tmp_path: Path, mode: Mode) -> None:
-    """A call that takes seconds gets its answer while its server is taken away and its key is refused; what is new is there at once."""
+    """A call that takes seconds gets its answer while its server is taken away and its key is refused; the server ends, what is new is there."""
     keys, proxy = (
         "[auth]\nkeys = true",
         '[auth.proxy]\ntrusted = ["127.0.0.1"]\nheader = "x-client"\n' + LASTING,
@@ -140,6 +150,7 @@ def test_servers_and_who_may_ask_change_under_a_call(tmp_path: Path, mode: Mode)
 
         def change() -> None:
             work.wait_for_call("held")
+            assert piped(tmp_path)
             both = reload.first + servers.toml
             reload.with_(both, "server more added")
             assert "written" in post(work, "/more/mcp", "write", bearer, text="new").text
@@ -161,6 +172,7 @@ def test_servers_and_who_may_ask_change_under_a_call(tmp_path: Path, mode: Mode)
                 return text_of(await held)
 
         assert asyncio.run(asyncio.wait_for(session(), 90)) == "paused"
+        wait_for(lambda: not piped(tmp_path), SECONDS)
         assert work.called() == ["held", "new", "old", "named"]
         assert work.stop() == 0
         assert settled(work)
@@ -196,7 +208,7 @@ def test_a_server_with_other_settings_is_another_one(work: GatewayWorkspace, tmp
 
 @pytest.mark.parametrize("mode", MODES)
 def test_clients_of_all_servers_hear_of_others(tmp_path: Path, mode: Mode) -> None:
-    """A session with all servers goes on: it is told, lists and calls what is new, and a call at a server that is left out is answered."""
+    """A session with all servers hears of a new one, lists and calls its tools; a call that is open at a server that is left out is answered."""
     servers = Servers(tmp_path).pipe("more").http("late")
     more, late = servers.toml.split("[servers.late]")
     with servers, GatewayWorkspace(tmp_path, "allow *", settings=more) as work:

@@ -37,7 +37,7 @@ from adjourn.gateway.settings import GatewaySettings, ServerSettings
 from adjourn.gateway.tenants import Tenants
 from adjourn.gateway.together import Member, SingleAddress
 from adjourn.gateway.turns import Turn
-from adjourn.gateway.upstream import Upstream
+from adjourn.gateway.upstream import GatewayUpstream
 from adjourn.gateway.url_link import UrlLink
 from adjourn.host import keys, now
 from adjourn.policy import Principal, reread_policy
@@ -97,10 +97,10 @@ class GatewayApp:
     def _routing(self) -> Routing:
         return self._routes.now
 
-    def _upstream(self, name: str, settings: ServerSettings) -> Upstream:
-        return Upstream(name, settings, self._endpoint_of)
+    def _upstream(self, name: str, settings: ServerSettings) -> GatewayUpstream:
+        return GatewayUpstream(name, settings, self._endpoint_of)
 
-    def _endpoint_of(self, upstream: Upstream) -> Endpoint:
+    def _endpoint_of(self, upstream: GatewayUpstream) -> Endpoint:
         return Endpoint(partial(self._new, upstream), self.throttle, self.monitoring.tracer, self._streams)
 
     def _authenticator(self, settings: AuthSettings) -> Authenticator:
@@ -155,15 +155,17 @@ class GatewayApp:
                 await _plain(send, asked.status, asked.text, (_TEXT, *asked.headers))
                 return
             principal = asked
-        await self._serve(scope, receive, send, principal)
+        await self._serve(routing, scope, receive, send, principal)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, principal: Principal | None) -> None:
+    async def _serve(
+        self, routing: Routing, scope: Scope, receive: Receive, send: Send, principal: Principal | None
+    ) -> None:
         """Answer a request of a principal; of None where nobody authenticates."""
         found = _PATH.fullmatch(scope["path"])
         session = next((value for name, value in scope["headers"] if name == SESSION), b"")
-        endpoint = self._endpoint(found[1] or "", session, principal) if found is not None else None
+        endpoint = self._endpoint(routing, found[1] or "", session, principal) if found is not None else None
         if found is None or endpoint is None:
-            known = ", ".join(f"/{one}/mcp" for one in self._routing.upstreams)
+            known = ", ".join(f"/{one}/mcp" for one in routing.upstreams)
             await _plain(send, 404, f"no server is here; there is {known}")
             return
         task = found[2] or ""
@@ -175,15 +177,17 @@ class GatewayApp:
             return
         await endpoint.handle(scope, receive, send, Sender(principal, task))
 
-    def _endpoint(self, name: str, session: bytes, principal: Principal | None) -> Endpoint | None:
-        """Where a request for a server goes ("": for all): to where its session is, else by the settings that are in force."""
+    def _endpoint(
+        self, routing: Routing, name: str, session: bytes, principal: Principal | None
+    ) -> Endpoint | None:
+        """Where a request for a server goes ("": for all): to where its session is, else by the settings that it came under."""
         if session:
             begun = session.decode(errors="replace")
             if (ending := self._routes.of_session(name, begun, principal)) is not None:
                 return ending
             if not name and (begun, principal) in self._together.endpoint.sessions:
                 return self._together.endpoint
-        upstream = self._routing.upstreams.get(name) if name else self._routing.only
+        upstream = routing.upstreams.get(name) if name else routing.only
         return upstream.endpoint if upstream is not None else None if name else self._together.endpoint
 
     async def _may_stay(self, scope: Scope, principal: Principal | None) -> bool | None:
@@ -204,14 +208,14 @@ class GatewayApp:
 
     # --- exchanges
 
-    def _new(self, upstream: Upstream, client: str, sender: Sender) -> Exchange:
+    def _new(self, upstream: GatewayUpstream, client: str, sender: Sender) -> Exchange:
         shared = self._contexts.at(Place(upstream.name, upstream.command, client, sender))
         exchange = Exchange(self._parts, shared.context)
         exchange.connect(self.link(upstream, exchange))
         self._contexts.use(shared, exchange, sender.task)
         return exchange
 
-    def member(self, upstream: Upstream | None, client: str, sender: Sender) -> Member:
+    def member(self, upstream: GatewayUpstream | None, client: str, sender: Sender) -> Member:
         """A part of a client's session with all servers; see `single_address.Servers`."""
         name, command = ("", "") if upstream is None else (upstream.name, upstream.command)
         shared = self._contexts.at(Place(name, command, client, sender))
@@ -221,7 +225,7 @@ class GatewayApp:
         self._contexts.use(shared, member, sender.task)
         return member
 
-    def link(self, upstream: Upstream, user: LinkUser) -> ServerLink:
+    def link(self, upstream: GatewayUpstream, user: LinkUser) -> ServerLink:
         """A new way to a server."""
         settings = upstream.settings
         if upstream.pool is not None:

@@ -95,6 +95,7 @@ class Endpoint:
         """Each is only found by whoever began it: to others its id is one of no session."""
         self.lanes: dict[tuple[str, Sender], list[ClientSession]] = {}
         """Exchanges of clients of the stateless revision, by client and who is behind it."""
+        self._is_closed = False
         self._is_ending = False
         """Whether a session takes only what belongs to its open calls."""
 
@@ -159,8 +160,13 @@ class Endpoint:
         """Hand a message over, and pass the answer on."""
         opening, headers, body, line, sender, scope = posted
         exchange, session = self._exchange(opening, headers, body, sender)
-        if exchange is None and self.is_full:
-            await answer(send, 503, problem("too many sessions are open"))
+        if exchange is None and (self.is_full or self._is_closed):
+            why = (
+                "this server was just left out: try again"
+                if self._is_closed
+                else "too many sessions are open"
+            )
+            await answer(send, 503, problem(why))
             return
         if exchange is None:
             why = "there is no such session" if session else "the session id is missing"
@@ -207,6 +213,8 @@ class Endpoint:
         self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, sender: Sender
     ) -> tuple[ClientSession | None, str]:
         """The exchange that a message belongs to, and its session id, if it has one."""
+        if self._is_closed:
+            return None, ""
         session = headers.get(SESSION, b"").decode(errors="replace")
         if session:
             is_late = self._is_ending and opening.method is not None and frames.is_id(opening.id)
@@ -305,7 +313,8 @@ class Endpoint:
                 del self.lanes[key]
 
     def close(self, why: str) -> None:
-        """End all."""
+        """End all. Nothing begins here any more."""
+        self._is_closed = True
         for session in list(self.sessions):
             self._forget(session, why)
         for lanes in self.lanes.values():

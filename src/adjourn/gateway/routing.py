@@ -1,6 +1,6 @@
 """Which servers there are, and who may ask: one value, which other settings replace as a whole.
 
-What was asked before goes on with the value of then. A server that is not in the new one takes no new session: its open calls finish, then
+A request keeps the value that it began with. A server that is not in the new one takes no new session: its open calls finish, then
 its sessions end, at the latest when the time for that is over. A server with other settings is another server.
 
 Owns: this value, the servers that are ending. Must never: change a value that is in force, or end a call before its time.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from adjourn.gateway.auth import Authenticator, AuthSettings
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.settings import GatewaySettings, ServerSettings
-from adjourn.gateway.upstream import Upstream
+from adjourn.gateway.upstream import GatewayUpstream
 from adjourn.policy import Principal
 
 NOT_SERVED = "the gateway does not serve this server any more"
@@ -26,12 +26,12 @@ class Routing(NamedTuple):
     """The servers by their names, in the order of the settings; the way to tell who asks, None for none; the gateway's own names."""
 
     settings: GatewaySettings
-    upstreams: Mapping[str, Upstream]
+    upstreams: Mapping[str, GatewayUpstream]
     authenticator: Authenticator | None
     hosts: frozenset[str]
 
     @property
-    def only(self) -> Upstream | None:
+    def only(self) -> GatewayUpstream | None:
         """The one server that has the address of all; None where several share it."""
         return next(iter(self.upstreams.values())) if len(self.upstreams) == 1 else None
 
@@ -48,12 +48,12 @@ class Routes:
     def __init__(
         self,
         settings: GatewaySettings,
-        upstream: Callable[[str, ServerSettings], Upstream],
+        upstream: Callable[[str, ServerSettings], GatewayUpstream],
         authenticator: Callable[[AuthSettings], Authenticator],
     ) -> None:
         self._upstream = upstream
         self._authenticator = authenticator
-        self._ending: dict[Upstream, float] = {}
+        self._ending: dict[GatewayUpstream, float] = {}
         """Servers that are in force no longer, and when their last sessions are ended (`time.monotonic`)."""
         self.secrets: frozenset[str] = frozenset()
         """The variables of the environment that have had a server's secrets: no server that is a command gets them."""
@@ -98,7 +98,7 @@ class Routes:
                 upstream.close()
                 del self._ending[upstream]
 
-    def all(self) -> Iterator[Upstream]:
+    def all(self) -> Iterator[GatewayUpstream]:
         """Those in force, and those that are ending."""
         yield from self.now.upstreams.values()
         yield from self._ending

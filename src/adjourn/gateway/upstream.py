@@ -15,10 +15,12 @@ from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.settings import ServerSettings
 
 
-class Upstream:
+class GatewayUpstream:
     """See above. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
 
-    def __init__(self, name: str, settings: ServerSettings, endpoint: Callable[[Upstream], Endpoint]) -> None:
+    def __init__(
+        self, name: str, settings: ServerSettings, endpoint: Callable[[GatewayUpstream], Endpoint]
+    ) -> None:
         self.name = name
         self.settings = settings
         self.pool = HttpPool(settings.url) if settings.url else None

@@ -14,7 +14,7 @@ from adjourn import host
 from adjourn.clients import ClientContext
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.monitoring.metrics import Gauge
-from adjourn.gateway.upstream import Upstream
+from adjourn.gateway.upstream import GatewayUpstream
 from adjourn.log import timestamp
 from adjourn.relay import StderrLog
 
@@ -24,7 +24,7 @@ _SERVER = ("server",)
 class Gauges(NamedTuple):
     """What is looked at, and what is found there `now`."""
 
-    upstreams: Callable[[], Iterable[Upstream]]
+    upstreams: Callable[[], Iterable[GatewayUpstream]]
     """Servers, also those that are ending: several may have one name, of which the first is in force."""
     contexts: Callable[[], Iterable[ClientContext]]
     throttle: Throttle

@@ -26,7 +26,7 @@ from adjourn.gateway.together.parts import OwnPart, Parts, Server
 from adjourn.gateway.together.resource_owners import ResourceOwners
 from adjourn.gateway.together.server_questions import ServerQuestions
 from adjourn.gateway.together.stateless import Problem, problem_of, status_of
-from adjourn.gateway.upstream import Upstream
+from adjourn.gateway.upstream import GatewayUpstream
 from adjourn.mcp import FrameError, Message, frames
 from adjourn.policy import meta_tool
 from adjourn.relay import StderrLog
@@ -42,8 +42,8 @@ class Combined:
 
     def __init__(
         self,
-        upstreams: Iterable[Upstream],
-        begin: Callable[[Upstream], Server],
+        upstreams: Iterable[GatewayUpstream],
+        begin: Callable[[GatewayUpstream], Server],
         own: OwnPart,
         report: StderrLog,
         client: str,
@@ -85,7 +85,7 @@ class Combined:
 
     # --- the servers
 
-    def _have(self, upstreams: Iterable[Upstream], end: float) -> list[Server]:
+    def _have(self, upstreams: Iterable[GatewayUpstream], end: float) -> list[Server]:
         """Have parts with these servers. Returns those that are new."""
         new = self._parts.change(upstreams, end)
         self._names.change(self._parts.by_name)
@@ -95,7 +95,7 @@ class Combined:
             server.upstream.on_return = self._changes.all_lists
         return new
 
-    def change(self, upstreams: Iterable[Upstream], end: float) -> None:
+    def change(self, upstreams: Iterable[GatewayUpstream], end: float) -> None:
         """Have other servers from now on. What is open at one that is left out finishes, until a time (`time.monotonic`)."""
         before = self._parts.by_name
         for server in self._have(upstreams, end):

@@ -14,7 +14,7 @@ from adjourn.gateway.together.member import Member
 from adjourn.gateway.together.own_link import OwnLink
 from adjourn.gateway.together.server_health import ServerHealth
 from adjourn.gateway.together.upstream_session import UpstreamSession
-from adjourn.gateway.upstream import Upstream
+from adjourn.gateway.upstream import GatewayUpstream
 
 
 class Server(NamedTuple):
@@ -35,10 +35,10 @@ class OwnPart(NamedTuple):
 class Parts:
     """`begin` makes the part that is with a server. There are none at first."""
 
-    def __init__(self, own: Member, begin: Callable[[Upstream], Server]) -> None:
+    def __init__(self, own: Member, begin: Callable[[GatewayUpstream], Server]) -> None:
         self._own = own
         self._begin = begin
-        self._of: dict[Upstream, Server] = {}
+        self._of: dict[GatewayUpstream, Server] = {}
         self.by_name: dict[str, Server] = {}
         """By the servers' names in rules, in the order of the settings."""
         self.by_member: dict[Member, Server] = {}
@@ -50,7 +50,7 @@ class Parts:
         """All of them, also those that are ending."""
         return (self._own, *self.by_member, *self._ending)
 
-    def change(self, upstreams: Iterable[Upstream], end: float) -> list[Server]:
+    def change(self, upstreams: Iterable[GatewayUpstream], end: float) -> list[Server]:
         """Have a part with each of these servers; others end, at a time at the latest. Returns those that are new."""
         before = self._of
         self._of = {one: before.get(one) or self._begin(one) for one in upstreams}

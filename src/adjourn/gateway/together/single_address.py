@@ -20,7 +20,7 @@ from adjourn.gateway.together.own_link import OwnLink
 from adjourn.gateway.together.parts import OwnPart, Server
 from adjourn.gateway.together.server_health import ServerHealth
 from adjourn.gateway.together.upstream_session import UpstreamSession
-from adjourn.gateway.upstream import Upstream
+from adjourn.gateway.upstream import GatewayUpstream
 from adjourn.relay import StderrLog
 
 LOOK_SECONDS = 0.5
@@ -29,10 +29,10 @@ LOOK_SECONDS = 0.5
 class Servers(Protocol):
     """What the gateway has for sessions with its servers."""
 
-    def member(self, upstream: Upstream | None, client: str, sender: Sender, /) -> Member:
+    def member(self, upstream: GatewayUpstream | None, client: str, sender: Sender, /) -> Member:
         """A member of a client's session, which has no link yet; None is for the gateway's own."""
 
-    def link(self, upstream: Upstream, user: LinkUser, /) -> ServerLink:
+    def link(self, upstream: GatewayUpstream, user: LinkUser, /) -> ServerLink:
         """A new way to a server."""
 
 
@@ -41,7 +41,7 @@ class SingleAddress:
 
     def __init__(
         self,
-        upstreams: Iterable[Upstream],
+        upstreams: Iterable[GatewayUpstream],
         servers: Servers,
         report: StderrLog,
         endpoint: Callable[[NewExchange], Endpoint],
@@ -61,14 +61,14 @@ class SingleAddress:
         begin = partial(self._begin, client, sender)
         return Combined(self._health, begin, OwnPart(own, link), self._report, client)
 
-    def _begin(self, client: str, sender: Sender, upstream: Upstream) -> Server:
+    def _begin(self, client: str, sender: Sender, upstream: GatewayUpstream) -> Server:
         """The part of a client's session that is with one server."""
         member = self._servers.member(upstream, client, sender)
         session = UpstreamSession(member, partial(self._servers.link, upstream), self._health[upstream])
         member.connect(session)
         return Server(member, session, self._health[upstream])
 
-    def change(self, upstreams: Iterable[Upstream], seconds: float) -> None:
+    def change(self, upstreams: Iterable[GatewayUpstream], seconds: float) -> None:
         """Have other servers from now on, and tell clients. Calls that are open at one that is left out may take so many seconds."""
         known = self._health
         self._health = {

@@ -1,7 +1,7 @@
 """The way to the server of a URL, over whichever transport it speaks: Streamable HTTP, else HTTP+SSE.
 
-A client finds out as revision 2025-03-26 says: a server that takes no POST may have an event stream for a GET. It is found anew for each
-link, so that a server may change.
+A client finds out as revision 2025-03-26 says: a server that takes no POST may have an event stream for a GET. Each link finds out by
+itself, so that a server may change.
 
 Owns: which of the two is used. Must never: look into a message.
 """

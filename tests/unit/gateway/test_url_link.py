@@ -24,7 +24,7 @@ READY = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
 
 
 def use(server: OldServer, work: Callable[[UrlLink, User], Awaitable[None]], *, seconds: float = 5) -> User:
-    """Do something with a link to a server; returns what its user was told."""
+    """Do something with a link to a server; returns its user."""
     user = User()
 
     async def run(url: str) -> None:

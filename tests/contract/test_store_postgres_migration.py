@@ -340,7 +340,7 @@ def test_a_long_reader_keeps_no_writer_waiting(admin: Any, url: str, monkeypatch
 
 
 def test_partitions_can_be_given_up(admin: Any, url: str) -> None:
-    """The statements of the documentation leave the store as it was before, and a later migration begins anew."""
+    """The statements of the documentation leave the store as it was before, and a later migration copies everything again."""
     fill(admin, 1_000)
     before = tables(admin)
     migrating = migrate_postgres(url, partitions=8)

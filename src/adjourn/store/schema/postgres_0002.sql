@@ -1,5 +1,5 @@
 -- A connection says which schema its program knows. One that knows the first only is stopped, with words that it shows. Once a
--- statement, not once a row; and in the function, which keeps its plan: a WHEN of the trigger is planned for each statement.
+-- statement, not once a row.
 CREATE FUNCTION adjourn_check_schema() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF coalesce(nullif(current_setting('adjourn.schema', true), ''), '1')::integer < 2 THEN

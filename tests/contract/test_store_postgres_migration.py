@@ -348,7 +348,7 @@ def test_partitions_can_be_given_up(admin: Any, url: str) -> None:
     migrating.close()  # type: ignore[attr-defined]  # a generator
     page = Path(__file__).parents[2] / "docs/how-to/postgresql.md"
     (statements,) = re.findall(
-        r"```sql\n(DROP FUNCTION adjourn_copy.*?)```", page.read_text("utf-8"), re.DOTALL
+        r"```text\n(DROP FUNCTION adjourn_copy.*?)```", page.read_text("utf-8"), re.DOTALL
     )
     admin.execute(statements)
     assert tables(admin) == before

@@ -1,6 +1,6 @@
-"""Events of a PostgreSQL store in one table (the first schema) beside events in partitions by stream (the second).
+"""Events of a PostgreSQL store in one table beside events in partitions by stream.
 
-    python tests/bench/partitions.py --postgres URL [--rounds 24] [--streams 3000] [--appends 300] [--threads 1 8 64]
+    python tests/bench/partitions.py --postgres URL [--rounds 24] [--partitions 8] [--streams 3000] [--appends 300]
 
 Two schemas of one database, with the same rows: streams of 20 entries with random names, and one long stream. The stores take
 turns; ratios are medians over the rounds. The last column compares the CPU of the server's processes over all rounds, which the
@@ -28,21 +28,18 @@ from turns import median_ratio, take_turns
 
 from adjourn.store import LATEST, Entry, PostgresStore, migrate_postgres
 
-SCHEMA = Path(migrate_postgres.__code__.co_filename).parent / "schema"
 SIZE = 500
 LONG = "long"
 
 
-def make(url: str, schema: int, names: Sequence[str]) -> PostgresStore:
-    """A store of a schema with its rows, in a new place of the database."""
-    place = f"bench_{schema}_{secrets.token_hex(4)}"
+def make(url: str, partitions: int, names: Sequence[str]) -> PostgresStore:
+    """A store with its rows, in a new place of the database."""
+    place = f"bench_{partitions}_{secrets.token_hex(4)}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE SCHEMA {place}".encode())
     mine = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{place}"
     with psycopg.connect(mine, autocommit=True) as connection:
-        if schema == 1:
-            connection.execute((SCHEMA / "postgres_0001.sql").read_bytes())
-            connection.execute("UPDATE adjourn_schema SET version = 1")
+        list(migrate_postgres(mine, partitions=partitions))
         store = PostgresStore(mine)
         connection.execute(f"SET adjourn.schema = {LATEST['postgres']}".encode())
         shuffle = random.Random(1)
@@ -96,6 +93,7 @@ def main() -> None:
     )
     parser.add_argument("--postgres", required=True, metavar="URL", help="schemas are made there")
     parser.add_argument("--rounds", type=int, default=24)
+    parser.add_argument("--partitions", type=int, default=8)
     parser.add_argument("--streams", type=int, default=3_000)
     parser.add_argument("--appends", type=int, default=300, help="of each store in a round")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 8, 64])
@@ -103,7 +101,7 @@ def main() -> None:
     names = [secrets.token_hex(8) for _ in range(options.streams)]
     bodies = [os.urandom(SIZE) for _ in range(options.appends)]
     entries = [Entry(hashlib.sha256(body).hexdigest(), body) for body in bodies]
-    stores = {schema: make(options.postgres, schema, names) for schema in (1, 2)}
+    stores = {number: make(options.postgres, number, names) for number in (0, options.partitions)}
     works: dict[str, Callable[[PostgresStore], float]] = {
         "head of a stream": lambda store: timed(lambda: store.head(secrets.choice(names)), 300),
         "read 20 entries": lambda store: timed(lambda: list(store.read(secrets.choice(names))), 100),
@@ -120,13 +118,13 @@ def main() -> None:
     )
     for name, work in works.items():
         found = take_turns(
-            {schema: partial(turn, work, store) for schema, store in stores.items()}, options.rounds
+            {number: partial(turn, work, store) for number, store in stores.items()}, options.rounds
         )
-        times = {schema: [one for one, _ in found.of(schema)] for schema in stores}
-        used = {schema: sum(cpu for _, cpu in found.of(schema)) for schema in stores}
-        ratio = median_ratio(zip(times[2], times[1], strict=True))
-        cells = (*(median(times[schema]) for schema in stores), *(ratio or (None, None)))
-        table.add(name, *cells, used[2] / used[1] if used[1] else None)
+        plain, parted = ([one for one, _ in found.of(number)] for number in stores)
+        used, used_parted = (sum(cpu for _, cpu in found.of(number)) for number in stores)
+        ratio = median_ratio(zip(parted, plain, strict=True))
+        cells = (median(plain), median(parted), *(ratio or (None, None)))
+        table.add(name, *cells, used_parted / used if used else None)
         print(name, table.rows[-1][1:], flush=True)
     table.note = f"{options.rounds} rounds."
     for store in stores.values():

@@ -259,8 +259,6 @@ def test_every_key_of_events_begins_with_the_stream(store: PostgresStore, url: s
         WHERE x.indrelid = 'adjourn_event'::regclass
     """
     assert _run(url, first) == [("adjourn_event_pkey", "stream")]
-    by = "SELECT pg_get_partkeydef('adjourn_event'::regclass)"
-    assert _run(url, by) == [("HASH (stream)",)]
 
 
 def test_changed_blobs_and_missing_entries_are_integrity_errors(store: PostgresStore, url: str) -> None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL store of the first schema: it is used as it is, and brought to the second while others write to it."""
+"""A PostgreSQL store of the first schema is used as it is; schema and partitions change while others write to it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ except StoreError as error:
 _MIGRATOR = """
 import os, sys
 from adjourn.store import migrate_postgres
-for copied in migrate_postgres(sys.argv[1]):
+for copied in migrate_postgres(sys.argv[1], partitions=8):
     os.write(1, f"{copied}\\n".encode())
 """
 
@@ -84,6 +84,13 @@ def content(admin: Any) -> Any:
 
 def version(admin: Any) -> int:
     (found,) = admin.execute("SELECT version FROM adjourn_schema").fetchone()
+    return int(found)
+
+
+def partitions(admin: Any) -> int:
+    (found,) = admin.execute(
+        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'adjourn_event'::regclass"
+    ).fetchone()
     return int(found)
 
 
@@ -159,15 +166,18 @@ def test_a_store_of_the_first_schema_is_used_as_it_is(admin: Any, url: str) -> N
     assert (version(admin), tables(admin)) == (1, before)
 
 
-def test_a_migration_keeps_every_entry_and_spreads_the_streams(admin: Any, url: str) -> None:
-    """The rows are the same before and after, in eight partitions; a store that was open before continues."""
+def test_partitions_keep_every_entry_and_spread_the_streams(admin: Any, url: str) -> None:
+    """The rows are the same before and after, in partitions by stream; a store that was open before continues."""
     fill(admin, 5_000)
     store = PostgresStore(url)
     before, streams = content(admin), store.streams()
-    assert list(migrate_postgres(url))[-1] == 5_000
+    assert list(migrate_postgres(url, partitions=8))[-1] == 5_000
     assert content(admin) == before
     assert version(admin) == LATEST["postgres"] == 2
     assert admin.execute("SELECT count(DISTINCT tableoid) FROM adjourn_event").fetchone() == (8,)
+    assert admin.execute("SELECT pg_get_partkeydef('adjourn_event'::regclass)").fetchone() == (
+        "HASH (stream)",
+    )
     assert tables(admin) == {"adjourn_schema", "adjourn_event", "adjourn_ref", "adjourn_blob"} | {
         f"adjourn_event_{number}" for number in range(8)
     }
@@ -175,18 +185,22 @@ def test_a_migration_keeps_every_entry_and_spreads_the_streams(admin: Any, url: 
     assert store.streams() == after.streams() == streams
     head = store.append("new", [entry(b"1")], expect=EMPTY)
     assert after.head("new") == head
-    assert list(migrate_postgres(url)) == []
+    for number in (0, 8):
+        assert list(migrate_postgres(url, partitions=number)) == []
+    with pytest.raises(StoreError, match="in 8 partitions already"):
+        list(migrate_postgres(url, partitions=4))
     for one in (store, after):
         one.close()
 
 
+@pytest.mark.parametrize("number", [0, 3])
 def test_new_and_migrated_stores_have_the_same_tables(
-    admin: Any, url: str, new_postgres_url: Callable[[], str]
+    admin: Any, url: str, new_postgres_url: Callable[[], str], number: int
 ) -> None:
     """Columns, keys, partitions, settings and triggers are the same, whichever way a store came to its schema."""
-    list(migrate_postgres(url))
     fresh = new_postgres_url()
-    PostgresStore(fresh).close()
+    for one in (url, fresh):
+        list(migrate_postgres(one, partitions=number))
 
     def described(connection: Any) -> list[Any]:
         asked = """
@@ -210,7 +224,7 @@ def test_writers_lose_nothing_while_they_are_migrated(
     fill(admin, 20_000)
     olds = [start_writer(url + OLD, f"old-{number}") for number in range(2)]
     news = [start_writer(url, f"new-{number}") for number in range(2)]
-    assert list(migrate_postgres(url))[-1] >= 20_000
+    assert list(migrate_postgres(url, partitions=8))[-1] >= 20_000
     for old in olds:
         assert "this store has schema 2; update adjourn" in old.end()
         assert old.process.returncode == 1
@@ -271,7 +285,7 @@ def test_a_killed_migration_continues(
             if step == "switching":
                 copied += sum(map(int, said[-1:]))
         reader.rollback()
-    last = list(migrate_postgres(url))[-1:]
+    last = list(migrate_postgres(url, partitions=8))[-1:]
     writer.process.kill()
     writer.end()
     assert copied + sum(last) <= 30_000 + len(writer.acknowledged)
@@ -279,7 +293,7 @@ def test_a_killed_migration_continues(
     check_writer(store, writer)
     store.close()
     assert admin.execute("SELECT count(*) FROM adjourn_event WHERE stream LIKE 's%'").fetchone() == (30_000,)
-    assert version(admin) == 2
+    assert (version(admin), partitions(admin)) == (2, 8)
 
 
 def test_two_migrations_are_one(admin: Any, url: str) -> None:
@@ -297,12 +311,12 @@ def test_two_migrations_are_one(admin: Any, url: str) -> None:
 def test_a_long_reader_keeps_no_writer_waiting(admin: Any, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a transaction reads the old table, the switch is tried again and again, and appends are made between the tries."""
     fill(admin, 10)
-    store = PostgresStore(url + OLD)
+    store = PostgresStore(url)
     failed: list[StoreError] = []
 
     def migrate() -> None:
         try:
-            list(migrate_postgres(url))
+            list(migrate_postgres(url, partitions=8))
         except StoreError as error:
             failed.append(error)
 
@@ -317,31 +331,31 @@ def test_a_long_reader_keeps_no_writer_waiting(admin: Any, url: str, monkeypatch
         migrating.join()
         reader.rollback()
     (error,) = failed
-    assert "run adjourn migrate again" in error.remedy
-    assert version(admin) == 1
-    list(migrate_postgres(url))
-    assert version(admin) == 2
+    assert "run the same command again" in error.remedy
+    assert partitions(admin) == 0
+    list(migrate_postgres(url, partitions=8))
+    assert partitions(admin) == 8
     assert store.head("s") == head != EMPTY
     store.close()
 
 
-def test_a_migration_can_be_given_up(admin: Any, url: str) -> None:
-    """The statements of the documentation leave the store as it was before, and a later migration begins anew."""
+def test_partitions_can_be_given_up(admin: Any, url: str) -> None:
+    """The statements of the documentation leave the store as it was before, and a later migration copies everything again."""
     fill(admin, 1_000)
     before = tables(admin)
-    migrating = migrate_postgres(url)
+    migrating = migrate_postgres(url, partitions=8)
     next(migrating)
     migrating.close()  # type: ignore[attr-defined]  # a generator
     page = Path(__file__).parents[2] / "docs/how-to/postgresql.md"
     (statements,) = re.findall(
-        r"```sql\n(DROP FUNCTION adjourn_copy.*?)```", page.read_text("utf-8"), re.DOTALL
+        r"```text\n(DROP FUNCTION adjourn_copy.*?)```", page.read_text("utf-8"), re.DOTALL
     )
     admin.execute(statements)
     assert tables(admin) == before
     store = PostgresStore(url)
     store.append("new", [entry(b"1")], expect=EMPTY)
     store.close()
-    assert list(migrate_postgres(url))[-1] == 1_001
+    assert list(migrate_postgres(url, partitions=8))[-1] == 1_001
 
 
 def test_owner_and_rights_stay_whoever_migrates(admin: Any, url: str, postgres_server: Any) -> None:
@@ -357,7 +371,7 @@ def test_owner_and_rights_stay_whoever_migrates(admin: Any, url: str, postgres_s
         admin.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON adjourn_{table} TO {user}".encode())
     theirs = url.replace("adjourn@", f"{user}@")
     store = PostgresStore(theirs)
-    migrating = migrate_postgres(url)
+    migrating = migrate_postgres(url, partitions=8)
     head = store.append("s", [entry(b"1")], expect=EMPTY)
     next(migrating, None)
     head = store.append("s", [entry(b"2")], expect=head)

@@ -28,8 +28,9 @@ def test_a_store_on_a_server_is_migrated_when_a_person_says_so(
     assert "then: adjourn migrate" in context.run("doctor", "--store", url).out
     done = context.ok("migrate", "--store", url)
     assert done.out.startswith("postgresql://")
-    assert done.out.endswith(" has schema 2; 1 event copied\n")
+    assert done.out.endswith(" has schema 2\n")
     assert "adjourn migrate" not in context.run("doctor", "--store", url).out
+    assert context.ok("migrate", "--store", url, "--partitions", "8").out.endswith("; 1 event copied\n")
     assert context.ok("migrate", "--store", url, "--json").json["copied"] == 0
 
 
@@ -41,3 +42,5 @@ def test_a_file_has_the_newest_schema_already(tmp_path: Path) -> None:
     adjourn.store.open_store(str(tmp_path / "history.db")).close()
     said = context.ok("migrate", "--store", "history.db")
     assert said.out == f"history.db has schema {LATEST['sqlite']}\n"
+    refused = context.run("migrate", "--store", "history.db", "--partitions", "8")
+    assert (refused.code, "only a PostgreSQL store has partitions" in refused.err) == (2, True)

@@ -263,8 +263,7 @@ class Measuring:
                     (entries + part, SIZE, streams, part),
                 )
                 row = connection.execute(
-                    "SELECT (SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree('adjourn_event_pkey'))::bigint / 8192,"
-                    " (SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree('adjourn_event'))::bigint / count(*) FROM adjourn_event"
+                    "SELECT pg_relation_size('adjourn_event_pkey') / 8192, pg_relation_size('adjourn_event') / count(*) FROM adjourn_event"
                 ).fetchone()
                 assert row is not None
                 self.show(

@@ -41,13 +41,15 @@ def open_at(root: str, url: str = "") -> Store:
     return open_store(url)
 
 
-def migrate_at(root: str, url: str) -> Iterator[int]:
+def migrate_at(root: str, url: str, partitions: int = 0) -> Iterator[int]:
     """Bring the store of a workspace, which must be there, to the latest schema. Yields the number of events copied so far.
 
-    A SQLite file is brought there whenever it is opened. Raises `StoreError`.
+    A SQLite file is brought there whenever it is opened, and has no partitions. Raises `StoreError`.
     """
     if is_postgres(url):
-        yield from migrate_postgres(url)
+        yield from migrate_postgres(url, partitions=partitions)
+    elif partitions:
+        raise UsageError("only a PostgreSQL store has partitions", "leave --partitions out")
     else:
         open_at(root, url).close()
 

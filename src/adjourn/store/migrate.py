@@ -1,7 +1,7 @@
 """Numbered schema files, and the one rule about versions: older is brought up to date, newer is refused.
 
-Owns: finding `schema/<dialect>_<number>.sql`, or its halves, and judging a version. Must never: import a driver; the backend
-runs the statements.
+Owns: finding `schema/<dialect>_<number>.sql` and what makes partitions, judging a version. Must never: import a driver; the backend
+runs the statements of a version in one transaction.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from adjourn.errors import SchemaError
 Dialect = Literal["sqlite", "postgres"]
 LATEST: Final[dict[Dialect, int]] = {"sqlite": 2, "postgres": 2}
 """The schema this adjourn writes; equal to the highest number in `schema/`."""
-_HALVES: Final = {"postgres_0002": ("_copy", "_switch")}
-"""Schemas that a store reaches in two transactions, while others write to it."""
 
 
 def is_current(dialect: Dialect, version: int, where: str) -> bool:
@@ -31,8 +29,12 @@ def is_current(dialect: Dialect, version: int, where: str) -> bool:
 
 def scripts(dialect: Dialect, version: int) -> list[str]:
     """The texts that lead from schema `version` (0: nothing there) to `LATEST`, in order."""
-    names = [f"{dialect}_{number:04}" for number in range(version + 1, LATEST[dialect] + 1)]
-    return [_read(f"{name}{half}.sql") for name in names for half in _HALVES.get(name, ("",))]
+    return [_read(f"{dialect}_{number:04}.sql") for number in range(version + 1, LATEST[dialect] + 1)]
+
+
+def partition_scripts() -> list[str]:
+    """The two texts that put the events of a PostgreSQL store into partitions. Entries are copied between them."""
+    return [_read(f"partitions_{half}.sql") for half in ("copy", "switch")]
 
 
 def _read(name: str) -> str:

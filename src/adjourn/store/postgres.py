@@ -38,9 +38,9 @@ SELECT hash, data, seq FROM (
     FROM adjourn_event WHERE stream = %s AND seq >= %s AND seq < %s
 ) AS page WHERE before <= %s ORDER BY seq
 """
-# Jumps from stream to stream along the key of one table instead of walking every entry. Through the parent of the partitions, each
+# Jumps from stream to stream along the key of one table instead of walking every entry. Through the parent of partitions, each
 # jump would ask all of them.
-_STREAMS_OF: LiteralString = """(
+_STREAMS_OF = """(
     WITH RECURSIVE name (stream) AS (
         SELECT min(stream) FROM {table}
         UNION ALL
@@ -51,14 +51,7 @@ _STREAMS_OF: LiteralString = """(
         SELECT seq, hash FROM {table} AS e WHERE e.stream = name.stream ORDER BY seq DESC LIMIT 1
     ) AS head
 )"""
-_TABLES: dict[int, tuple[LiteralString, ...]] = {
-    1: ("adjourn_event",),
-    2: (
-        "adjourn_event_0", "adjourn_event_1", "adjourn_event_2", "adjourn_event_3",
-        "adjourn_event_4", "adjourn_event_5", "adjourn_event_6", "adjourn_event_7",
-    ),
-}  # fmt: skip
-"""By schema, the tables that the events are in."""
+_PARTITIONS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'adjourn_event'::regclass"
 _REF = "SELECT value FROM adjourn_ref WHERE name = %s"
 _REFS = "SELECT name, value FROM adjourn_ref WHERE name >= %s AND starts_with(name, %s) ORDER BY name"
 _SET_REF = "INSERT INTO adjourn_ref VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -95,9 +88,6 @@ class PostgresStore:
         except BaseException:
             connection.close()
             raise
-        # A store that is migrated while it is open keeps its statement, which is slower then.
-        parts = [_STREAMS_OF.format(table=table) for table in _TABLES[self.schema]]
-        self._streams = " UNION ALL ".join(parts) + " ORDER BY stream"
         self._line = PostgresLine(self._server, connection)
         self._second = PostgresLine(self._server)
         self._appends = GroupCommit(self._line, self._second)
@@ -165,7 +155,10 @@ class PostgresStore:
         return self._read(stream, max(start, 0), end)
 
     def streams(self) -> dict[str, Head]:
-        return {stream: Head(seq, digest) for stream, seq, digest in self._query(self._streams)}
+        tables = self._query(_PARTITIONS) or [("adjourn_event",)]  # once they are there, partitions stay
+        parts = [_STREAMS_OF.format(table=table) for (table,) in tables]
+        statement = " UNION ALL ".join(parts) + " ORDER BY stream"
+        return {stream: Head(seq, digest) for stream, seq, digest in self._query(statement.encode())}
 
     def ref(self, name: str) -> str | None:
         checks.check_name(name)
@@ -304,7 +297,7 @@ class PostgresStore:
             return False  # somebody took the place between our look and our insert
         return True
 
-    def _query(self, sql: LiteralString, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def _query(self, sql: LiteralString | bytes, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         def fetch(connection: Connection) -> list[tuple[Any, ...]]:
             with connection.cursor(binary=True) as cursor:
                 return cursor.execute(sql, parameters).fetchall()

@@ -1,7 +1,8 @@
-"""Bringing a PostgreSQL store from the first schema to the second, while others write to it.
+"""Bringing a PostgreSQL store to the latest schema, and its events into partitions, while others write to it.
 
-A trigger makes each append in both tables, in its transaction. What was there before is copied in batches, in the order of keys.
-Then the tables change places. Events are never changed, so that a row that is in both is the same.
+A schema is a short transaction. For partitions, a trigger makes each append in both tables, in its transaction. What was there
+before is copied in batches, in the order of keys. Then the tables change places. Events are never changed, so that a row that is
+in both is the same.
 
 Each step is a transaction, and says in the database that it was made: whoever is killed has undone nothing, and the next one
 continues. One at a time does it, the others wait.
@@ -43,6 +44,8 @@ FROM pg_class WHERE oid = 'adjourn_event'::regclass
 _ONLY_ONE = "SELECT pg_try_advisory_lock(%s, 'adjourn_schema'::regclass::oid::integer)"
 _LOCK_NUMBER = int.from_bytes(b"adjn", "big")
 
+_PARTITIONS = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'adjourn_event'::regclass"
+_NUMBER = "SELECT set_config('adjourn.partitions', %s, false)"
 _HAS_BEGUN = "SELECT 1 FROM pg_class WHERE relname = 'adjourn_migration' AND pg_table_is_visible(oid)"
 _BEFORE = "LOCK TABLE adjourn_event IN SHARE ROW EXCLUSIVE MODE"
 _INSTEAD = "LOCK TABLE adjourn_event IN ACCESS EXCLUSIVE MODE"
@@ -60,41 +63,57 @@ SELECT stream, seq, (SELECT count(*) FROM batch) FROM last
 """
 
 
-def migrate_postgres(url: str) -> Iterator[int]:
-    """Bring the store that `url` names to the latest schema. Yields, now and then, the number of events copied so far.
+def migrate_postgres(url: str, *, partitions: int = 0) -> Iterator[int]:
+    """Bring the store that `url` names to the latest schema, and its events into so many partitions (0: as they are).
 
-    Ends when the store has that schema. Raises `StoreError`; calling it again continues.
+    Yields, now and then, the number of events copied so far. Raises `StoreError`; calling it again continues.
     """
     connection = postgres_link.connect(url)
     where = postgres_link.describe(url)
     try:
-        if postgres_link.prepare(connection, where) < migrate.LATEST["postgres"]:
-            yield from _migrate(connection, where)
+        current = postgres_link.prepare(connection, where) == migrate.LATEST["postgres"]
+        if not (current and _has(connection, partitions)):
+            yield from _migrate(connection, where, partitions)
     except postgres_link.driver().Error as error:
         raise postgres_link.failure(where, error) from error
     finally:
         connection.close()
 
 
-def _migrate(connection: Connection, where: str) -> Iterator[int]:
+def _has(connection: Connection, partitions: int) -> bool:
+    """Whether nothing is to be done for so many partitions. Refuses to change their number."""
+    (found,) = connection.execute(_PARTITIONS).fetchone() or (0,)
+    if partitions and found and found != partitions:
+        raise StoreError(
+            f"the events are in {found} partitions already, which cannot become {partitions}",
+            "leave --partitions out",
+        )
+    return not partitions or bool(found)
+
+
+def _migrate(connection: Connection, where: str, partitions: int) -> Iterator[int]:
     connection.execute(_SET_UP)
     while connection.execute(_ONLY_ONE, (_LOCK_NUMBER,)).fetchone() != (True,):
         yield 0
         time.sleep(REST_SECONDS)
-    # INVARIANT: the version is read again under the lock.
+
+    # INVARIANT: what is there is read again under the lock.
     version = postgres_link.version_of(connection, f"the store {where}")
-    if version == migrate.LATEST["postgres"]:
-        return
-    copy, switch = (script.encode() for script in migrate.scripts("postgres", version))
-    if not connection.execute(_HAS_BEGUN).fetchone():
-        _locked(connection, where, _BEFORE, lambda: connection.execute(copy))
-    yield from paced(_copied(connection))
+    if version < migrate.LATEST["postgres"]:
 
-    def finish() -> None:
-        connection.execute(switch)
-        postgres_link.set_version(connection)
+        def change() -> None:
+            for script in migrate.scripts("postgres", version):
+                connection.execute(script.encode())
+            postgres_link.set_version(connection)
 
-    _locked(connection, where, _INSTEAD, finish)
+        _locked(connection, where, _BEFORE, change)
+    if not _has(connection, partitions):
+        copy, switch = (script.encode() for script in migrate.partition_scripts())
+        if not connection.execute(_HAS_BEGUN).fetchone():
+            connection.execute(_NUMBER, (str(partitions),))
+            _locked(connection, where, _BEFORE, lambda: connection.execute(copy))
+        yield from paced(_copied(connection))
+        _locked(connection, where, _INSTEAD, lambda: connection.execute(switch))
 
 
 def _copied(connection: Connection) -> Iterator[int]:
@@ -125,6 +144,6 @@ def _locked(connection: Connection, where: str, lock: LiteralString, work: Calla
         except postgres_link.driver().errors.LockNotAvailable:
             time.sleep(REST_SECONDS)
     raise StoreError(
-        f"the store {where} is still in its old schema: other sessions kept its events locked in {LOCK_TRIES} tries",
-        "end long transactions on adjourn_event (see pg_stat_activity), then run adjourn migrate again: it continues",
+        f"the store {where} was not changed: other sessions kept its events locked in {LOCK_TRIES} tries",
+        "end long transactions on adjourn_event (see pg_stat_activity), then run the same command again: it continues",
     )

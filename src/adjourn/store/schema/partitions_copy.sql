@@ -1,8 +1,5 @@
--- The second schema, first half: events in partitions by stream, filled beside the table that is in use. The second half is
--- postgres_0002_switch.sql. An empty store runs both in one transaction.
---
--- 8 partitions: a statement with a kept plan locks the table and all its partitions, and the server takes up to 16 locks of a
--- transaction without its shared table of locks.
+-- Partitions by stream, first half: a table that is filled beside the one in use. `adjourn.partitions` is their number. The second
+-- half is partitions_switch.sql.
 CREATE TABLE adjourn_event_new (
     stream text COLLATE "C" NOT NULL,
     seq bigint NOT NULL CHECK (seq >= 0),
@@ -11,26 +8,25 @@ CREATE TABLE adjourn_event_new (
     PRIMARY KEY (stream, seq)
 ) PARTITION BY HASH (stream);
 
--- Events are inserted and never changed. So vacuum has nothing to remove: it freezes each page once, soon after it is full, and not
--- years of them at once. The grants of the old table are those of the new one.
+-- Settings and grants are those of the old table.
 DO $$
 DECLARE
-    part text;
+    number integer := current_setting('adjourn.partitions')::integer;
+    settings text := (SELECT coalesce(array_to_string(reloptions, ', '), 'fillfactor = 100')
+        FROM pg_class WHERE oid = 'adjourn_event'::regclass);
     given record;
 BEGIN
-    FOR number IN 0..7 LOOP
-        part := 'adjourn_event_' || number;
-        EXECUTE format('CREATE TABLE %I PARTITION OF adjourn_event_new FOR VALUES WITH (MODULUS 8, REMAINDER %s) WITH ('
-            'autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05, autovacuum_freeze_min_age = 0)',
-            part, number);
+    FOR part IN 0..number - 1 LOOP
+        EXECUTE format('CREATE TABLE adjourn_event_%s PARTITION OF adjourn_event_new '
+            'FOR VALUES WITH (MODULUS %s, REMAINDER %s) WITH (%s)', part, number, part, settings);
     END LOOP;
     FOR given IN
         SELECT privilege_type AS privilege, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role
         FROM pg_class, aclexplode(relacl) WHERE oid = 'adjourn_event'::regclass AND grantee <> relowner
     LOOP
         EXECUTE format('GRANT %s ON adjourn_event_new TO %s', given.privilege, given.role);
-        FOR number IN 0..7 LOOP
-            EXECUTE format('GRANT %s ON %I TO %s', given.privilege, 'adjourn_event_' || number, given.role);
+        FOR part IN 0..number - 1 LOOP
+            EXECUTE format('GRANT %s ON adjourn_event_%s TO %s', given.privilege, part, given.role);
         END LOOP;
     END LOOP;
 END

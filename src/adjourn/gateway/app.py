@@ -49,7 +49,7 @@ from adjourn.store import Store
 from adjourn.tasks import PendingCommit, check_task_id, commit_together, expire_dead_sessions
 
 WORKERS = 16
-TIDY_SECONDS, HEARTBEAT_SECONDS, IDLE_SECONDS = 0.25, 20.0, 1800.0
+TIDY_SECONDS, HEARTBEAT_SECONDS = 0.25, 20.0
 CLOSE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 _PATH = re.compile(r"(?:/([A-Za-z0-9][A-Za-z0-9_-]{0,63}))?(?:/t/([A-Za-z0-9_.-]{1,100}))?/mcp/?")
@@ -344,7 +344,7 @@ class GatewayApp:
                 self._together.look_after()
                 if beats:
                     for endpoint in (*self._endpoints.values(), self._together.endpoint):
-                        endpoint.expire(IDLE_SECONDS)
+                        endpoint.expire(self.throttle.limits.session_seconds)
             except Exception as error:  # whatever it is, the leases have to be kept
                 self._failed(error)
             self._report.flush()

@@ -14,6 +14,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -63,8 +64,7 @@ class HttpReply(asyncio.Protocol):
     # --- what asyncio and the parser call
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no class of asyncio
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -30,7 +30,7 @@ from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.auth import Authenticator, AuthenticatorParts, Challenge
 from adjourn.gateway.endpoint import Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
-from adjourn.gateway.http_link import HttpLink, LinkUser
+from adjourn.gateway.http_link import HttpLink, LinkUser, patience
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.limits import Throttle
@@ -105,6 +105,7 @@ class GatewayApp:
         self._ground = ground
         self._report = report
         self._pools = {name: HttpPool(server.url) for name, server in settings.servers.items() if server.url}
+        self._patience = {name: patience(server.seconds) for name, server in settings.servers.items()}
         self._credentials = {name: credentials_of(server) for name, server in settings.servers.items()}
         self.throttle = Throttle(settings.limits)
         looks: dict[str, Callable[[], object]] = {
@@ -245,7 +246,7 @@ class GatewayApp:
         """A new way to a server."""
         settings = self._settings.servers[server]
         if settings.url:
-            return HttpLink(user, self._pools[server], settings.seconds, self._credentials[server])
+            return HttpLink(user, self._pools[server], self._patience[server], self._credentials[server])
         ground = self._ground
         return PipeLink(user, settings.command, ground.environment, ground.workspace.tree)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from adjourn.gateway.credentials import Credentials
 from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.http_link import HttpLink
+from adjourn.gateway.http_link import HttpLink, patience
 from adjourn.gateway.http_pool import Headers, HttpPool
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders, encoded
@@ -42,7 +42,7 @@ class Bridge:
         self._resumed: dict[ReplyStream, Any] = {}
         self._of_stateless = RequestHeaders()
         self._pool = HttpPool(url)
-        self._link = HttpLink(self, self._pool, seconds, credentials)
+        self._link = HttpLink(self, self._pool, patience(seconds), credentials)
 
     async def run(self) -> None:
         """Until the end of stdin."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.gateway.alarms import Alarms
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.client_session import ClientSession
 from adjourn.gateway.event_stream import StreamEvent, written
@@ -90,6 +91,7 @@ class Endpoint:
         """Each is only found by whoever began it: to others its id is one of no session."""
         self.lanes: dict[tuple[str, Sender], list[ClientSession]] = {}
         """Exchanges of clients of the stateless revision, by client and who is behind it."""
+        self._slow: Alarms[_ClientWatch] = Alarms(WATCH_AFTER_SECONDS, _ClientWatch.begin)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
         """Answer a request."""
@@ -179,13 +181,33 @@ class Endpoint:
         shown = ((b"mcp-session-id", session.encode()),) if opening.method == "initialize" else ()
         exchange.receive(line, stream, opening.id)
         try:
-            await _stream(stream, send, shown, receive)
+            await self._stream(stream, send, shown, receive)
         finally:
             exchange.leave(opening.id, stream)
             if trace is not None and self._tracer is not None:
                 self._tracer.end(trace, opening.method, stream.status)
         if opening.method == "initialize" and not exchange.is_accepted:
             self._forget((session, sender.principal), "the server did not accept the session")
+
+    async def _stream(
+        self,
+        stream: ReplyStream,
+        send: Send,
+        headers: tuple[tuple[bytes, bytes], ...],
+        receive: Receive,
+    ) -> None:
+        """Send one message as JSON; more than one, or one with an id, as a stream of events."""
+        watch = _ClientWatch(stream, receive)
+        self._slow.begin(watch)
+        try:
+            first = await stream.next()
+        finally:
+            self._slow.end(watch)
+            watch.stop()
+        if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
+            await _answer(send, stream.status, first.data, headers)
+            return
+        await _events(stream, send, headers, receive, first)
 
     async def _odd(self, body: bytes, send: Send) -> tuple[_Opening, bytes]:
         """A body that is no message of the usual form: a batch, or nothing that can be read."""
@@ -327,21 +349,6 @@ async def _answer(
     await send({"type": "http.response.body", "body": body})
 
 
-async def _stream(
-    stream: ReplyStream, send: Send, headers: tuple[tuple[bytes, bytes], ...], receive: Receive
-) -> None:
-    """One message as JSON; more than one, or one with an id, as a stream of events."""
-    watching = _ClientWatch(stream, receive)
-    try:
-        first = await stream.next()
-    finally:
-        watching.stop()
-    if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
-        await _answer(send, stream.status, first.data, headers)
-        return
-    await _events(stream, send, headers, receive, first)
-
-
 async def _events(
     stream: ReplyStream,
     send: Send,
@@ -368,15 +375,15 @@ class _ClientWatch:
     """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
 
     def __init__(self, stream: ReplyStream, receive: Receive) -> None:
+        self._stream = stream
+        self._receive = receive
         self._leaving: asyncio.Task[None] | None = None
-        loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(WATCH_AFTER_SECONDS, self._watch, stream, receive)
 
-    def _watch(self, stream: ReplyStream, receive: Receive) -> None:
-        self._leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
+    def begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._leaving = loop.create_task(_end_with_client(self._stream, self._receive))
 
     def stop(self) -> None:
-        self._handle.cancel()
         if self._leaving is not None:
             self._leaving.cancel()
 

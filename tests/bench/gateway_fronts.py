@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +133,9 @@ class Load:
         return found
 
     def close(self) -> None:
+        """End the sessions that it has called in, and the process."""
+        with suppress(OSError, ValueError):  # it may have ended before
+            self.do("close")
         self._process.kill()
         self._process.communicate()
 

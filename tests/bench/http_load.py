@@ -211,6 +211,7 @@ class Load:
 
     async def close(self, _count: int = 0) -> dict[str, Any]:
         for session in self.sessions:
+            await session.connect()
             await session.end()
         self.sessions.clear()
         return {"closed": True}

@@ -123,7 +123,12 @@ def _calls(sizes: Sizes, ways: Mapping[str, Front], tool: str, flights: int, tit
             turns[name] = partial(_turn, load, count, way.pid)
         found = take_turns(turns, sizes.gateway_rounds, sizes.idle_seconds)
     table = _table(title, found)
-    table.note = f"{flights:,} in flight; {found.note} of {calls:,} calls, of other gateways of {max(1, calls // SLOWER):,}. Memory is VmRSS at the end of the last round."
+    others = (
+        f", of other gateways of {max(1, calls // SLOWER):,}"
+        if any(one.is_peer for one in ways.values())
+        else ""
+    )
+    table.note = f"{flights:,} in flight; {found.note} of {calls:,} calls{others}. Memory is VmRSS at the end of the last round."
     return table
 
 

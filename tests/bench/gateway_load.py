@@ -1,9 +1,11 @@
-"""Calls through `adjourn serve`, taking turns with the bare relay, in front of a fast server.
+"""Calls through `adjourn serve`, taking turns with the bare relay and with other gateways, in front of a fast server.
 
-    python tests/bench/gateway_load.py [--rounds 8] [--calls 2000] [--flights 64 1] [--postgres URL]
+    python tests/bench/gateway_load.py [--rounds 8] [--calls 2000] [--flights 64] [--postgres URL] [--beside NAME=SRC]
+                                       [--sessions 1000] [--churn 10000] [--no-peers] [--only calls|sessions]
 
 Each session waits for its answer before its next call. `tasks`: each session works on a task of its own; `one task`: all work on that of
-their client. Ratios are medians over the rounds. Nothing is asserted.
+their client. Ratios are medians over the rounds. `python tests/support/tools.py --peers` installs the other gateways. Nothing is
+asserted.
 
 Owns: these subjects. Must never: count an answer that is not the right one.
 """
@@ -11,167 +13,202 @@ Owns: these subjects. Must never: count an answer that is not the right one.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import gateway_fronts as fronts
+import gateway_sessions
 import machine
-from peer import ADJOURN, child_environment
+from gateway_fronts import Load, free_port, resident, started
+from peer import child_environment
+from sizes import FULL, Sizes
 from tables import Table, median, percentile
 from turns import Rounds, median_ratio, take_turns
 
-HERE = Path(__file__).parent
 BARE, TASKS, ONE = "bare", "tasks", "one task"
 TOOLS = {"notes.get": "a reading call", "notes.set": "a call with effects"}
+SLOWER = 10
+"""Other gateways get so many times fewer calls, and so does everybody who has one in flight."""
+
+
+class Front(NamedTuple):
+    """A way to the server: the address, where `{n}` is the number of a session, and the process."""
+
+    url: str
+    pid: int
+    is_peer: bool = False
 
 
 class Turn(NamedTuple):
-    """Calls a second, milliseconds of each call, and microseconds of the gateway's processor for one."""
+    """Calls a second, milliseconds of each call, microseconds of the process for one, and its MiB of memory."""
 
     rate: float
     times: list[float]
     processor: float
+    memory: float | None
 
 
-class Load:
-    """A load client in a process of its own."""
-
-    def __init__(self, url: str, tool: str, sessions: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "http_load.py"), url, tool, str(sessions)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        self._line()
-
-    def do(self, command: str) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-        return self._line()
-
-    def _line(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
-        return found
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+def run(sizes: Sizes, folder: str) -> list[Table]:
+    """The tables of this section; files are made in `folder`."""
+    return [*measure(sizes, folder), gateway_sessions.measure(sizes, folder)]
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-@contextmanager
-def started(command: Sequence[str], port: int, folder: str, environment: Mapping[str, str]) -> Iterator[int]:
-    """A server that listens on a port; gives its process id."""
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        end = time.monotonic() + 60
-        while socket.socket().connect_ex(("127.0.0.1", port)):
-            if time.monotonic() > end or process.poll() is not None:
-                raise SystemExit(f"it does not listen: {command}")
-            time.sleep(0.05)
-        yield process.pid
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def measure(folder: str, options: argparse.Namespace) -> Iterator[Table]:
-    """A table for each tool and number of calls in flight."""
-    work = Path(folder, "work")
-    (work / ".aex").mkdir(parents=True)
-    (work / ".aex/policy.aex").write_text("policy bench v1\n\nallow up.notes.get, up.notes.set\n")
-    upstream, bare, gateway = free_port(), free_port(), free_port()
-    up = f"http://127.0.0.1:{upstream}/mcp"
-    (work / "adjourn.toml").write_text(
-        f'listen = "127.0.0.1:{gateway}"\n[servers.up]\nurl = "{up}"\n', encoding="utf-8"
-    )
+def measure(sizes: Sizes, folder: str, postgres: str = "") -> Iterator[Table]:
+    """A table for each tool and number of calls in flight, and one for the SDK's server."""
     environment = child_environment(f"{folder}/config")
-    if options.postgres:
-        environment["ADJOURN_STORE"] = options.postgres
+    if postgres:
+        environment["ADJOURN_STORE"] = postgres
     with ExitStack() as stack:
-        run = partial(started, folder=str(work), environment=environment)
-        stack.enter_context(run([sys.executable, str(HERE / "http_echo.py"), str(upstream)], upstream))
-        stack.enter_context(run([sys.executable, str(HERE / "http_relay.py"), str(bare), up], bare))
-        pid = stack.enter_context(run([ADJOURN, "serve"], gateway))
-        for flights in options.flights:
+        begin = partial(_fronts, stack, sizes, environment)
+        port = free_port()
+        stack.enter_context(started(fronts.echo(port), port, folder, environment))
+        ways = begin(Path(folder, "fast"), f"http://127.0.0.1:{port}/mcp", with_peers=sizes.gateway_peers)
+        for many, flights in (("many", sizes.gateway_flights), ("one", 1)):
             for tool, about in TOOLS.items():
-                urls = {
-                    BARE: f"http://127.0.0.1:{bare}/mcp",
-                    TASKS: f"http://127.0.0.1:{gateway}/up/t/b{os.getpid()}-{tool}-{flights}-{{n}}/mcp",
-                    ONE: f"http://127.0.0.1:{gateway}/up/mcp",
-                }
-                loads = {name: Load(url, tool, flights) for name, url in urls.items()}
-                calls = options.calls if flights > 1 else options.calls // 10
-                turns = {name: partial(turn, load, calls, pid) for name, load in loads.items()}
-                try:
-                    yield table(f"{about}, {flights} in flight", calls, take_turns(turns, options.rounds))
-                finally:
-                    for load in loads.values():
-                        load.close()
+                yield _calls(sizes, ways, tool, flights, f"The gateway: {about}, {many} in flight")
+    with ExitStack() as stack:
+        port = free_port()
+        stack.enter_context(started(fronts.sdk(port), port, folder, environment))
+        begin = partial(_fronts, stack, sizes, environment)
+        ways = begin(Path(folder, "sdk"), f"http://127.0.0.1:{port}/mcp", with_peers=False)
+        fewer = replace(sizes, gateway_calls=max(1, sizes.gateway_calls // SLOWER))
+        yield _calls(
+            fewer, ways, "notes.get", sizes.gateway_flights, "The gateway: in front of the SDK's server"
+        )
 
 
-def turn(load: Load, calls: int, pid: int) -> Turn:
+def _fronts(
+    stack: ExitStack, sizes: Sizes, environment: Mapping[str, str], folder: Path, up: str, *, with_peers: bool
+) -> dict[str, Front]:
+    folder.mkdir()
+    begin = partial(started, folder=str(folder))
+    port = free_port()
+    ways = {
+        BARE: Front(
+            f"http://127.0.0.1:{port}/mcp",
+            stack.enter_context(begin(fronts.bare(port, up), port, environment=environment)),
+        )
+    }
+    for name, source in {"": None, **sizes.beside}.items():
+        port = free_port()
+        command = fronts.gateway(folder / (name or "work"), port, up)
+        given = environment if source is None else {**environment, "PYTHONPATH": str(source)}
+        pid = stack.enter_context(begin(command, port, environment=given))
+        prefix = f"{name} " if name else ""
+        address = f"http://127.0.0.1:{port}/up"
+        ways[f"{prefix}{TASKS}"] = Front(f"{address}/t/b{os.getpid()}-{{tool}}-{{flights}}-{{n}}/mcp", pid)
+        ways[f"{prefix}{ONE}"] = Front(f"{address}/mcp", pid)
+    if with_peers:
+        for name, (command, port) in fronts.peers(up).items():
+            pid = stack.enter_context(begin(command, port, environment=environment))
+            ways[name] = Front(f"http://127.0.0.1:{port}/mcp", pid, is_peer=True)
+    return ways
+
+
+def _calls(sizes: Sizes, ways: Mapping[str, Front], tool: str, flights: int, title: str) -> Table:
+    calls = max(1, sizes.gateway_calls // (SLOWER if flights == 1 else 1))
+    with ExitStack() as stack:
+        turns = {}
+        for name, way in ways.items():
+            url = way.url.replace("{tool}", tool).replace("{flights}", str(flights))
+            load = Load(url, tool, flights)
+            stack.callback(load.close)
+            count = max(1, calls // SLOWER) if way.is_peer else calls
+            turns[name] = partial(_turn, load, count, way.pid)
+        found = take_turns(turns, sizes.gateway_rounds, sizes.idle_seconds)
+    table = _table(title, found)
+    others = (
+        f", of other gateways of {max(1, calls // SLOWER):,}"
+        if any(one.is_peer for one in ways.values())
+        else ""
+    )
+    table.note = f"{flights:,} in flight; {found.note} of {calls:,} calls{others}. Memory is VmRSS at the end of the last round."
+    return table
+
+
+def _turn(load: Load, calls: int, pid: int) -> Turn:
     before = machine.processor_seconds(pid) or 0.0
     found = load.do(f"calls {calls}")
     used = (machine.processor_seconds(pid) or 0.0) - before
-    return Turn(calls / found["seconds"], [seconds * 1e3 for seconds in found["times"]], used / calls * 1e6)
+    times = [seconds * 1e3 for seconds in found["times"]]
+    return Turn(calls / found["seconds"], times, used / calls * 1e6, resident(pid))
 
 
-def table(title: str, calls: int, found: Rounds[str, Turn]) -> Table:
-    made = Table(
-        f"The gateway: {title}", ["", "calls/s", "bare = 1", "±", "p50 ms", "p99 ms", "gateway CPU µs"]
-    )
-    for name in (BARE, TASKS, ONE):
+def _table(title: str, found: Rounds[str, Turn]) -> Table:
+    columns = ["", "calls/s", "rate, bare = 1", "±", "p50 ms", "p50 over bare", "p99 ms", "CPU µs", "CPU, bare = 1", "± ", "RSS MiB"]  # fmt: skip
+    made = Table(title, columns)
+    floors = found.of(BARE)
+    for name in found.kept[0]:
         turns = found.of(name)
-        ratio = median_ratio((one.rate, bare.rate) for one, bare in zip(turns, found.of(BARE), strict=True))
+        rates = median_ratio((one.rate, bare.rate) for one, bare in zip(turns, floors, strict=True))
+        costs = median_ratio((one.processor, bare.processor) for one, bare in zip(turns, floors, strict=True))
+        over = [_middle(one) - _middle(bare) for one, bare in zip(turns, floors, strict=True)]
         times = [one for each in turns for one in each.times]
         made.add(
             name,
             median([one.rate for one in turns]),
-            ratio and ratio.median,
-            ratio and ratio.error,
+            rates and rates.median,
+            rates and rates.error,
             percentile(times, 0.5),
+            median(over),
             percentile(times, 0.99),
-            None if name == BARE else median([one.processor for one in turns]),
+            median([one.processor for one in turns]),
+            costs and costs.median,
+            costs and costs.error,
+            turns[-1].memory,
         )
-    made.note = f"{found.note} of {calls:,} calls."
     return made
+
+
+def _middle(turn: Turn) -> float:
+    return percentile(turn.times, 0.5)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--calls", type=int, default=2_000, help="of each subject in a round")
-    parser.add_argument("--flights", type=int, nargs="+", default=[64, 1], metavar="COUNT")
+    parser.add_argument("--rounds", type=int, default=FULL.gateway_rounds)
+    parser.add_argument("--calls", type=int, default=FULL.gateway_calls, help="of each subject in a round")
+    parser.add_argument(
+        "--flights", type=int, default=FULL.gateway_flights, help="calls in flight, where there are many"
+    )
+    parser.add_argument("--sessions", type=int, default=FULL.gateway_sessions, help="that are idle")
+    parser.add_argument("--churn", type=int, default=FULL.gateway_churn, help="sessions that come and go")
     parser.add_argument("--postgres", default="", metavar="URL", help="keep history there, not in SQLite")
+    parser.add_argument(
+        "--beside", action="append", default=[], metavar="NAME=SRC", help="the gateway of another source tree"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="leave other gateways out")
+    parser.add_argument("--only", choices=("calls", "sessions"))
     options = parser.parse_args()
+    beside = {
+        name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)
+    }
+    sizes = replace(
+        FULL,
+        beside=beside,
+        gateway_rounds=options.rounds,
+        gateway_calls=options.calls,
+        gateway_flights=options.flights,
+        gateway_peers=not options.no_peers,
+        gateway_sessions=options.sessions,
+        gateway_churn=options.churn,
+    )
     print(machine.load())
     with tempfile.TemporaryDirectory(prefix="adjourn-bench-") as folder:
-        for found in measure(folder, options):
-            print(found.text(), flush=True)
+        if options.only != "sessions":
+            for found in measure(sizes, folder, options.postgres):
+                print(found.text(), flush=True)
+        if options.only != "calls":
+            print(gateway_sessions.measure(sizes, folder).text(), flush=True)
+    print(machine.load())
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import code_exact
 import code_index
 import code_questions
 import deciding
+import gateway_load
 import machine
 import records
 import relays
@@ -55,6 +56,7 @@ SECTIONS: dict[str, Section] = {
     "questions": code_questions.run,
     "exact": code_exact.run,
     "ui": ui_load.run,
+    "gateway": gateway_load.run,
 }
 
 
@@ -82,7 +84,7 @@ def main() -> None:
         action="append",
         default=[],
         metavar="NAME=SRC",
-        help="measure the proxy of another source tree in the same run of relays, as NAME",
+        help="measure the proxy of another source tree in the same run of relays, and its gateway, as NAME",
     )
     parser.add_argument(
         "--clones",

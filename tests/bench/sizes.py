@@ -49,6 +49,12 @@ class Sizes:
     page_open: int = 20
     page_turns: int = 30
     page_turn: float = 1
+    gateway_rounds: int = 12
+    gateway_calls: int = 2_000
+    gateway_flights: int = 64
+    gateway_peers: bool = True
+    gateway_sessions: int = 1_000
+    gateway_churn: int = 10_000
 
 
 FULL = Sizes()
@@ -77,6 +83,9 @@ QUICK = Sizes(
     page_rounds=8,
     page_seconds=20,
     page_turns=4,
+    gateway_rounds=4,
+    gateway_calls=1_000,
+    gateway_churn=1_000,
 )
 TINY = Sizes(
     profiled=10,
@@ -111,4 +120,9 @@ TINY = Sizes(
     page_open=6,
     page_turns=1,
     page_turn=0.1,
+    gateway_rounds=1,
+    gateway_calls=20,
+    gateway_flights=4,
+    gateway_sessions=10,
+    gateway_churn=4,
 )

@@ -118,6 +118,29 @@ def test_open_pages_lose_no_update_and_the_server_stays_small(tables: dict[str, 
     assert 0 < found["memory of the server (PSS), most, MiB"] <= 150
 
 
+def test_the_gateway_takes_turns_with_its_peers(tables: dict[str, Table]) -> None:
+    """Each table of calls has the bare relay, which is 1 of itself, and both ways through each gateway, and the memory of each."""
+    titles = [title for title in tables if title.startswith("The gateway: ") and "sessions" not in title]
+    assert len(titles) == 5
+    for title in titles:
+        table = tables[title]
+        rows: dict[Any, dict[str, Any]] = {
+            row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows
+        }
+        assert list(rows)[:5] == ["bare", "tasks", "one task", "twin tasks", "twin one task"]
+        assert rows["bare"]["rate, bare = 1"] == rows["bare"]["CPU, bare = 1"] == 1
+        assert all(row["calls/s"] > 0 and row["p99 ms"] >= row["p50 ms"] > 0 for row in rows.values())
+        assert all(row["RSS MiB"] > 1 for row in rows.values())
+
+
+def test_no_session_of_a_client_stays_behind(tables: dict[str, Table]) -> None:
+    """Idle sessions take memory; of those that were ended, or that nobody used any more, the gateway has none."""
+    rows: dict[Any, list[Any]] = {row[0]: row[1:] for row in tables["The gateway: sessions of clients"].rows}
+    assert [rows[name][0] for name in ("idle", "with an open stream")] == [10, 10]
+    assert [rows[name][3] for name in ("ended by DELETE", "left, and ended as unused")] == [0, 0]
+    assert all(row[4] > 1 for row in rows.values())
+
+
 def test_a_run_fills_the_page_and_draws_the_plots(folder: Path, tables: dict[str, Table]) -> None:
     """The page has a place for every table of a run; other lines stay; the plots are XML, and those that it shows."""
     before = PAGE.read_text("utf-8")

@@ -2,6 +2,7 @@
 
     python tests/support/tools.py             install what is missing into .tools/ (PostgreSQL, Chromium: by apt-get, where that is possible)
     python tests/support/tools.py --clients   the coding agents, too (about 640 MB)
+    python tests/support/tools.py --peers     other gateways, too, for `tests/bench/gateway_load.py` (about 200 MB)
     python tests/support/tools.py --check     install nothing; exit 1 when something is missing
 
 One line per tool: what, version, where. Exit code 1 when one could not be had, with the reason.
@@ -53,6 +54,8 @@ SETS: dict[str, dict[str, str]] = {
     "browser": {"axe-core": "4.14.1"},  # npm: finds what a screen reader cannot use
     "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},  # npm: the official suite
     "sdk": {"@modelcontextprotocol/client": "2.4.0"},  # npm: the official client in TypeScript
+    "peers": {"fastmcp": "4.2.3"},  # what the gateway is measured beside, with --peers only
+    "peers-v1": {"mcp-proxy": "0.12.0", "mcp": "1.30.0"},  # breaks with the SDK's version 2
     "clients": {  # npm packages, with --clients only
         "@anthropic-ai/claude-code": "2.1.330",
         "@openai/codex": "0.169.0",
@@ -326,7 +329,7 @@ def _major(text: str) -> int:
 # --- the report ----------------------------------------------------------------------------------------------------
 
 
-def _steps(*, clients: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
+def _steps(*, clients: bool, peers: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
     """What to do, each on its own: one failure must not hide another. Node comes first; npm needs it."""
     steps: list[tuple[str, Callable[..., list[Tool]]]] = [
         ("npm servers", lambda *, check: install_npm("npm", check=check)),
@@ -341,6 +344,9 @@ def _steps(*, clients: bool) -> list[tuple[str, Callable[..., list[Tool]]]]:
     ]
     if clients:
         steps.append(("clients", lambda *, check: install_npm("clients", check=check)))
+    if peers:
+        steps.append(("peers", lambda *, check: install_python("peers", check=check)))
+        steps.append(("peers (mcp<2)", lambda *, check: install_python("peers-v1", check=check)))
     return steps
 
 
@@ -370,6 +376,7 @@ def main() -> int:
         "--check", action="store_true", help="install nothing; exit 1 when something is missing"
     )
     parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 640 MB)")
+    parser.add_argument("--peers", action="store_true", help="other gateways, too (about 200 MB)")
     options = parser.parse_args()
     started = time.monotonic()
     TOOLS.mkdir(exist_ok=True)
@@ -377,7 +384,7 @@ def main() -> int:
     with ThreadPoolExecutor(max_workers=2) as pool:
         running = [
             pool.submit(_attempt, name, step, check=options.check)
-            for name, step in _steps(clients=options.clients)
+            for name, step in _steps(clients=options.clients, peers=options.peers)
         ]
         lines += [tool for done in running for tool in done.result()]
     failed = report(lines)

@@ -45,7 +45,7 @@ from adjourn.relay import RelayOptions, StderrLog
 from adjourn.tasks import check_task_id
 
 WORKERS = 16
-TIDY_SECONDS, HEARTBEAT_SECONDS, IDLE_SECONDS = 0.25, 20.0, 1800.0
+TIDY_SECONDS, HEARTBEAT_SECONDS = 0.25, 20.0
 _PATH = re.compile(r"(?:/([A-Za-z0-9][A-Za-z0-9_-]{0,63}))?(?:/t/([A-Za-z0-9_.-]{1,100}))?/mcp/?")
 _TEXT, _JSON = (b"content-type", b"text/plain; charset=utf-8"), (b"content-type", b"application/json")
 
@@ -229,7 +229,7 @@ class GatewayApp:
         """A new way to a server."""
         settings = upstream.settings
         if upstream.pool is not None:
-            return UrlLink(user, upstream.pool, settings.seconds, upstream.credentials)
+            return UrlLink(user, upstream.pool, upstream.patience, upstream.credentials)
         hidden, ground = self._routes.secrets, self._ground
         environment = {name: value for name, value in ground.environment.items() if name not in hidden}
         return PipeLink(user, settings.command, environment, ground.workspace.tree)
@@ -263,7 +263,7 @@ class GatewayApp:
                 self._together.look_after()
                 if beats:
                     for endpoint in self._endpoints():
-                        endpoint.expire(IDLE_SECONDS)
+                        endpoint.expire(self.throttle.limits.session_seconds)
             except Exception as error:  # whatever it is, the leases have to be kept
                 self._failed(error)
             self._report.flush()

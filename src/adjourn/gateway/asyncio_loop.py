@@ -6,7 +6,6 @@ Owns: timers and work of one relay. Must never: let the work of one relay run be
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -24,7 +23,7 @@ class AsyncioLoop:
         self._workers = workers
         self._on_error = on_error
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
-        self._jobs: deque[Callable[[], None]] = deque()
+        self._jobs: list[Callable[[], None]] = []
         self._is_working = False
         self._is_closed = False
 
@@ -52,7 +51,7 @@ class AsyncioLoop:
     def _begin(self) -> None:
         if self._jobs and not self._is_working:
             self._is_working = True
-            self._workers.submit(self._jobs.popleft())
+            self._workers.submit(self._jobs.pop(0))
 
     def _worked(self, then: Callable[[], None]) -> None:
         self._is_working = False

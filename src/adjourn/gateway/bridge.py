@@ -17,6 +17,7 @@ import msgspec
 
 from adjourn.gateway.credentials import Credentials
 from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.http_link import patience
 from adjourn.gateway.http_pool import Headers, HttpPool
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders, encoded
@@ -42,7 +43,7 @@ class Bridge:
         self._resumed: dict[ReplyStream, Any] = {}
         self._of_stateless = RequestHeaders()
         self._pool = HttpPool(url)
-        self._link = UrlLink(self, self._pool, seconds, credentials)
+        self._link = UrlLink(self, self._pool, patience(seconds), credentials)
 
     async def run(self) -> None:
         """Until the end of stdin."""

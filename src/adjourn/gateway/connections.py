@@ -16,12 +16,13 @@ import termios
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from adjourn.gateway.joined_writes import JoinedWrites
 from adjourn.gateway.limits import RETRY_SECONDS, LoadLimits
 
 MAX_HEAD_BYTES = 64 * 1024
@@ -56,7 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unread_since = NEVER
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop)))
         if len(self.connections) > self._limits().connections:
             self._end_with(503, "too many connections", b"retry-after: %d\r\n" % RETRY_SECONDS)
 

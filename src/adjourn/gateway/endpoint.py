@@ -16,9 +16,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.gateway.alarms import Alarms
 from adjourn.gateway.asgi import Receive, Scope, Send
 from adjourn.gateway.client_session import ClientSession
-from adjourn.gateway.http_answers import answer, answer_with, body_of, problem, send_events
+from adjourn.gateway.http_answers import (
+    WATCH_AFTER_SECONDS,
+    ClientWatch,
+    answer,
+    answer_with,
+    body_of,
+    problem,
+    send_events,
+)
 from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.gateway.open_streams import OpenStreams
@@ -98,6 +107,7 @@ class Endpoint:
         self._is_closed = False
         self._is_ending = False
         """Whether a session takes only what belongs to its open calls."""
+        self._slow: Alarms[ClientWatch] = Alarms(WATCH_AFTER_SECONDS, ClientWatch.begin)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, sender: Sender) -> None:
         """Answer a request."""
@@ -191,7 +201,7 @@ class Endpoint:
         exchange.receive(line, stream, opening.id)
         try:
             with self._watched(scope, sender, stream) if opening.method == SUBSCRIBE else nullcontext():
-                await answer_with(stream, send, shown, receive)
+                await answer_with(stream, send, shown, receive, self._slow)
         finally:
             exchange.leave(opening.id, stream)
             if trace is not None and self._tracer is not None:

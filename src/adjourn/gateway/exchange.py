@@ -96,7 +96,7 @@ class Exchange:
         """Called before each message of the client."""
         self.on_close: Callable[[], None] = _nothing
         self._listener: ReplyStream | None = None
-        self._backlog: deque[StreamEvent] = deque(maxlen=MAX_BACKLOG)
+        self._backlog: list[StreamEvent] = []
         self._heard: deque[Callable[[], None]] = deque()
         self._now = Heard(b"")
         """What is being handled, so that what it leads to finds its stream."""
@@ -129,8 +129,9 @@ class Exchange:
         self.used = time.monotonic()
         if not last_event:
             self._listener = stream
-            while self._backlog:
-                stream.put(self._backlog.popleft())
+            backlog, self._backlog = self._backlog, []
+            for event in backlog:
+                stream.put(event)
         self.link.listen(stream, last_event)
 
     def leave(self, request_id: Any, stream: ReplyStream) -> None:
@@ -277,6 +278,7 @@ class Exchange:
         )
         if owner is None:
             self._backlog.append(shown)
+            del self._backlog[:-MAX_BACKLOG]
         else:
             owner.put(shown)
 

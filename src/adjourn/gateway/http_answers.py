@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from adjourn.gateway.alarms import Alarms
 from adjourn.gateway.asgi import Receive, Send
 from adjourn.gateway.event_stream import StreamEvent, written
 from adjourn.gateway.replies import ReplyStream
@@ -51,14 +52,20 @@ async def answer(send: Send, status: int, body: bytes, headers: tuple[tuple[byte
 
 
 async def answer_with(
-    stream: ReplyStream, send: Send, headers: tuple[tuple[bytes, bytes], ...], receive: Receive
+    stream: ReplyStream,
+    send: Send,
+    headers: tuple[tuple[bytes, bytes], ...],
+    receive: Receive,
+    slow: Alarms[ClientWatch],
 ) -> None:
-    """One message as JSON; more than one, or one with an id, as a stream of events."""
-    watching = _ClientWatch(stream, receive)
+    """One message as JSON; more than one, or one with an id, as a stream of events. `slow` says when it is looked for the client."""
+    watch = ClientWatch(stream, receive)
+    slow.begin(watch)
     try:
         first = await stream.next()
     finally:
-        watching.stop()
+        slow.end(watch)
+        watch.stop()
     if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
         await answer(send, stream.status, first.data, headers)
         return
@@ -88,19 +95,21 @@ async def send_events(
         leaving.cancel()
 
 
-class _ClientWatch:
+class ClientWatch:
     """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
 
     def __init__(self, stream: ReplyStream, receive: Receive) -> None:
+        self._stream = stream
+        self._receive = receive
         self._leaving: asyncio.Task[None] | None = None
-        loop = asyncio.get_running_loop()
-        self._handle = loop.call_later(WATCH_AFTER_SECONDS, self._watch, stream, receive)
 
-    def _watch(self, stream: ReplyStream, receive: Receive) -> None:
-        self._leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
+    def begin(self) -> None:
+        """Look whether the client leaves."""
+        loop = asyncio.get_running_loop()
+        self._leaving = loop.create_task(_end_with_client(self._stream, self._receive))
 
     def stop(self) -> None:
-        self._handle.cancel()
+        """Look no more."""
         if self._leaving is not None:
             self._leaving.cancel()
 

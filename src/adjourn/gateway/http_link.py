@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
+from adjourn.gateway.alarms import Alarms
 from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials, ask
 from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
@@ -66,16 +67,25 @@ class LinkUser(Protocol):
         """The server does not know the session any more, and refused a request. Returns whether that is taken care of."""
 
 
+Patience = Alarms[asyncio.Task[None]]
+"""How long a server may take for an answer, and as long again for each part of a stream."""
+
+
+def patience(seconds: float) -> Patience:
+    """That of one server, for all links to it."""
+    return Alarms(seconds, asyncio.Task.cancel)
+
+
 class HttpLink:
-    """See `ServerLink`. A request may take `seconds`, and as long again after each part of a stream. `link` is what `user` knows this one as.
-    `refused` is called with a request that the server does not take, without a word of MCP: it may speak the older transport.
+    """See `ServerLink`. `link` is what `user` knows this one as. `refused` is called with a request that the server does not take, without a
+    word of MCP: it may speak the older transport.
     """
 
     def __init__(
         self,
         user: LinkUser,
         pool: HttpPool,
-        seconds: float,
+        patience: Patience,
         credentials: Credentials = NO_CREDENTIALS,
         *,
         link: object = None,
@@ -83,7 +93,7 @@ class HttpLink:
     ) -> None:
         self._user = user
         self._pool = pool
-        self._seconds = seconds
+        self._patience = patience
         self._credentials = credentials
         self._link = link or self
         self._refused = refused
@@ -99,7 +109,6 @@ class HttpLink:
         for line in data.split(b"\n"):
             if line:
                 self.size += len(line)
-
                 head = head_of(line)
                 request_id = head.id if head.method is not None else None
                 task = self._start(self._post(line, request_id))
@@ -118,21 +127,24 @@ class HttpLink:
 
     async def _post(self, line: bytes, request_id: Any) -> None:
         given = self._user.headers_for(request_id)
+        task = _this_task()
         reply, unsent = None, len(line)
+        self._patience.begin(task)
         try:
-            async with asyncio.timeout(self._seconds) as limit:
-                reply = await ask(
-                    self._pool, self._credentials, b"POST", [*_POSTED, *self._own(), *given], line
-                )
-                self.size, unsent = self.size - unsent, 0
-                await self._take(reply, line, request_id, limit)
-        except TimeoutError:
-            self._lost(request_id, f"the server said nothing for {self._seconds:g} seconds", was_sent=True)
+            reply = await ask(self._pool, self._credentials, b"POST", [*_POSTED, *self._own(), *given], line)
+            self.size, unsent = self.size - unsent, 0
+            await self._take(reply, line, request_id)
+        except asyncio.CancelledError:
+            if self._patience.end(task):  # it has not run out: nobody waits any more
+                raise
+            seconds = self._patience.seconds
+            self._lost(request_id, f"the server said nothing for {seconds:g} seconds", was_sent=True)
         except UnreachableError as error:
             self._lost(request_id, error.message, was_sent=error.was_sent)
         except (ValueError, msgspec.DecodeError) as error:
             self._lost(request_id, f"the server's answer cannot be read: {error}", was_sent=True)
         finally:
+            self._patience.end(task)
             self._posts.pop(request_id, None)
             self.size -= unsent
             if reply is not None:
@@ -144,7 +156,7 @@ class HttpLink:
             own.append((SESSION, self._session))
         return own
 
-    async def _take(self, reply: HttpReply, line: bytes, request_id: Any, limit: asyncio.Timeout) -> None:
+    async def _take(self, reply: HttpReply, line: bytes, request_id: Any) -> None:
         """Read an answer, and hand over what it says."""
         if session := reply.headers.get(SESSION, b""):
             self._session = session
@@ -152,7 +164,7 @@ class HttpLink:
             return
         kind = reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind == b"text/event-stream":
-            await self._read_events(reply, request_id, limit)
+            await self._read_events(reply, request_id)
             return
         body = await reply.body(MAX_ANSWER)
         if (
@@ -174,9 +186,9 @@ class HttpLink:
                 was_sent=not 300 <= reply.status < 500,
             )
 
-    async def _read_events(self, reply: HttpReply, request_id: Any, limit: asyncio.Timeout) -> None:
+    async def _read_events(self, reply: HttpReply, request_id: Any) -> None:
         reader, resumable = EventReader(), False
-        loop = asyncio.get_running_loop()
+        task = _this_task()
         try:
             async for part in reply.parts():
                 for event in reader.feed(part):
@@ -185,7 +197,7 @@ class HttpLink:
                         self._user.hear(Heard(as_line(event.data), request_id, event))
                     else:
                         self._user.pass_event(request_id, event)
-                limit.reschedule(loop.time() + self._seconds)
+                self._patience.extend(task)
         except UnreachableError:
             if not resumable:
                 raise
@@ -265,3 +277,8 @@ class HttpLink:
             reply.release()
         except UnreachableError:
             pass
+
+
+def _this_task() -> asyncio.Task[None]:
+    """The one that runs: each coroutine here has one of its own."""
+    return cast("asyncio.Task[None]", asyncio.current_task())

@@ -35,14 +35,16 @@ class LoadLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """`[limits]`. A rate of 0 is none; a burst of 0 is what a second allows.
 
     `header_seconds`, `body_seconds`: how long a request's headers and its body may take to arrive. `stalled_seconds`: how long a client may
-    take nothing of its answer. `notice_seconds`: how long a gateway that is to end still takes new requests, while `/readyz` tells a load
-    balancer to send them elsewhere. `drain_seconds`: how long open requests may take after that.
+    take nothing of its answer. `session_seconds`: how long a session is kept that nobody uses. `notice_seconds`: how long a gateway that is
+    to end still takes new requests, while `/readyz` tells a load balancer to send them elsewhere. `drain_seconds`: how long open requests
+    may take after that.
     """
 
     body_bytes: Annotated[int, Meta(ge=1024, le=frames.MAX_MESSAGE_BYTES)] = frames.MAX_MESSAGE_BYTES
     header_seconds: Seconds = 10.0
     body_seconds: Seconds = 60.0
     stalled_seconds: Seconds = 60.0
+    session_seconds: Seconds = 1800.0
     notice_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     drain_seconds: Seconds = 20.0
     connections: Count = 20_000

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from adjourn.gateway.endpoint import Endpoint
+from adjourn.gateway.http_link import patience
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.kept_login import credentials_of
 from adjourn.gateway.settings import ServerSettings
@@ -24,6 +25,7 @@ class GatewayUpstream:
         self.name = name
         self.settings = settings
         self.pool = HttpPool(settings.url) if settings.url else None
+        self.patience = patience(settings.seconds)
         self.credentials = credentials_of(settings)
         self.endpoint = endpoint(self)
 

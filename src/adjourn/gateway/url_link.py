@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials
-from adjourn.gateway.http_link import HttpLink, LinkUser
+from adjourn.gateway.http_link import HttpLink, LinkUser, Patience
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.replies import ReplyStream
 from adjourn.gateway.sse_link import SseLink
@@ -19,13 +19,13 @@ from adjourn.relay import NEVER
 
 
 class UrlLink:
-    """See `ServerLink`; for `seconds`, see `HttpLink` and `SseLink`."""
+    """See `ServerLink`."""
 
     def __init__(
-        self, user: LinkUser, pool: HttpPool, seconds: float, credentials: Credentials = NO_CREDENTIALS
+        self, user: LinkUser, pool: HttpPool, patience: Patience, credentials: Credentials = NO_CREDENTIALS
     ) -> None:
-        self._sse = SseLink(user, pool, seconds, credentials, link=self)
-        self._http = HttpLink(user, pool, seconds, credentials, link=self, refused=self._sse.send)
+        self._sse = SseLink(user, pool, patience.seconds, credentials, link=self)
+        self._http = HttpLink(user, pool, patience, credentials, link=self, refused=self._sse.send)
         self.since = NEVER
 
     @property

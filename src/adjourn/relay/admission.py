@@ -5,7 +5,6 @@ Owns: the order in which lines reach the server. Must never: let through what it
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import time_ns
@@ -70,7 +69,7 @@ class Admission:
         self._tracked: list[Request] = []
         """Requests among the lines, whose answers are expected."""
         self._answers: list[bytes] = []
-        self._answered: deque[Answered] = deque()
+        self._answered: list[Answered] = []
         self.busy = False
 
     # --- what the gate gives
@@ -404,7 +403,7 @@ class Admission:
 
     def _go_on_with_held(self) -> None:
         while self._answered and not self.busy:
-            answered = self._answered.popleft()
+            answered = self._answered.pop(0)
             held, refused, _ = answered
             if refused or not held.session.is_open:
                 self._refuse_held(held, refused or "its session has ended")

@@ -8,7 +8,7 @@ import pytest
 
 from adjourn.errors import UsageError
 from adjourn.gateway.credentials import from_variables
-from adjourn.gateway.http_link import HttpLink
+from adjourn.gateway.http_link import HttpLink, patience
 from adjourn.gateway.http_pool import Headers, HttpPool
 from support.link_user import LINE, User
 from support.loopback import serving
@@ -50,7 +50,7 @@ def asked(tokens: Renewable, *, opened_by: bytes, status: int, challenge: str) -
 
     async def use(url: str) -> None:
         pool = HttpPool(url)
-        link = HttpLink(user, pool, 5, tokens)
+        link = HttpLink(user, pool, patience(5), tokens)
         link.send(LINE)
         await link.answered(5)
         pool.close()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from adjourn.gateway.http_link import HttpLink
+from adjourn.gateway.http_link import HttpLink, patience
 from adjourn.gateway.http_pool import HttpPool
 from support.link_user import LINE, User
 from support.loopback import Answer, serving
@@ -20,7 +20,7 @@ def asked(answer: Answer, *, seconds: float = SECONDS) -> User:
 
     async def use(url: str) -> None:
         pool = HttpPool(url)
-        link = HttpLink(user, pool, seconds)
+        link = HttpLink(user, pool, patience(seconds))
         link.send(LINE)
         await link.answered(10)
         pool.close()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import pytest
 
 from adjourn.gateway import http_pool
-from adjourn.gateway.http_pool import HttpPool, UnreachableError
+from adjourn.gateway.http_pool import HttpPool, HttpReply, UnreachableError
 from support.loopback import Answer, serving
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -135,3 +136,26 @@ def test_a_header_cannot_begin_another_header_or_request(value: bytes) -> None:
             assert not caught.value.was_sent
 
     assert against(always(OK), use) == 0
+
+
+def test_a_transport_may_be_of_another_class_than_asyncio_s() -> None:
+    """As uvloop's are, which uvicorn takes where it is installed."""
+
+    class Foreign:
+        written = b""
+
+        def write(self, data: bytes) -> None:
+            self.written += data
+
+    async def run() -> None:
+        transport = Foreign()
+        reply = HttpReply(HttpPool("http://127.0.0.1:1/"))
+        reply.connection_made(cast("asyncio.BaseTransport", transport))
+        sending = asyncio.create_task(reply.send(b"request"))
+        await asyncio.sleep(0)
+        assert transport.written == b"request"
+        reply.data_received(OK)
+        await sending
+        assert await reply.body(10) == b"ok"
+
+    asyncio.run(run())

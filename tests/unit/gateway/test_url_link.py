@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from adjourn.gateway import event_stream
+from adjourn.gateway.http_link import patience
 from adjourn.gateway.http_pool import HttpPool
 from adjourn.gateway.url_link import UrlLink
 from support.link_user import LINE, User
@@ -29,7 +30,7 @@ def use(server: OldServer, work: Callable[[UrlLink, User], Awaitable[None]], *, 
 
     async def run(url: str) -> None:
         pool = HttpPool(url)
-        link = UrlLink(user, pool, seconds)
+        link = UrlLink(user, pool, patience(seconds))
         try:
             await work(link, user)
         finally:

@@ -57,6 +57,23 @@ def test_calls_continue_on_a_promoted_standby(tmp_path: Path, pair: Pair) -> Non
         assert found.acknowledged >= 24
 
 
+def test_a_call_that_fails_while_the_store_is_away_is_in_doubt(tmp_path: Path, pair: Pair) -> None:
+    """The server is killed while PostgreSQL is down: that no answer came is recorded with the task's next call, and a person is asked."""
+    with Replicas(tmp_path, pair.url, *RULES, count=1) as replicas, ThreadPoolExecutor() as pool:
+        called = pool.submit(replicas.call, 0, "held", "one", key="k1")
+        wait_for(lambda: "one" in replicas.called())
+        pair.stop(0)
+        replicas.server.kill()
+        called.result()
+        pair.start(pair.folders[0], 6001)
+        replicas.start_server()
+        wait_for(lambda: replicas.call(0, "soon", "two", key="k2") == "soon: two")
+        (doubt,) = json.loads(replicas.adjourn("inbox", "--json"))["waiting"]
+        assert doubt["kind"] == "in-doubt"
+        assert replicas.called() == ["one", "two"]
+    pair.stop(0)
+
+
 def test_a_call_that_was_refused_is_not_in_doubt(tmp_path: Path, pair: Pair) -> None:
     """The primary is killed while it writes an intent, and has it when it is back: the call was not sent, and is made when it is repeated."""
     with Replicas(tmp_path, pair.url, *RULES, count=2) as replicas, ThreadPoolExecutor() as pool:

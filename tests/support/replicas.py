@@ -54,11 +54,8 @@ class Replicas:
         self._closing = ExitStack()
         self._logs = path
         self._ids = itertools.count(1)
-        port = free_port()
-        server = subprocess.Popen([sys.executable, str(SERVER), str(port), str(self.effects)])
-        self._closing.callback(server.wait)
-        self._closing.callback(server.kill)
-        wait_for_port(port)
+        self._server_port = port = free_port()
+        self.start_server()
         for number, listen in enumerate(self.ports):
             text = f'listen = "127.0.0.1:{listen}"\n{settings}\n[servers.up]\nurl = "http://127.0.0.1:{port}/mcp"\n'
             self._config(number).write_text(text, encoding="utf-8")
@@ -76,6 +73,14 @@ class Replicas:
         for number in range(len(self.ports)):
             self.end(number, signal.SIGTERM)
         self._closing.close()
+
+    def start_server(self) -> None:
+        """Start the server of the tools, or start it again."""
+        command = [sys.executable, str(SERVER), str(self._server_port), str(self.effects)]
+        self.server = subprocess.Popen(command)
+        self._closing.callback(self.server.wait)
+        self._closing.callback(self.server.kill)
+        wait_for_port(self._server_port)
 
     def _config(self, number: int) -> Path:
         return self.root / f"replica{number}.toml"

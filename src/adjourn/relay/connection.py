@@ -19,7 +19,7 @@ from adjourn.relay.lists import ListEdit
 from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, SharedCommits, Unread
 from adjourn.relay.request import Request
 from adjourn.relay.stderr_log import StderrLog
-from adjourn.tasks import Block
+from adjourn.tasks import SYSTEM, Block, NewEvent
 from adjourn.text import first_line, visible_lines
 
 if TYPE_CHECKING:
@@ -167,15 +167,19 @@ class Connection:
     # --- the history
 
     def settle(self, request: Request, outcome: Literal["error", "no-answer"], why: str) -> None:
-        """Write the outcome of a request's call, and why, if the history has it. A failing store is reported, not raised."""
-        if request.session is not None and request.call_id:
+        """Write the outcome of a request's call, and why, if the history has it. What a failing store does not take waits for the next
+        commit of its task.
+        """
+        session = request.session
+        if session is not None and request.call_id:
             if self.observer is not None:
                 self.observer.settled(request, outcome, monotonic_ns())
+            settled = kinds.ToolSettled(call=request.call_id, message=first_line(why), outcome=outcome)
             try:
-                settled = kinds.ToolSettled(call=request.call_id, message=first_line(why), outcome=outcome)
-                request.session.settle([settled])
+                session.settle([settled])
             except AdjournError as error:
                 self.report.event("store.error", str(error))
+                session.task.deferred.append(NewEvent(settled, SYSTEM, session.id))
 
     def note(self, data: kinds.Data) -> None:
         """Write an event into the client's session. A failing store is reported, not raised."""

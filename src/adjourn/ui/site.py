@@ -11,7 +11,6 @@ import msgspec
 
 from adjourn import host, tasks
 from adjourn.errors import NotFoundError
-from adjourn.handover import Preview
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor
@@ -61,12 +60,6 @@ class Site(msgspec.Struct, frozen=True):
         if found.id != name:
             raise NotFoundError(f"no task has the id {name!r}", "reload the page")
         return found
-
-    def preview(self, store: Store) -> Preview:
-        """Who reads a task as its next session will. Raises `AdjournError` where the policy cannot be read."""
-        contract = self.contract() if self.contract is not None else None
-        root, tree = (self.home, self.home) if self.home else (self.root, self.tree)
-        return Preview(lambda: store, root, self.clock, host.reading_secret(), tree, contract)
 
     def records(self, store: Store) -> CRStore:
         """The records of a store."""

@@ -17,7 +17,7 @@ from msgspec import UnsetType
 from adjourn import host
 from adjourn.checkpoints import read_report
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import ROOM, Timeline, TimelineEntry, last_client, resume, to_json, to_lines
+from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client, resume, to_json, to_lines
 from adjourn.log import Event, decode, digest, kinds, timestamp
 from adjourn.store import EMPTY, Head, Store
 from adjourn.tasks import Ledger, Task, following
@@ -182,8 +182,11 @@ def _handover(site: Site, task: Task) -> Told:
     """What a session receives that resumes the last checkpoint; nothing without one."""
     if not task.ledger.checkpoint:
         return Told()
+    root, tree = (site.home, site.home) if site.home else (site.root, site.tree)
     try:
-        handover = resume(site.preview(task.store), task.ledger.checkpoint).handover()
+        contract = site.contract() if site.contract is not None else None
+        reader = Preview(lambda: task.store, root, site.clock, host.reading_secret(), tree, contract)
+        handover = resume(reader, task.ledger.checkpoint).handover()
         lines = list(to_lines(handover, ROOM, lambda text: f"- {text}"))
         return Told(lines, json.dumps(to_json(handover, ROOM), ensure_ascii=False, separators=(",", ":")))
     except AdjournError as error:

@@ -21,7 +21,7 @@ from support.servers import Servers
 
 Mode = Literal["auto", "legacy"]
 PATIENCE = 180
-RULES = ("allow old.*, up.*", "budget calls=50")
+RULES = ("allow old.*, up.*", "budget calls=100000")
 ADDRESSES = {"/old/mcp": "", "/mcp": "old."}
 """Where the old server is reached, and what its tools' names begin with there."""
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -176,3 +177,44 @@ def test_the_official_server_of_that_transport_is_reached(tmp_path: Path, mode: 
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")  # the newest revision lacks it
+@pytest.mark.parametrize(("mode", "is_early"), [("auto", False), ("auto", True), ("legacy", False)])
+def test_a_subscription_survives_its_server(
+    work: GatewayWorkspace, servers: Servers, mode: Mode, *, is_early: bool
+) -> None:
+    """At the address of all, a client that only listens hears of a resource once the server is back, without a request of its own.
+
+    Early: the stateless client subscribes while the server is away. In the handshake revisions that request is refused.
+    """
+    uri, heard = "old://pages/1", list[str]()
+
+    async def noted(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            heard.append(str(message.params.uri))
+
+    async def touched() -> None:
+        """Have another client touch the resource until the first one has heard of it."""
+        heard.clear()
+        async with Client(work.url("/old/mcp"), mode="legacy") as other:
+            while not heard:
+                await other.call_tool("touch", {"uri": uri})
+
+    async def session(client: Client) -> None:
+        if is_early:
+            servers.kill("old")
+            with pytest.raises(Exception, match="cannot connect|event stream"):
+                await client.call_tool("old.echo", {"text": "x"})
+        async with AsyncExitStack() as stack:
+            if mode == "legacy":
+                await client.subscribe_resource(uri)
+            else:
+                await stack.enter_async_context(client.listen(resource_subscriptions=[uri]))
+            if not is_early:
+                await touched()
+                servers.kill("old")
+            await asyncio.to_thread(servers.start, "old")
+            await touched()
+
+    run(work.url("/mcp"), session, mode=mode, message_handler=noted)

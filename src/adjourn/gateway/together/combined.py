@@ -189,6 +189,8 @@ class Combined:
 
     def recovered(self) -> None:
         """A server that could not be reached can be: its lists are there again."""
+        for server in self._parts.by_name.values():
+            server.upstream.watch_again()
         self._changes.all_lists()
 
     def connect(self, name: str) -> None:
@@ -464,6 +466,8 @@ class Combined:
         uris = self._changes.subscribe(request_id, stream, wanted)
         for server in self._parts.by_name.values():
             server.upstream.watching.watch_lists()
+        away = [server for server in self._parts.by_name.values() if server.health.why]
         for uri in uris:
-            if (owner := self._owners.of(uri)) is not None:
-                self._parts.by_member[owner].upstream.watching.watch(uri)
+            owner = self._owners.of(uri)
+            for server in away if owner is None else [self._parts.by_member[owner]]:
+                server.upstream.watching.watch(uri)

@@ -27,7 +27,7 @@ from adjourn.gateway.together.merging import STATELESS, greeting_of, params_of
 from adjourn.gateway.together.server_health import Era, ServerHealth
 from adjourn.gateway.together.to_legacy import ToLegacy
 from adjourn.gateway.together.to_modern import ToModern
-from adjourn.gateway.together.watching import Watching
+from adjourn.gateway.together.watching import AGAIN_SECONDS, Watching
 from adjourn.mcp import frames
 from adjourn.relay import NEVER
 
@@ -369,9 +369,15 @@ class UpstreamSession:
         return [*self._asked, *self._crossing.open_requests()]
 
     def ended(self, link: object) -> None:
-        """The server's process has ended: the next message starts it again."""
+        """The server's process or session has ended: the next message begins another one, or what the client waits to hear of."""
         if link is self.link:
             self._drop()
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.watch_again)
+
+    def watch_again(self) -> None:
+        """Begin a lost session if the client wants to hear of changes."""
+        if self.watching.is_wanted:
+            self.connect()
 
     def forgotten(self, link: object, request_id: Any) -> bool:
         """The server has lost the session: begin another one, and send again what it refused."""

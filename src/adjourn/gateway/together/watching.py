@@ -54,6 +54,11 @@ class Watching:
         self._listening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anything is to be heard of."""
+        return bool(self._uris) or self._lists
+
     def watch(self, uri: str) -> None:
         """Hear of changes of a resource."""
         if len(self._uris) < MAX_URIS:

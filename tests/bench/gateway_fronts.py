@@ -96,9 +96,9 @@ def peers(up: str) -> dict[str, tuple[list[str], int]]:
     if (python := TOOLS / "peers/bin/python").exists():
         found[FASTMCP] = [str(python), "-c", _FASTMCP, str(port), up], port
     port = free_port()
-    if (program := TOOLS / "peers-v1/bin/mcp-proxy").exists():
+    if (python := TOOLS / "peers-v1/bin/python").exists():
         served = [sys.executable, "-I", "-S", str(HERE / "echo_upstream.py")]
-        found[MCP_PROXY] = [str(program), "--port", str(port), "--", *served], port
+        found[MCP_PROXY] = [str(python), "-m", "mcp_proxy", "--port", str(port), "--", *served], port
     return found
 
 

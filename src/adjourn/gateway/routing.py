@@ -80,6 +80,7 @@ class Routes:
         kept = set(upstreams.values())
         end = time.monotonic() + settings.limits.drain_seconds
         self._ending |= {one: end for one in before.upstreams.values() if one not in kept}
+        self.end_idle()  # at once: whoever has read that they are in force gets nothing of what was before
 
     def of_session(self, name: str, session: str, principal: Principal | None) -> Endpoint | None:
         """The endpoint of a server that is ending, if it has this session: what belongs to its open calls goes there."""

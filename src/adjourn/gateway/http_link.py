@@ -100,6 +100,8 @@ class HttpLink:
         self._session = b""
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: dict[Any, asyncio.Task[None]] = {}
+        self._unsent: dict[asyncio.Task[None], int] = {}
+        """The bytes of messages that the server has not taken yet."""
         self._listening: dict[ReplyStream, asyncio.Task[None]] = {}
         self.size = 0
         self.since = NEVER
@@ -112,6 +114,8 @@ class HttpLink:
                 head = head_of(line)
                 request_id = head.id if head.method is not None else None
                 task = self._start(self._post(line, request_id))
+                self._unsent[task] = len(line)
+                task.add_done_callback(self._sent)  # one that is cancelled at once never runs
                 if request_id is not None:
                     self._posts[request_id] = task
 
@@ -121,6 +125,10 @@ class HttpLink:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        """The server has taken a message, or nobody waits for that any more."""
+        self.size -= self._unsent.pop(task, 0)
+
     def abandon(self, request_id: Any) -> None:
         if (task := self._posts.pop(request_id, None)) is not None:
             task.cancel()
@@ -128,11 +136,11 @@ class HttpLink:
     async def _post(self, line: bytes, request_id: Any) -> None:
         given = self._user.headers_for(request_id)
         task = _this_task()
-        reply, unsent = None, len(line)
+        reply = None
         self._patience.begin(task)
         try:
             reply = await ask(self._pool, self._credentials, b"POST", [*_POSTED, *self._own(), *given], line)
-            self.size, unsent = self.size - unsent, 0
+            self._sent(task)
             await self._take(reply, line, request_id)
         except asyncio.CancelledError:
             if self._patience.end(task):  # it has not run out: nobody waits any more
@@ -146,7 +154,6 @@ class HttpLink:
         finally:
             self._patience.end(task)
             self._posts.pop(request_id, None)
-            self.size -= unsent
             if reply is not None:
                 reply.release()
 

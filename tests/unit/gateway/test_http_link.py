@@ -95,3 +95,19 @@ def test_an_answer_without_a_message_names_its_status(data: bytes, number: int, 
     assert f"HTTP status {number}" in why
     assert was_sent is is_doubtful
     assert ("is not known" in why) is is_doubtful
+
+
+def test_a_request_that_is_given_up_at_once_leaves_nothing_behind() -> None:
+    """Before any of it was sent: its bytes do not count as waiting for ever, which would stop the client in the end."""
+
+    async def use() -> int:
+        pool = HttpPool("http://127.0.0.1:9/mcp")
+        link = HttpLink(User(), pool, patience(SECONDS))
+        link.send(LINE)
+        link.abandon(1)
+        await link.left(10)
+        await asyncio.sleep(0)
+        pool.close()
+        return link.size
+
+    assert asyncio.run(use()) == 0

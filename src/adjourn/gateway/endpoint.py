@@ -172,7 +172,7 @@ class Endpoint:
         exchange, session = self._exchange(opening, headers, body, sender)
         if exchange is None and (self.is_full or self._is_closed):
             why = (
-                "this server was just left out: try again"
+                "the gateway or the way to this server is ending: try again"
                 if self._is_closed
                 else "too many sessions are open"
             )
@@ -270,10 +270,8 @@ class Endpoint:
             await answer(send, 406, problem("accept text/event-stream"))
             return
         session = headers.get(SESSION, b"").decode(errors="replace")
-        exchange, last_event = (
-            self.sessions.get((session, sender.principal)),
-            headers.get(b"last-event-id", b""),
-        )
+        exchange = self.sessions.get((session, sender.principal))
+        last_event = headers.get(b"last-event-id", b"")
         if exchange is None or (self._is_ending and not last_event):
             await answer(send, 404 if session else 405, problem("there is no such session"))
             return

@@ -42,9 +42,9 @@ class Reload:
     def now(self) -> None:
         """Read the file. One that cannot be read or used changes nothing, and is named in the log."""
         try:
-            told = read_settings(self._path)
-            check_reach(self._address, told.auth)
-            settings = self._usable(told)
+            wanted = read_settings(self._path)
+            check_reach(self._address, wanted.auth)
+            settings = self._usable(wanted)
             self._change(settings)
         except AdjournError as error:
             self._report.event(
@@ -54,24 +54,24 @@ class Reload:
         before, self._now = self._now, settings
         changed = ", ".join(_changes(before, settings)) or "nothing changed"
         self._report.event("settings.read", f"{self._path} is in force: {changed}")
-        if waiting := list(self._waiting(told)):
+        if waiting := list(self._waiting(wanted)):
             text = f"{self._path}: {', '.join(waiting)} changed; restart the gateway for that"
             self._report.event("settings.restart", text)
 
-    def _usable(self, told: GatewaySettings) -> GatewaySettings:
+    def _usable(self, wanted: GatewaySettings) -> GatewaySettings:
         """The settings of a file, as far as they can be had without a restart."""
         started = self._started_with
-        auth = told.auth
+        auth = wanted.auth
         if auth is not None:
             auth = msgspec.structs.replace(auth, shared=_shared(started.auth))
         fixed: Mapping[str, Any] = {name: getattr(started, name) for name in FIXED}
-        return msgspec.structs.replace(told, auth=auth, **fixed)
+        return msgspec.structs.replace(wanted, auth=auth, **fixed)
 
-    def _waiting(self, told: GatewaySettings) -> Iterator[str]:
+    def _waiting(self, wanted: GatewaySettings) -> Iterator[str]:
         """What is in the file, and needs a restart."""
         started = self._started_with
-        yield from (name for name in FIXED if getattr(told, name) != getattr(started, name))
-        if told.auth is not None and told.auth.shared != _shared(started.auth):
+        yield from (name for name in FIXED if getattr(wanted, name) != getattr(started, name))
+        if wanted.auth is not None and wanted.auth.shared != _shared(started.auth):
             yield "auth.shared"
 
 

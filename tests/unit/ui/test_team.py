@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from adjourn.errors import StoreError
 from adjourn.log import Actor
 from adjourn.policy import Principal
 from adjourn.store import MemoryStore
@@ -33,10 +34,14 @@ class Browser:
         self._origin = origin
         self.known = dict(PEOPLE)
         self.named: Principal | None = None
+        self.is_away = False
+        """Whether the store that has the keys cannot be reached."""
         self.page = TeamPage(self._find, self._site, origin)
         self.cookie = ""
 
     async def _find(self, scope: Any) -> Principal | None:
+        if self.is_away:
+            raise StoreError("the store is away", "try again")
         said = dict(scope["headers"]).get(b"authorization", b"").decode()
         return self.known.get(said.removeprefix("Bearer ")) if said else self.named
 
@@ -157,3 +162,14 @@ def test_whom_a_proxy_names_needs_no_session(browser: Browser) -> None:
     assert '<span class="who">bob</span>' in browser.request("GET", "/").text
     browser.sign_in("key-of-ann")
     assert '<span class="who">ann</span>' in browser.request("GET", "/").text
+
+
+def test_a_store_that_is_away_signs_nobody_out(browser: Browser) -> None:
+    """While it cannot be looked up who asks, the page says so and shows nothing; afterwards the session continues."""
+    browser.sign_in("key-of-ann")
+    browser.is_away = True
+    refused = browser.request("GET", "/")
+    assert (refused.status_code, refused.text) == (503, "the store is away\n")
+    assert browser.request("POST", "/enter", data={"credential": "key-of-ann"}).status_code == 503
+    browser.is_away = False
+    assert browser.request("GET", "/").status_code == 200

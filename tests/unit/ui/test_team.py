@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,9 +12,12 @@ import httpx
 import pytest
 
 from adjourn.errors import StoreError
+from adjourn.knowledge.model import CRAuthor
+from adjourn.knowledge.records import CRStore
 from adjourn.log import Actor
 from adjourn.policy import Principal
 from adjourn.store import MemoryStore
+from adjourn.tasks import SpaceStore, space_of
 from adjourn.ui import Site, TeamPage, team
 from support.clock import Clock
 
@@ -34,6 +38,8 @@ class Browser:
         self._origin = origin
         self.known = dict(PEOPLE)
         self.named: Principal | None = None
+        self.below = MemoryStore()
+        """What all people's stores are views of."""
         self.is_away = False
         """Whether the store that has the keys cannot be reached."""
         self.page = TeamPage(self._find, self._site, origin)
@@ -46,7 +52,7 @@ class Browser:
         return self.known.get(said.removeprefix("Bearer ")) if said else self.named
 
     def _site(self, person: Principal) -> Site:
-        store = MemoryStore()
+        store = SpaceStore(self.below, space_of(person))
         return Site("/srv/none", "/srv/none", lambda: store, Actor(person.name, "human"), Clock())
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -173,3 +179,50 @@ def test_a_store_that_is_away_signs_nobody_out(browser: Browser) -> None:
     assert browser.request("POST", "/enter", data={"credential": "key-of-ann"}).status_code == 503
     browser.is_away = False
     assert browser.request("GET", "/").status_code == 200
+
+
+def conflicting(below: MemoryStore, person: Principal) -> str:
+    """A record of a person's task, with a conflict; returns its id."""
+    space, author = space_of(person), CRAuthor(id=person.name, type="human")
+    records, task = CRStore(SpaceStore(below, space), clock=Clock()), space.named("job")
+    fields = {
+        "task": {"id": task, "goal": f"of {person.name}", "status": "in-progress", "successCriteria": []}
+    }
+    begun = records.create(fields, author=author, cr_id=task)
+    other = space.named("other")
+    slow, soon = (
+        {"task": {**fields["task"], "goal": f"{when}, of {person.name}"}} for when in ("slow", "soon")
+    )
+    records.fork(begun["contentHash"], slow, author, cr_id=other)
+    records.update(task, soon, author)
+    records.merge(task, other, "manual", author=author)
+    return task
+
+
+def test_nobody_reads_or_resolves_the_record_of_another(browser: Browser) -> None:
+    """Who guesses its id is answered as for one that is not there, and changes nothing; the person itself resolves it."""
+    hers, his = (conflicting(browser.below, PEOPLE[key]) for key in ("key-of-ann", "key-of-bob"))
+
+    def form(name: str) -> dict[str, str]:
+        shown = browser.request("GET", "/record", params={"id": name}).text
+        return dict(re.findall(r'type="hidden" name="(csrf|id|path)" value="([^"]*)"', shown)) | {"side": "b"}
+
+    def said_of(name: str, fields: dict[str, str]) -> tuple[int, str, str]:
+        read = browser.request("GET", "/record", params={"id": name})
+        sent = browser.request("POST", "/record/resolve", data={**fields, "id": name})
+        assert sent.status_code == 303
+        shown = browser.request("GET", "/record", params=httpx.URL(sent.headers["location"]).params)
+        return read.status_code, read.text.replace(name, "it"), shown.text.replace(name, "it")
+
+    browser.sign_in("key-of-bob")
+    assert "of ann" not in browser.request("GET", "/record").text
+    before, own = browser.below.streams(), form(his)
+    guessed = said_of(hers, own)
+    assert guessed == said_of(hers.replace("job", "jab"), own)
+    assert guessed[0] == 404
+    assert "of ann" not in "".join(guessed[1:])
+    assert browser.below.streams() == before
+    browser.sign_in("key-of-ann")
+    assert "of ann" in browser.request("GET", "/record").text
+    assert browser.request("POST", "/record/resolve", data=form(hers)).status_code == 303
+    assert browser.below.streams() != before

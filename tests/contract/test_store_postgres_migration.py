@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from adjourn.errors import SchemaError, StoreError
 from adjourn.store import EMPTY, Head, PostgresStore, Swap, migrate_postgres, postgres_migration
 from adjourn.store.conformance.entries import check_chain, entry
 from adjourn.store.migrate import LATEST
+from support.proxy import wait_for
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -46,13 +46,6 @@ from adjourn.store import migrate_postgres
 for copied in migrate_postgres(sys.argv[1], partitions=8):
     os.write(1, f"{copied}\\n".encode())
 """
-
-
-def until(look: Callable[[], Any]) -> None:
-    end = time.monotonic() + SECONDS
-    while not look():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -129,7 +122,7 @@ def start_writer(tmp_path: Path) -> Iterator[Callable[[str, str], Writer]]:
                 [sys.executable, "-c", _APPENDER, url, stream], stdout=stdout, stderr=stderr
             )
         writers.append(writer := Writer(process, stream, output, errors))
-        until(lambda: len(writer.acknowledged) > 3 or process.poll() is not None)
+        wait_for(lambda: len(writer.acknowledged) > 3 or process.poll() is not None, SECONDS)
         return writer
 
     yield start
@@ -229,7 +222,9 @@ def test_writers_lose_nothing_while_they_are_migrated(
         assert "this store has schema 2; update adjourn" in old.end()
         assert old.process.returncode == 1
     seen = [len(new.acknowledged) for new in news]
-    until(lambda: all(len(new.acknowledged) > count + 3 for new, count in zip(news, seen, strict=True)))
+    wait_for(
+        lambda: all(len(new.acknowledged) > count + 3 for new, count in zip(news, seen, strict=True)), SECONDS
+    )
     for new in news:
         assert new.process.poll() is None
         new.process.kill()
@@ -273,12 +268,12 @@ def test_a_killed_migration_continues(
             with start_migrator(url) as migrator:
                 assert migrator.stdout is not None
                 if step == "begun":
-                    until(lambda: "adjourn_migration" in tables(admin))
+                    wait_for(lambda: "adjourn_migration" in tables(admin), SECONDS)
                 elif step == "copying":
                     migrator.stdout.readline()
                     copied += int(migrator.stdout.readline())
                 else:
-                    until(lambda: admin.execute(waiting).fetchone())
+                    wait_for(lambda: admin.execute(waiting).fetchone(), SECONDS)
                 migrator.kill()
                 said = migrator.communicate()[0].split()
             assert migrator.returncode == -signal.SIGKILL

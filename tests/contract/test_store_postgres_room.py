@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from adjourn.store import EMPTY, PostgresStore
 from adjourn.store.conformance.entries import entry
 from adjourn.store.postgres import DROPPED_TOGETHER
+from support.proxy import wait_for
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -33,13 +33,6 @@ def store(url: str) -> Iterator[PostgresStore]:
 def admin(store: PostgresStore, url: str) -> Iterator[Any]:
     with psycopg.connect(url, autocommit=True, application_name="admin") as connection:
         yield connection
-
-
-def until(look: Callable[[], Any]) -> None:
-    end = time.monotonic() + SECONDS
-    while not look():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_rounds_of_writing_and_deleting_take_the_room_of_one(store: PostgresStore, admin: Any) -> None:
@@ -77,7 +70,7 @@ def test_many_documents_are_deleted_a_few_at_a_time(store: PostgresStore, admin:
     with psycopg.connect(store._url, application_name="rival") as rival:
         rival.execute("SELECT 1 FROM adjourn_blob WHERE hash = %s FOR UPDATE", (digests[-1],))
         dropping.start()
-        until(lambda: admin.execute("SELECT count(*) FROM adjourn_blob").fetchone() == (1,))
+        wait_for(lambda: admin.execute("SELECT count(*) FROM adjourn_blob").fetchone() == (1,), SECONDS)
         assert store.append("other", [entry(b"x")], expect=EMPTY).seq == 0
         assert dropping.is_alive()
         rival.rollback()

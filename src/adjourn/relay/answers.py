@@ -23,7 +23,8 @@ from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
 from adjourn.policy import imitates_meta_tool
 from adjourn.relay.budget_notices import BudgetNotices
 from adjourn.relay.connection import MAX_SAMPLED, Connection, is_noted
-from adjourn.relay.lists import edit_tools, greeting, own_list
+from adjourn.relay.greetings import Greetings
+from adjourn.relay.lists import edit_tools, own_list
 from adjourn.relay.meta import MetaTools
 from adjourn.relay.ports import NEVER, Outcome, Settled
 from adjourn.relay.request import Request
@@ -74,7 +75,7 @@ class _Unwritten(NamedTuple):
 
 
 class Answers:
-    """Handles the server's lines. While it is `busy`, with a checkpoint or a store that is away, it is not to be given any."""
+    """Handles the server's lines. While it is `busy`, it is not to be given any."""
 
     def __init__(
         self,
@@ -101,7 +102,13 @@ class Answers:
         self._waiting: tuple[_Unwritten, Mapping[GuardedSession, Exception]] | None = None
         """What the store could not take, and why."""
         self._is_closed = False
-        self.busy = False
+        self._is_writing = False
+        self._greetings = Greetings(connection, meta)
+
+    @property
+    def busy(self) -> bool:
+        """Whether lines wait for the store, for a checkpoint, or for what a new session is told."""
+        return self._is_writing or self._greetings.busy
 
     def handle(self, lines: list[bytes]) -> None:
         """Take lines that arrived together: effects are settled in one transaction before any is delivered."""
@@ -131,7 +138,7 @@ class Answers:
     def _commit(self, waiting: _Unwritten, settled: Mapping[GuardedSession, Settled]) -> None:
         """Write settlements together with those of others, before lines are delivered."""
         if (commits := self._connection.commits) is not None:
-            self.busy = True
+            self._is_writing = True
             is_first = settled is waiting.settled
             commits.settle(settled, partial(self._committed, waiting, is_first))
 
@@ -183,14 +190,14 @@ class Answers:
         settled: Mapping[GuardedSession, Settled],
     ) -> None:
         """Hand lines to the client, after the checkpoints that are due."""
-        self.busy = False
+        self._is_writing = False
         looks = bool(settled)
         for request, _ in later:
             looks = looks or (request.session is not None and request.session.policy.counts)
         due = _due(later, settled) if looks else []
         data = out[0] if len(out) == 1 else b"".join(out)
         if due:
-            self.busy = True
+            self._is_writing = True
             self._connection.loop.work(partial(self._make_checkpoints, due), partial(self._made, data))
         elif data:
             self._connection.client.send(data)
@@ -204,7 +211,7 @@ class Answers:
 
     def _made(self, data: bytes, outcome: Outcome[None]) -> None:
         """Hand over what waited for checkpoints."""
-        self.busy = False
+        self._is_writing = False
         if data:
             self._connection.client.send(data)
         outcome.get()
@@ -233,6 +240,9 @@ class Answers:
         request = self._connection.requests.get(request_id) if is_id else None
         if request is None or not request.is_sent:
             return self._unasked(request_id)
+        if request.kind in ("initialize", "discover") and reply.error is UNSET:
+            self._greetings.take(request, line)
+            return ()
         try:
             line = self._answered(request, reply, line)
             session = request.session
@@ -264,8 +274,8 @@ class Answers:
                 self._later.append((request, reply))
         elif request.kind == "withheld":
             return b""
-        elif reply.error is UNSET:
-            line = self._edited(request, line)
+        elif request.kind == "list" and reply.error is UNSET:
+            line = self._listed_as(request, line)
         elif (
             request.kind == "list" and self._meta.names() and _is_error(reply.error, frames.METHOD_NOT_FOUND)
         ):
@@ -322,19 +332,14 @@ class Answers:
             out.append(self._connection.answer(request, answer))
         return out
 
-    def _edited(self, request: Request, line: bytes) -> bytes:
+    def _listed_as(self, request: Request, line: bytes) -> bytes:
+        """The list of tools that the client gets."""
         try:
-            if request.kind == "list":
-                return self._edit_list(line)
-            if request.kind in ("initialize", "discover"):
-                return self._greeting(request, line)
+            return self._edit_list(line)
         except (msgspec.DecodeError, KeyError, TypeError, RecursionError) as error:
             self._report.event("upstream.odd", f"the answer to {request.kind} is malformed: {error}")
-            if request.kind == "list":
-                return frames.error(
-                    request.id, frames.INTERNAL_ERROR, "the upstream's list of tools is malformed"
-                )
-        return line
+            text = "the upstream's list of tools is malformed"
+            return frames.error(request.id, frames.INTERNAL_ERROR, text)
 
     def _edit_list(self, line: bytes) -> bytes:
         self._connection.look_at_tools()
@@ -419,15 +424,6 @@ class Answers:
         except AdjournError as error:
             self._report.event("store.error", f"{error}; the server's tools are not known to others")
 
-    def _greeting(self, request: Request, line: bytes) -> bytes:
-        result = msgspec.json.decode(line)["result"]
-        if isinstance(result, dict):
-            self._context.name_server(_server_name(result))
-        if request.kind == "initialize":
-            revision = result.get("protocolVersion") if isinstance(result, dict) else None
-            self._connection.upstream.negotiated(revision if isinstance(revision, str) else "")
-        return greeting(line, self._meta.notice()) or line
-
 
 def _due(
     later: list[tuple[Request, Reply]], settled: Mapping[GuardedSession, Settled]
@@ -440,14 +436,6 @@ def _due(
     for session, one in settled.items():
         facts_of[session] = one.facts
     return [(session, facts) for session, facts in facts_of.items() if session.is_due_after(facts)]
-
-
-def _server_name(result: dict[str, Any]) -> str:
-    """The name that a server gives itself in its answer to initialize or server/discover."""
-    meta = result.get("_meta")
-    info = result.get("serverInfo") or (meta.get(frames.META_SERVER) if isinstance(meta, dict) else None)
-    name = info.get("name") if isinstance(info, dict) else None
-    return name if isinstance(name, str) else ""
 
 
 def _asks_for_input(reply: Reply) -> ResultHead | None:

@@ -1,0 +1,102 @@
+"""The answer to initialize waits for the notice of pending work, which a worker composes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.relay import NEVER, Outcome, Relay, RelayOptions, StderrLog
+from support.workspace import Workspace
+
+CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "me", "version": "1"}}
+SERVER = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "up", "version": "1"}}
+
+
+class Outlet:
+    """Keeps what is sent."""
+
+    size, since = 0, NEVER
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        del about
+        self.sent += map(json.loads, data.splitlines())
+
+
+class SlowWorker:
+    """An event loop whose worker does nothing until `finish`."""
+
+    def __init__(self) -> None:
+        self._jobs: list[Callable[[], None]] = []
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Nothing that takes a while is waited for."""
+
+    def soon(self, action: Callable[[], None]) -> None:
+        action()
+
+    def work(self, job: Callable[[], Any], then: Callable[[Outcome[Any]], None]) -> None:
+        self._jobs.append(lambda: then(Outcome(job)))
+
+    def finish(self) -> None:
+        while self._jobs:
+            self._jobs.pop(0)()
+
+
+class Opening:
+    """A relay that has sent a client's `initialize` to the server, and got its answer."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        loop: Any = SlowWorker()
+        outlets: tuple[Any, Any] = (Outlet(), Outlet())
+        self.worker = loop
+        self.relay = Relay(loop, workspace.context(), StderrLog(as_json=False), RelayOptions())
+        self.relay.connection.client, self.relay.connection.server = self.client, _ = outlets
+        opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": CLIENT}
+        self.relay.gate.handle([json.dumps(opening).encode() + b"\n"])
+        loop.finish()
+        self.answer()
+
+    def answer(self) -> None:
+        """The server answers."""
+        line = {"jsonrpc": "2.0", "id": 1, "result": SERVER}
+        self.relay.answers.handle([json.dumps(line).encode() + b"\n"])
+
+
+@pytest.fixture
+def opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opening:
+    workspace = Workspace(tmp_path, monkeypatch)
+    workspace.write_policy("allow *")
+    return Opening(workspace)
+
+
+def test_an_answer_is_delivered_once_its_notice_is_composed(opening: Opening) -> None:
+    """Until then the client has none, and no more of the server is read."""
+    assert opening.client.sent == []
+    assert not opening.relay.may_read_server()
+    opening.worker.finish()
+    assert [answer["result"]["serverInfo"] for answer in opening.client.sent] == [SERVER["serverInfo"]]
+    assert opening.relay.may_read_server()
+    assert not opening.relay.connection.requests
+
+
+def test_a_server_that_answers_twice_is_heard_once(opening: Opening) -> None:
+    """A second answer that comes while the first one waits is dropped."""
+    opening.answer()
+    opening.worker.finish()
+    assert len(opening.client.sent) == 1
+
+
+def test_a_request_that_failed_meanwhile_gets_no_second_answer(opening: Opening) -> None:
+    """The connection ends while the answer waits: the client gets the error alone."""
+    (request,) = opening.relay.connection.requests.values()
+    opening.relay.connection.fail(request, "the server ended", "no-answer")
+    opening.worker.finish()
+    (answer,) = opening.client.sent
+    assert answer["error"]["message"] == "the server ended"

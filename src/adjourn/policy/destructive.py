@@ -13,7 +13,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -155,18 +155,24 @@ def read_settings(root: str) -> Settings:
     return settings
 
 
+@lru_cache(maxsize=8)  # a process with many clients has few settings
+def _rules_without(off: frozenset[str]) -> Mapping[str, Sequence[DestructiveRule]]:
+    """The rules whose label is not off, by each of their words."""
+    rules: dict[str, list[DestructiveRule]] = {}
+    for rule in COMMANDS:
+        if rule.label not in off:
+            for word in rule.words:
+                rules.setdefault(word, []).append(rule)
+    return rules
+
+
 class Matcher:
     """The rules under the settings of a workspace. `root` is its folder, to look for files that a redirection would empty."""
 
     def __init__(self, settings: Settings = DEFAULT, root: str = "") -> None:
         self._off = frozenset(settings.off)
         self._root = root
-        self._rules: dict[str, list[DestructiveRule]] = {}
-        for rule in COMMANDS:
-            if rule.label not in self._off:
-                for word in rule.words:
-                    self._rules.setdefault(word, []).append(rule)
-        self._words = frozenset(self._rules)
+        self._rules = _rules_without(self._off)
         self._added = [(rule.label, _compiled_by_person(rule.command)) for rule in settings.rules]
 
     def of_tool(self, tool: str) -> str:
@@ -188,7 +194,7 @@ class Matcher:
 
     def _of_text(self, text: str, *, is_line: bool) -> str:
         lower = text.lower()
-        words = self._words.intersection(_WORD.findall(lower))
+        words = self._rules.keys() & _WORD.findall(lower)
         empties = is_line and ">" in text and REDIRECT not in self._off
         if words or empties:
             commands = commands_run(text) if is_line else [CommandRun((), lower)]

@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.errors import AdjournError
 from adjourn.gateway.asgi import Scope
 from adjourn.gateway.auth.api_keys import KEY, KeyRing
 from adjourn.gateway.auth.forwarded import Forwarded
-from adjourn.gateway.auth.issuer import Issuer
 from adjourn.gateway.auth.resource import Resource
 from adjourn.gateway.auth.settings import AuthSettings
-from adjourn.gateway.auth.tokens import TokenRefusal, Tokens
 from adjourn.policy import Principal
 from adjourn.store import Store
+
+if TYPE_CHECKING:
+    from adjourn.gateway.auth.tokens import Tokens
 
 
 class Challenge(NamedTuple):
@@ -67,9 +68,10 @@ class Authenticator:
         self._resource: Resource | None = None
         self._tokens: Tokens | None = None
         if settings.oauth is not None:
-            issuer = Issuer(settings.oauth, parts.workers, parts.on_error)
+            from adjourn.gateway.auth.tokens import tokens_of  # noqa: PLC0415  # 11 MiB, only where tokens are taken
+
             self._resource = Resource(settings.oauth)
-            self._tokens = Tokens(settings.oauth, issuer, parts.clock)
+            self._tokens = tokens_of(settings.oauth, parts.workers, parts.on_error, parts.clock)
 
     def metadata(self, path: str) -> bytes | None:
         """What clients learn of the issuer at an address, if anything: anybody may ask for it."""
@@ -109,9 +111,9 @@ class Authenticator:
         if self._tokens is None or self._resource is None:
             return self._challenge(path, "invalid_token", "tokens are not taken here")
         verified = await self._tokens.bearer(credential, self._resource.audiences(path))
-        if isinstance(verified, TokenRefusal):
-            return self._challenge(path, verified.error, verified.why)
-        return verified
+        if isinstance(verified, Principal):
+            return verified
+        return self._challenge(path, verified.error, verified.why)
 
     def _challenge(self, path: str, error: str = "", why: str = "") -> Challenge:
         if self._resource is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
@@ -146,3 +147,10 @@ def _texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def tokens_of(
+    settings: OAuthSettings, workers: Executor, on_error: Callable[[str], None], clock: Callable[[], int]
+) -> Tokens:
+    """The tokens of the issuer in the settings; for the other arguments see `AuthenticatorParts`."""
+    return Tokens(settings, Issuer(settings, workers, on_error), clock)

@@ -8,19 +8,18 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from types import ModuleType
 
+from adjourn import store
 from adjourn.errors import UsageError
 from adjourn.host import folders, keys
 from adjourn.host.finding import DEFAULT_STORE
-from adjourn.store import Store, migrate_postgres, open_store
 from adjourn.store.passwords import is_postgres, without_user
 
 MAX_STORE_PATH = 480
 """Bytes of a store's path; SQLite adds an ending to it."""
 
 
-def open_at(root: str, url: str = "") -> Store:
+def open_at(root: str, url: str = "") -> store.Store:
     """The store of a workspace: `url`, or `.aex/adjourn.db` in it. A relative path is relative to the workspace.
 
     Raises `StoreError`, and `RefusedError` where the keys that seal and sign what is in it are the workspace's.
@@ -28,17 +27,17 @@ def open_at(root: str, url: str = "") -> Store:
     keys.check_outside(root)
     url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
     if url == DEFAULT_STORE:
-        return open_store(default_store(root))
+        return store.open_store(default_store(root))
     scheme, colon, path = url.partition(":")
     if not colon:
-        return open_store(os.path.join(root, url))
+        return store.open_store(os.path.join(root, url))
     if scheme == "sqlite" and path and not path.startswith("/"):
-        return open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
+        return store.open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
     if scheme == "memory":
         raise UsageError(
             "a memory: store does not outlive its process", "name a file or a PostgreSQL database"
         )
-    return open_store(url)
+    return store.open_store(url)
 
 
 def migrate_at(root: str, url: str, partitions: int = 0) -> Iterator[int]:
@@ -47,7 +46,7 @@ def migrate_at(root: str, url: str, partitions: int = 0) -> Iterator[int]:
     A SQLite file is brought there whenever it is opened, and has no partitions. Raises `StoreError`.
     """
     if is_postgres(url):
-        yield from migrate_postgres(url, partitions=partitions)
+        yield from store.migrate_postgres(url, partitions=partitions)
     elif partitions:
         raise UsageError("only a PostgreSQL store has partitions", "leave --partitions out")
     else:
@@ -79,17 +78,9 @@ def has_store(root: str, url: str) -> bool:
     """Whether the store that a URL names from the folder `root` is there. Raises `StoreError` where a server cannot be asked."""
     if path := store_file(root, url):
         return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
-    return not is_postgres(url) or _postgres().is_prepared(
-        url
-    )  # of another kind: opening it says what is wrong
+    return not is_postgres(url) or store.is_prepared(url)  # of another kind: opening it says what is wrong
 
 
 def shown_store(url: str) -> str:
     """A store's URL without user and password."""
-    return _postgres().describe(url) if is_postgres(url) else without_user(url)
-
-
-def _postgres() -> ModuleType:
-    from adjourn.store import postgres_link  # noqa: PLC0415  # few stores are on a server
-
-    return postgres_link
+    return store.describe_server(url) if is_postgres(url) else without_user(url)

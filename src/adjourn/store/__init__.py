@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from adjourn.store.migrate import LATEST
     from adjourn.store.overlay import OverlayStore
     from adjourn.store.postgres import PostgresStore
+    from adjourn.store.postgres_link import describe_server, is_prepared
     from adjourn.store.postgres_migration import migrate_postgres
     from adjourn.store.sqlite import SqliteStore
     from adjourn.store.url import open_store
 
 __all__ = [
     "EMPTY", "LATEST", "NO_REFS", "NO_SWAPS", "ZERO_HASH", "Append", "Appended", "Entry", "Head", "MemoryStore", "OverlayStore", "PostgresStore",
-    "SqliteStore", "Store", "Swap", "migrate_postgres", "open_store",
+    "SqliteStore", "Store", "Swap", "describe_server", "is_prepared", "migrate_postgres", "open_store",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -41,6 +42,7 @@ if not TYPE_CHECKING:
         "migrate": ("LATEST",),
         "overlay": ("OverlayStore",),
         "postgres": ("PostgresStore",),
+        "postgres_link": ("describe_server", "is_prepared"),
         "postgres_migration": ("migrate_postgres",),
         "sqlite": ("SqliteStore",),
         "url": ("open_store",),

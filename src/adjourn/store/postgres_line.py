@@ -38,7 +38,7 @@ class PostgresServer:
 
     def __init__(self, url: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.errors = postgres_link.driver().Error
-        self.where = postgres_link.describe(url)
+        self.where = postgres_link.describe_server(url)
         self._url = url
         self._monotonic = monotonic
         self._away: StoreError | None = None

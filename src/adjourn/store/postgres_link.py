@@ -105,7 +105,7 @@ def driver() -> Any:
     return psycopg
 
 
-def describe(url: str) -> str:
+def describe_server(url: str) -> str:
     """The server and database that a URL names, fit to be shown: no user, no password."""
     psycopg = driver()
     try:
@@ -155,13 +155,13 @@ def _bounded() -> Any:
 
 def place(url: str) -> str:
     """The server and database, and the options that choose a schema in it: the same text for every process that opens them."""
-    return f"{describe(url)} {driver().conninfo.conninfo_to_dict(url).get('options') or ''}"
+    return f"{describe_server(url)} {driver().conninfo.conninfo_to_dict(url).get('options') or ''}"
 
 
 def connect(url: str) -> Connection:
     """A new connection in autocommit, with our settings. Raises `StoreError`."""
     psycopg = driver()
-    where = describe(url)
+    where = describe_server(url)
     given = psycopg.conninfo.conninfo_to_dict(url)
     defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "adjourn"}
     fields = {key: value for key, value in defaults.items() if key not in given}

@@ -69,7 +69,7 @@ def migrate_postgres(url: str, *, partitions: int = 0) -> Iterator[int]:
     Yields, now and then, the number of events copied so far. Raises `StoreError`; calling it again continues.
     """
     connection = postgres_link.connect(url)
-    where = postgres_link.describe(url)
+    where = postgres_link.describe_server(url)
     try:
         current = postgres_link.prepare(connection, where) == migrate.LATEST["postgres"]
         if not (current and _has(connection, partitions)):

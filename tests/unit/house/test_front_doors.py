@@ -45,7 +45,6 @@ PUBLIC_MODULES: Final = {
     "mcp": {"frames", "server_lines"},
     "models": {"client_model", "draft"},
     "policy": {"signatures"},
-    "store": {"postgres_link"},
     "setup": {"files", "policy_plan", "undo"},
     "tasks": {"idempotency"},
 }  # fmt: skip

@@ -25,6 +25,7 @@ import click
 from adjourn.cli.shared.context import example, user
 from adjourn.cli.shared.output import say_prose
 from adjourn.cli.shared.terminal import Spinner
+from adjourn.cli.working.ui import serve_page
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
@@ -79,7 +80,6 @@ def demo(*, keep: bool, shows_page: bool, no_open: bool) -> None:
 def _show_week(*, keep: bool, opens: bool) -> None:
     """Make a workspace with a week of work, and serve its page."""
     from adjourn.cli.setup.tour import make_week  # noqa: PLC0415  # only --ui needs what a client loads
-    from adjourn.cli.working.ui import serve_page  # noqa: PLC0415  # another command
 
     folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
     os.environ["ADJOURN_CONFIG"] = str(folder / "config")  # keys of its own

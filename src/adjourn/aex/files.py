@@ -19,6 +19,8 @@ from adjourn.findings import Finding, Span
 from adjourn.host import open_plain
 
 _THROUGH_LINK = (errno.ELOOP, errno.ENOTDIR)
+_PART = 64 * 1024
+"""Bytes read at once: a read takes memory for all that it may return."""
 
 
 def load(path: str, source: str | None = None, *, root: str = "") -> tuple[str | None, list[Finding]]:
@@ -58,7 +60,7 @@ def _read(path: str, root: str) -> bytes | None:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
         parts, left = [], MAX_DOCUMENT_BYTES + 1
-        while left and (part := os.read(descriptor, left)):
+        while left and (part := os.read(descriptor, min(left, _PART))):
             parts.append(part)
             left -= len(part)
         return b"".join(parts)

@@ -22,7 +22,7 @@ from adjourn.checkpoints.environment import commit_change, file_changes
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page
 from adjourn.checkpoints.parser import PageReading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import locked, make_folder, open_regular, resolve_inside
+from adjourn.host import locked, make_folder, read_file, resolve_inside
 from adjourn.log import digest
 
 FOLDER = "tmp"
@@ -243,11 +243,11 @@ def names_in(path: str, *, archived: bool = False) -> list[str]:
 
 
 def _read_text(path: str) -> str:
-    with os.fdopen(open_regular(path, MAX_PAGE_BYTES), "rb") as file:
-        try:
-            return file.read(MAX_PAGE_BYTES + 1).decode()
-        except UnicodeDecodeError as error:
-            raise InvalidError(f"{path} is not UTF-8 text", "save it as UTF-8, or remove it") from error
+    data = read_file(path, MAX_PAGE_BYTES)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidError(f"{path} is not UTF-8 text", "save it as UTF-8, or remove it") from error
 
 
 # --- names

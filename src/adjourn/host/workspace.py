@@ -184,7 +184,10 @@ def open_regular(path: str, limit: int, root: str = "") -> int:
 def read_file(path: str, limit: int, root: str = "") -> bytes:
     """The bytes of a regular file of at most `limit` bytes, following no link in its last step; with `root`, in no step in it."""
     with os.fdopen(open_regular(path, limit, root), "rb") as file:
-        data = file.read(limit + 1)
+        size = os.fstat(file.fileno()).st_size  # a read takes memory for all that it may return
+        data = file.read(min(size, limit) + 1)
+        if len(data) > size:  # it grows, or has no size to tell
+            data += file.read(limit + 1 - len(data))
     if len(data) > limit:
         raise InvalidError(f"{path} has more than {limit} bytes")
     return data

@@ -119,12 +119,14 @@ class Node:
         os.kill(found[0], signal.SIGSTOP)
 
     def fill_disk(self) -> None:
-        """Leave no byte free."""
-        with (self.disk / "balloon").open("ab", buffering=0) as balloon:
-            for size in (1024 * 1024, 4096, 1):
+        """Leave no block free. Blocks are reserved, and not written: the server's own writes would have to wait behind them."""
+        end = 0
+        with (self.disk / "balloon").open("ab") as balloon:
+            for size in (16 * 1024 * 1024, 1024 * 1024, 4096):
                 with suppress(OSError):
                     while True:
-                        balloon.write(bytes(size))
+                        os.posix_fallocate(balloon.fileno(), end, size)
+                        end += size
 
     def free_disk(self) -> None:
         (self.disk / "balloon").unlink(missing_ok=True)

@@ -15,9 +15,12 @@ from cluster.patroni import Cluster, Node, wait_until
 from support.replicas import Replicas
 
 HOLD_SECONDS = 8.0
-"""How long a full disk lasts, and how long a replica that was killed is away."""
+"""How long a full disk lasts, and how long a standby or a replica that was killed is away."""
 CUT_SECONDS = 13.0
 """How long a cut lasts, and how long a new primary is alone with clients: longer than a statement may take, so that connections are given up."""
+
+LEAD_SECONDS = 0.5
+"""How long one standby receives what another does not."""
 
 
 class Stage(NamedTuple):
@@ -36,6 +39,10 @@ class Stage(NamedTuple):
         if found is None:
             raise RuntimeError("the cluster has no primary")
         return found
+
+    async def any_standby(self) -> Node:
+        primary = await self.primary()
+        return self.chance.choice([node for node in self.cluster.nodes if node is not primary])
 
     async def another_primary(self, before: Node) -> None:
         """Wait until another node is the primary."""
@@ -64,12 +71,22 @@ async def _postmaster(stage: Stage) -> Mend:
 
 
 async def _node(stage: Stage) -> Mend:
+    return _killed(stage, await stage.primary())
+
+
+async def _uneven(stage: Stage) -> Mend:
     node = await stage.primary()
-    node.kill()
+    await asyncio.to_thread(node.hold_back_a_standby)
+    await asyncio.sleep(LEAD_SECONDS)
+    return _killed(stage, node)
+
+
+def _killed(stage: Stage, primary: Node) -> Mend:
+    primary.kill()
 
     async def mend() -> None:
-        await stage.another_primary(node)
-        stage.cluster.start(node)
+        await stage.another_primary(primary)
+        stage.cluster.start(primary)
 
     return mend
 
@@ -85,6 +102,28 @@ async def _silent_node(stage: Stage) -> Mend:
         stage.cluster.start(node)
         await asyncio.sleep(CUT_SECONDS)
         stage.network.mend_of(number)
+
+    return mend
+
+
+async def _standby(stage: Stage) -> Mend:
+    node = await stage.any_standby()
+    node.kill()
+
+    async def mend() -> None:
+        await asyncio.sleep(HOLD_SECONDS)
+        stage.cluster.start(node)
+
+    return mend
+
+
+async def _silent_standby(stage: Stage) -> Mend:
+    node = await stage.any_standby()
+    node.halt()
+
+    async def mend() -> None:
+        await asyncio.sleep(CUT_SECONDS)
+        node.resume()
 
     return mend
 
@@ -137,6 +176,9 @@ FAILURES = {
     "postmaster": Failure("the primary's postmaster is killed", _postmaster, 6),
     "node": Failure("the primary's node is killed", _node, 30),
     "silent-node": Failure("the same, and it is silent: connections do not end", _silent_node, 30),
+    "uneven": Failure("the primary's node is killed, and one standby has received more", _uneven, 30),
+    "standby": Failure("a standby's node is killed", _standby, 6),
+    "silent-standby": Failure("a standby's node halts: connections do not end", _silent_standby, 10),
     "replica": Failure("a replica of the gateway is killed", _replica, 5),
     "cut": Failure("a replica is cut off from PostgreSQL", _cut),
     "cut-all": Failure("all replicas are cut off from PostgreSQL", _cut_all),

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import psycopg
 
 from support import tools
 from support.gateway import free_port
@@ -35,12 +36,14 @@ _SETTINGS = {
     "primary_start_timeout": 0,
     "synchronous_mode": True,
     "synchronous_mode_strict": True,
+    "synchronous_node_count": 2,
     "postgresql": {
         "use_pg_rewind": True,
         "use_slots": False,
         "parameters": {
             "synchronous_commit": "on",
             "wal_retrieve_retry_interval": "100ms",
+            "wal_sender_timeout": "5s",
             "dynamic_shared_memory_type": "mmap",
             "max_connections": 60,
             "shared_buffers": "32MB",
@@ -88,19 +91,42 @@ class Node:
         """End all at once, as if the machine lost its power."""
         if self.patroni is None:
             return
-        for process in (self.patroni.pid, *_below(self.patroni.pid)):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        self._signal_all(signal.SIGKILL)
         self.patroni.wait()
         self.patroni = None
 
+    def halt(self) -> None:
+        """Stop all at once, as a machine that hangs: what is sent to it is taken, and not answered."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        if self.patroni is not None:
+            for process in (self.patroni.pid, *_below(self.patroni.pid)):
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
+
+    def hold_back_a_standby(self) -> None:
+        """Send nothing more to a synchronous standby, until this node is killed."""
+        with psycopg.connect(f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres") as connection:
+            found = connection.execute(
+                "SELECT pid FROM pg_stat_replication WHERE sync_state = 'sync'"
+            ).fetchone()
+        if found is None:
+            raise RuntimeError(f"{self.name} has no synchronous standby")
+        os.kill(found[0], signal.SIGSTOP)
+
     def fill_disk(self) -> None:
-        """Leave no byte free."""
-        with (self.disk / "balloon").open("ab", buffering=0) as balloon:
-            for size in (1024 * 1024, 4096, 1):
+        """Leave no block free. Blocks are reserved, and not written: the server's own writes would have to wait behind them."""
+        end = 0
+        with (self.disk / "balloon").open("ab") as balloon:
+            for size in (16 * 1024 * 1024, 1024 * 1024, 4096):
                 with suppress(OSError):
                     while True:
-                        balloon.write(bytes(size))
+                        os.posix_fallocate(balloon.fileno(), end, size)
+                        end += size
 
     def free_disk(self) -> None:
         (self.disk / "balloon").unlink(missing_ok=True)
@@ -222,9 +248,9 @@ class Cluster:
         return None
 
     def is_whole(self) -> bool:
-        """Whether there is a primary that a synchronous standby and another standby follow, and Patroni knows it."""
+        """Whether there is a primary that two synchronous standbys follow, and Patroni knows it."""
         roles = sorted(one["role"] for one in self.members() if one["state"] in ("running", "streaming"))
-        return roles == ["leader", "replica", "sync_standby"] and self.standbys() == ["async", "sync"]
+        return roles == ["leader", "sync_standby", "sync_standby"] and self.standbys() == ["sync", "sync"]
 
     def standbys(self) -> list[str]:
         """How the standbys follow that the primary sends its log to, as it says itself: what Patroni says of members may be old."""

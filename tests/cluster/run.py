@@ -3,7 +3,7 @@
     python tests/cluster/run.py                                   each failure 20 times
     python tests/cluster/run.py --only node --count 2 --json FILE
 
-Three etcd, three PostgreSQL under Patroni with a synchronous standby, three replicas of `adjourn serve`, one server that writes its effects
+Three etcd, three PostgreSQL under Patroni with two synchronous standbys, three replicas of `adjourn serve`, one server that writes its effects
 down, and clients that repeat with an idempotency key what was not answered. Needs root, and: apt-get install patroni etcd-server postgresql
 
 Owns: this command, and what is measured. Must never: leave a process, a mount or a folder behind.

@@ -20,6 +20,8 @@ from peer import ADJOURN
 
 HERE = Path(__file__).parent
 TOOLS = HERE.parents[1] / ".tools"
+DEPLOYED = {"MALLOC_ARENA_MAX": "2"}
+"""What the files in `deploy/` set in the environment, and every subject gets."""
 POLICY = "policy bench v1\n\nallow up.notes.get, up.notes.set\n"
 FASTMCP, MCP_PROXY = "FastMCP's proxy", "mcp-proxy"
 _FASTMCP = """

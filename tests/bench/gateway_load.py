@@ -61,7 +61,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
 
 def measure(sizes: Sizes, folder: str, postgres: str = "") -> Iterator[Table]:
     """A table for each tool and number of calls in flight, and one for the SDK's server."""
-    environment = child_environment(f"{folder}/config")
+    environment = child_environment(f"{folder}/config") | fronts.DEPLOYED
     if postgres:
         environment["ADJOURN_STORE"] = postgres
     with ExitStack() as stack:

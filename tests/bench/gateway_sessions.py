@@ -60,7 +60,7 @@ class _Gateway:
 def measure(sizes: Sizes, folder: str) -> Table:
     """The table of this part; files are made in `folder`."""
     table = Table(TITLE, ["", "sessions", "KiB a session", "at most", "sessions left", "RSS after, MiB"])
-    environment = child_environment(f"{folder}/config")
+    environment = child_environment(f"{folder}/config") | fronts.DEPLOYED
     upstream, port, metrics = free_port(), free_port(), free_port()
     up = f"http://127.0.0.1:{upstream}/mcp"
     settings = f'[limits]\nsession_seconds = {UNUSED_SECONDS}\n[metrics]\nlisten = "127.0.0.1:{metrics}"\n'

@@ -96,14 +96,13 @@ def _fronts(
         )
     }
     for name, source in {"": None, **sizes.beside}.items():
-        port = free_port()
-        command = fronts.gateway(folder / (name or "work"), port, up)
         given = environment if source is None else {**environment, "PYTHONPATH": str(source)}
-        pid = stack.enter_context(begin(command, port, environment=given))
         prefix = f"{name} " if name else ""
-        address = f"http://127.0.0.1:{port}/up"
-        ways[f"{prefix}{TASKS}"] = Front(f"{address}/t/b{os.getpid()}-{{tool}}-{{flights}}-{{n}}/mcp", pid)
-        ways[f"{prefix}{ONE}"] = Front(f"{address}/mcp", pid)
+        for work, path in ((TASKS, f"t/b{os.getpid()}-{{tool}}-{{flights}}-{{n}}/mcp"), (ONE, "mcp")):
+            port = free_port()
+            command = fronts.gateway(folder / f"{prefix}{work}".replace(" ", "-"), port, up)
+            pid = stack.enter_context(begin(command, port, environment=given))
+            ways[f"{prefix}{work}"] = Front(f"http://127.0.0.1:{port}/up/{path}", pid)
     if with_peers:
         for name, (command, port) in fronts.peers(up).items():
             pid = stack.enter_context(begin(command, port, environment=environment))

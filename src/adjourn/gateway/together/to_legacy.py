@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from adjourn.gateway.replies import Heard, LineHead
-from adjourn.gateway.together.crossing import ASKING, RawObject, ServerSession
+from adjourn.gateway.together.crossing import RawObject, ServerSession
 from adjourn.gateway.together.merging import STATELESS, complete, greeting_of
 from adjourn.mcp import frames
 
@@ -169,7 +169,7 @@ class ToLegacy:
     def _newest(self) -> Any:
         """The call that was made last: over a pipe a question does not say which one it belongs to."""
         requests = self._upstream.exchange.connection.requests
-        request_id = next((one for one in reversed(requests) if requests[one].method in ASKING), None)
+        request_id = next((one for one in reversed(requests) if requests[one].method in frames.ASKING), None)
         return next((one for one, id_ in self._client_ids.items() if id_ == request_id), request_id)
 
     def _ask(self, line: bytes, server_id: Any) -> None:
@@ -185,7 +185,7 @@ class ToLegacy:
             return
         request = self._upstream.exchange.connection.requests.get(request_id)
         is_able = _CAPABILITY.get(method, "") in self._upstream.offered
-        if request is None or request.method not in ASKING or not is_able or len(self._held) >= MAX_HELD:
+        if request is None or request.method not in frames.ASKING or not is_able or len(self._held) >= MAX_HELD:
             self._reply(question, None)
             return
         state = token_urlsafe(24)

@@ -16,6 +16,7 @@ import msgspec
 from adjourn.gateway.replies import Heard, LineHead
 from adjourn.gateway.together.crossing import RawObject, ServerSession
 from adjourn.gateway.together.merging import STATELESS, complete, greeting_of
+from adjourn.gateway.together.task_handles import without
 from adjourn.mcp import frames
 
 Raw = msgspec.Raw
@@ -64,7 +65,7 @@ class ToLegacy:
         greeting = greeting_of(whole)
         told: dict[str, Any] = {
             "supportedVersions": list(STATELESS),
-            "capabilities": greeting.capabilities,
+            "capabilities": without(greeting.capabilities, modern=False),
             "_meta": {frames.META_SERVER: whole.get("serverInfo") or {"name": "", "version": version}},
         }
         if greeting.instructions:
@@ -185,7 +186,12 @@ class ToLegacy:
             return
         request = self._upstream.exchange.connection.requests.get(request_id)
         is_able = _CAPABILITY.get(method, "") in self._upstream.offered
-        if request is None or request.method not in frames.ASKING or not is_able or len(self._held) >= MAX_HELD:
+        if (
+            request is None
+            or request.method not in frames.ASKING
+            or not is_able
+            or len(self._held) >= MAX_HELD
+        ):
             self._reply(question, None)
             return
         state = token_urlsafe(24)

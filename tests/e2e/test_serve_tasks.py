@@ -241,7 +241,10 @@ def test_a_server_sees_no_tasks_of_the_client(tmp_path: Path) -> None:
 
 
 def test_tasks_of_the_handshake_revision_are_joined(tmp_path: Path) -> None:
-    """With two official servers of 2025-11-25: the call, the state, the result, and one list of the tasks of both."""
+    """With two official servers of 2025-11-25: the call, the state, the result, and one list of the tasks of both.
+
+    A client of 2026-07-28 is offered none, and its calls are made without.
+    """
     if not EVERYTHING.exists():
         is_missing("the everything-server is not installed: run `python tests/support/tools.py`")
     command = json.dumps(["node", str(EVERYTHING), "stdio"])
@@ -265,4 +268,8 @@ def test_tasks_of_the_handshake_revision_are_joined(tmp_path: Path) -> None:
         own = tasks["one"].removeprefix("one.")
         assert [client.code("tasks/get", one) for one in (own, "none.x", 7)] == [INVALID] * 3
         assert "result" not in client.ask("tasks/get", {"taskId": f"two.{own}"})
+        modern = Asker(work.url("/mcp"))
+        assert not {"tasks", "extensions"} & modern.offered.keys()
+        call = {"name": "one.echo", "arguments": {"message": "hi"}, "task": {"ttl": 60_000}}
+        assert "hi" in modern.ask("tools/call", call)["result"]["content"][0]["text"]
         assert work.adjourn("verify").startswith("valid")

@@ -87,6 +87,7 @@ class ToLegacy:
         self._set_level(meta)
         kept = {key: value for key, value in meta.items() if key not in _OF_STATELESS}
         params.pop("_meta", None)
+        params.pop("task", None)  # it makes a task in the server's era, and says nothing in the client's
         if kept:
             params["_meta"] = Raw(_encode(kept))
         body["params"] = Raw(_encode(params))

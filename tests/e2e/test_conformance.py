@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from support.conformance import checks, installed, renamed, run_suite
+from support.conformance import checks, installed, renamed, run_suite, verdicts
 from support.gateway import GatewayWorkspace
 from support.servers import Servers
 
-SERVER = Path(__file__).parents[1] / "support" / "conformance_server.py"
+SUPPORT = Path(__file__).parents[1] / "support"
+SERVER, TASKS = SUPPORT / "conformance_server.py", SUPPORT / "task_server.py"
 
 
 @pytest.fixture(scope="module")
@@ -37,37 +38,50 @@ def test_the_suite_finds_the_same_with_the_gateway(
     assert int(total[1]) >= passed
 
 
-DIFFERENCES = {
-    "2025-11-25": {
-        # the server has no logging/setLevel; the gateway has, and keeps the level for servers that do
-        "✓ logging-set-level: 2 passed, 0 failed",
-        "✓ tools-call-with-logging: 2 passed, 0 failed",
-    },
-    "2026-07-28": {
-        # since the gateway has logging, one check more applies
-        "✗ server-stateless: 26 passed, 2 failed",
-        # at the address of all servers unknown methods go to none of them: tasks are an extension that this server lacks, too
-        "✗ tasks-lifecycle: 1 passed, 8 failed",
-        "✗ tasks-capability-negotiation: 1 passed, 4 failed",
-        "✗ tasks-dispatch-and-envelope: 3 passed, 6 failed",
-    },
-}
-"""What the suite finds otherwise at the address of all servers, by revision."""
-
-
-@pytest.mark.parametrize("revision", DIFFERENCES)
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_the_suite_finds_the_same_at_the_address_of_all_servers(tmp_path: Path, revision: str) -> None:
-    """With the names that tools have there, each scenario passes and fails as many checks as against the server alone, but for a few."""
+    """With the names that tools have there, each scenario passes and fails as many checks as against the server alone."""
     installed()
     path = tmp_path / "gateway"
     path.mkdir()
     with (
-        Servers(path).http("other") as servers,
+        Servers(path).http("other", program=SERVER) as servers,
         GatewayWorkspace(path, "mode observe", "allow *", server=SERVER, settings=servers.toml) as work,
     ):
         words = ("server", "--requirements", revision, "--url")
-        alone = checks(run_suite(*words, f"http://127.0.0.1:{work.server_port}/mcp"))[:-1]
+        alone = checks(run_suite(*words, f"http://127.0.0.1:{work.server_port}/mcp"))
         suite = renamed(tmp_path / "suite", "up")
-        together = checks(run_suite(*words, work.url("/mcp"), suite=suite))[:-1]
-    assert len(together) == len(alone)
-    assert set(together) - set(alone) == DIFFERENCES[revision]
+        together = checks(run_suite(*words, work.url("/mcp"), suite=suite))
+    assert together == alone
+
+
+def test_the_suite_finds_the_same_of_tasks(tmp_path: Path) -> None:
+    """Each check of the tasks extension passes at the address of all servers, also the one of headers that the server alone fails."""
+    installed()
+    path = tmp_path / "gateway"
+    path.mkdir()
+    scenarios = (
+        "lifecycle",
+        "capability-negotiation",
+        "dispatch-and-envelope",
+        "mrtr-input",
+        "request-headers",
+    )
+    with (
+        Servers(path).http("other", program=SERVER) as servers,
+        GatewayWorkspace(path, "mode observe", "allow *", server=TASKS, settings=servers.toml) as work,
+    ):
+        suite = renamed(tmp_path / "suite", "up")
+        for name in (*scenarios, "required-task-error"):
+            words = (
+                "server",
+                "--scenario",
+                f"tasks-{name}",
+                "--force",
+                "--spec-version",
+                "2026-07-28",
+                "--url",
+            )
+            found = verdicts(run_suite(*words, work.url("/mcp"), suite=suite))
+            assert len(found) >= 3
+            assert set(found.values()) == {"SUCCESS"}, found

@@ -215,6 +215,18 @@ def test_another_terminal_can_approve_a_held_call(tmp_path: Path, era: str) -> N
         assert f"adjourn approve {work.facts('confirm.required')[0].approval}" in client.stderr()
 
 
+@requirement("D30", "D40")
+def test_a_request_whose_answer_may_not_ask_is_held(tmp_path: Path) -> None:
+    """In 2026-07-28, where a completion may not be answered with a question, it waits for another terminal."""
+    with ProxyWorkspace(tmp_path, "allow *", "confirm before mcp.completion.complete") as work:
+        client = work.client(era=MODERN, elicits=True)
+        message = client.message("completion/complete", {"ref": {"type": "ref/prompt", "name": "a"}})
+        client.post(message)
+        wait_for(lambda: work.tasks() and work.facts("confirm.required"))
+        work.decide(yes=True)
+        assert client.answer(message["id"])["result"]["method"] == "completion/complete"
+
+
 @requirement("D40")
 def test_another_terminal_can_refuse_a_held_call(tmp_path: Path) -> None:
     """A no from another terminal refuses the waiting call."""

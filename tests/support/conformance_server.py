@@ -30,7 +30,7 @@ from pydantic import BaseModel, Field
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 SOUND = base64.b64encode(b"RIFF").decode()
-server = MCPServer("conformance")
+server = MCPServer("conformance", version="1")
 
 
 class Kept(EventStore):

@@ -37,10 +37,13 @@ class Servers:
         self.toml += f"[servers.{name}]\ncommand = {json.dumps(self._command(name, era, 0))}\n"
         return self
 
-    def http(self, name: str, era: str = "", *, started: bool = True) -> Self:
-        """A server that listens; `era` may be `sse`, the transport before Streamable HTTP."""
+    def http(self, name: str, era: str = "", *, started: bool = True, program: Path | None = None) -> Self:
+        """A server that listens; `era` may be `sse`, the transport before Streamable HTTP. `program` is another one of ours."""
         port = free_port()
-        self._commands[name] = (self._command(name, era, port), port)
+        command = self._command(name, era, port)
+        if program is not None:
+            command[1] = str(program)
+        self._commands[name] = (command, port)
         self.toml += f'[servers.{name}]\nurl = "http://127.0.0.1:{port}/mcp"\n'
         if started:
             self.start(name)

@@ -14,7 +14,14 @@ from typing import Any
 from adjourn.gateway.http_pool import Headers
 
 VERSION, METHOD, NAME = b"mcp-protocol-version", b"mcp-method", b"mcp-name"
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """Methods with a name that stands in a header, too, and the member that has it."""
 MAX_DEPTH = 20
 _PLAIN = re.compile(r"(?!=\?base64\?.*\?=$)(?:[!-~](?:[ -~]*[!-~])?)?")

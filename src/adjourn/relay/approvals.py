@@ -1,9 +1,9 @@
 """Asking a person before a call continues: by elicitation in both eras, or by `adjourn approve` from another terminal.
 
-Legacy clients get an `elicitation/create` request while the call is held; modern ones get an `input_required` result,
-whose `requestState` is sealed, expires, is bound to task, tool and arguments, and serves once (the ledger sees to that),
-so that it survives a restart of this proxy. Decline, cancel, silence: the call is refused; a person may still approve
-it from a terminal until the question expires, and the repeated call then passes.
+Legacy clients get an `elicitation/create` request while the call is held; modern ones get an `input_required` result, if
+the method has such results, whose `requestState` is sealed, expires, is bound to task, tool and arguments, and serves
+once (the ledger sees to that), so that it survives a restart of this proxy. Decline, cancel, silence: the call is
+refused; a person may still approve it from a terminal until the question expires, and the repeated call then passes.
 
 A question for one person by name is only put to them at a terminal: an elicitation does not say who answered.
 
@@ -122,7 +122,8 @@ class Confirmations:
             cause=approval.cause,
         )
         at_client = not approval.who and self._is_person
-        if request.modern and _declares_elicitation(request) and at_client:
+        may_ask = request.method in frames.ASKING and _declares_elicitation(request)
+        if request.modern and may_ask and at_client:
             result = {
                 "resultType": "input_required",
                 "inputRequests": {

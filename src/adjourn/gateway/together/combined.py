@@ -8,6 +8,7 @@ Owns: which server a message is for, ids that servers give, answers of several s
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
@@ -17,7 +18,7 @@ from adjourn import __version__
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders
-from adjourn.gateway.together import merging
+from adjourn.gateway.together import merging, task_handles
 from adjourn.gateway.together.changes import MAX_URIS, Changes, resources_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
 from adjourn.gateway.together.introduction import Introduction
@@ -78,9 +79,10 @@ class Combined:
             "resources/read": self._resource,
             "resources/subscribe": self._resource,
             "resources/unsubscribe": self._resource,
-            "logging/setLevel": self._to_all,
+            "logging/setLevel": self._set_level,
             "subscriptions/listen": self._subscribe,
             **dict.fromkeys(merging.LISTS, self._list),
+            **dict.fromkeys(task_handles.METHODS, self._task),
         }
 
     # --- the servers
@@ -295,6 +297,18 @@ class Combined:
             lambda: self._route(self._own, message.raw, stream, message.id),
         )
 
+    def _task(self, message: Message, stream: ReplyStream) -> None:
+        """A request about a task goes to the server that made it."""
+        found = task_handles.split(message.params.get("taskId"))
+        server = self._parts.by_name.get(found[0]) if found is not None else None
+        if found is not None and server is not None:
+            line = merging.with_param(message.raw, "taskId", found[1])
+            self._route(server.member, line, stream, message.id)
+        elif any(one.may_have_tasks(modern=message.modern) for one in self._parts.by_name.values()):
+            self._refuse(message, stream, task_handles.problem_of(message))
+        else:
+            self._route(self._own, message.raw, stream, message.id)
+
     def _refuse(self, message: Message, stream: ReplyStream, problem: Problem) -> None:
         is_stateless = message.modern or message.method == "server/discover"
         stream.status = status_of(problem.code) if is_stateless else 200
@@ -307,15 +321,11 @@ class Combined:
         self, message: Message, stream: ReplyStream, method: str, then: Callable[[Gathering], None]
     ) -> Gathering:
         """Ask all servers that may have something to say to a method."""
-        kind = "resources" if method.startswith("resources/") else method.partition("/")[0]
+        kind, is_greeting = method.partition("/")[0], method in ("initialize", "server/discover")
         asked = [
-            member
-            for member, server in self._parts.by_member.items()
-            if kind not in ("tools", "prompts", "resources")
-            or not server.health.is_met
-            or kind in server.health.greeting.capabilities
+            member for member, server in self._parts.by_member.items() if is_greeting or server.may_have(kind)
         ]
-        if method not in ("prompts/list", "resources/list", "resources/templates/list"):
+        if is_greeting or kind == "tools":
             asked.append(self._own)
 
         def ask(
@@ -377,6 +387,10 @@ class Combined:
 
         def listed(gathering: Gathering) -> None:
             kind = merging.LISTS[message.method]
+            if kind == "tasks" and not (gathering.items or gathering.missing):
+                self._gathered.pop(message.id, None)
+                self._route(self._own, message.raw, stream, message.id)
+                return
             items = self._named(kind, gathering)
             self._answer(
                 message, stream, merging.listing(kind, items, gathering.missing, modern=message.modern)
@@ -387,6 +401,10 @@ class Combined:
     def _named(self, kind: str, gathering: Gathering) -> list[merging.Raw]:
         """All that was listed, in the order of the settings, under the names that it has together."""
         items = self._of_now(gathering)
+        if kind == "tasks":
+            return [
+                task_handles.shown_item(raw, member.name) for member, found in items.items() for raw in found
+            ]
         if kind == "resources":
             for uri, member in self._owners.listed(items).items():
                 self._report_once(
@@ -424,15 +442,25 @@ class Combined:
             self._reported.add(text)
             self._report.event(event, text)
 
-    def _to_all(self, message: Message, stream: ReplyStream) -> None:
-        self._gather(message, stream, message.method, lambda _gathering: self._answer(message, stream, {}))
+    def _set_level(self, message: Message, stream: ReplyStream) -> None:
+        if self._may_have("logging"):
+            self._gather(
+                message, stream, message.method, lambda _gathering: self._answer(message, stream, {})
+            )
+        else:
+            self._route(self._own, message.raw, stream, message.id)
+
+    def _may_have(self, kind: str) -> bool:
+        """Whether one of the servers may offer something."""
+        return any(server.may_have(kind) for server in self._parts.by_name.values())
 
     # --- what is no request
 
     def _answered(self, message: Message, stream: ReplyStream) -> None:
         """The client answers a question of a server."""
         if (asked := self._questions.answered(message.id)) is not None:
-            asked.member.receive(merging.with_id(message.raw, asked.question), stream, None)
+            line = task_handles.own(message.raw, asked.member.name)
+            asked.member.receive(merging.with_id(line, asked.question), stream, None)
 
     def _notified(self, message: Message, stream: ReplyStream) -> None:
         about = message.params.get("requestId")
@@ -453,10 +481,18 @@ class Combined:
     def outgoing(self, member: Member, head: LineHead, line: bytes) -> bytes:
         """What the client gets of a server's request or notification."""
         if frames.is_id(head.id):
+            if head.method in task_handles.REQUESTS:
+                self._no_tasks_of_client(member, head.id)
+                return b""
             return self._questions.asked(member, line)
         if head.method == "notifications/cancelled":
             return self._questions.taken_back(member, line)
         return self._changes.noted(head.method, line)
+
+    def _no_tasks_of_client(self, member: Member, question: Any) -> None:
+        """A server asks for a task of the client, which may have made it for another server."""
+        line = frames.error(question, frames.METHOD_NOT_FOUND, "the client has no tasks here")
+        asyncio.get_running_loop().call_soon(member.receive, line, ReplyStream(), None)
 
     def _listened(self, request_id: Any, wanted: dict[str, Any]) -> None:
         """The client subscribes, in the stateless revision."""

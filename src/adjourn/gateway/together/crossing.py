@@ -14,8 +14,6 @@ from adjourn.gateway.replies import Heard, LineHead
 from adjourn.gateway.request_headers import RequestHeaders
 
 RawObject = dict[str, msgspec.Raw]
-ASKING = ("tools/call", "prompts/get", "resources/read")
-"""Methods whose answer may ask for input."""
 
 
 class Watch(Protocol):

@@ -12,6 +12,7 @@ import msgspec
 
 from adjourn.gateway.together.merging import REVISIONS, STATELESS
 from adjourn.gateway.together.server_health import Era
+from adjourn.gateway.together.task_handles import without
 from adjourn.mcp import frames
 
 Ask = Callable[[str, dict[str, Any], float, str], Awaitable[bytes]]
@@ -47,8 +48,8 @@ class ClientFacts(msgspec.Struct):
 
     @property
     def offered(self) -> dict[str, Any]:
-        """Its capabilities."""
-        return self.capabilities if isinstance(self.capabilities, dict) else {}
+        """Its capabilities, but for tasks of its own: one server could ask for those that were made for another."""
+        return without(self.capabilities, modern=False) if isinstance(self.capabilities, dict) else {}
 
     @property
     def _shown(self) -> Any:

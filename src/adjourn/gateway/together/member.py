@@ -13,6 +13,7 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.exchange import Exchange, ExchangeParts
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
+from adjourn.gateway.together import task_handles
 
 
 class WholeSession(Protocol):
@@ -50,6 +51,8 @@ class Member(Exchange):
 
     def deliver(self, line: bytes, about: Any) -> None:
         head = head_of(line)
+        if self.name:
+            line = task_handles.shown(line, head.method, self.name)
         if head.method is not None and self.session is not None:
             line = self.session.outgoing(self, head, line).rstrip()
         if line:

@@ -22,6 +22,7 @@ LISTS = {
     "prompts/list": "prompts",
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
+    "tasks/list": "tasks",
 }
 """Methods that list something, and the member of the result that has it."""
 _CACHED = {"ttlMs": 0, "cacheScope": "private"}
@@ -158,7 +159,6 @@ def merged(greetings: Mapping[str, Greeting], missing: Mapping[str, str]) -> Gre
     for kind in ("prompts", "resources"):
         if kind in offered:
             offered[kind] = _united(offered[kind], {"listChanged": True})
-    offered.pop("tasks", None)  # a task's id does not say whose it is
     said = [
         f"Server {name}: {greeting.instructions}" if name else greeting.instructions
         for name, greeting in greetings.items()

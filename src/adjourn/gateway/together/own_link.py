@@ -96,7 +96,7 @@ def _result(line: _Line, *, is_modern: bool) -> dict[str, Any] | None:
         return discovered(_OFFERED, __version__)
     if line.method == "tools/list":
         return complete({"tools": []}, is_cached=True) if is_modern else {"tools": []}
-    if line.method in ("ping", "logging/setLevel") and not is_modern:
+    if line.method == "ping" and not is_modern:
         return {}
     return None
 

@@ -13,6 +13,7 @@ from adjourn.gateway.routing import NOT_SERVED
 from adjourn.gateway.together.member import Member
 from adjourn.gateway.together.own_link import OwnLink
 from adjourn.gateway.together.server_health import ServerHealth
+from adjourn.gateway.together.task_handles import offers
 from adjourn.gateway.together.upstream_session import UpstreamSession
 from adjourn.gateway.upstream import GatewayUpstream
 
@@ -23,6 +24,14 @@ class Server(NamedTuple):
     member: Member
     upstream: UpstreamSession
     health: ServerHealth
+
+    def may_have(self, kind: str) -> bool:
+        """Whether it may offer something: it says so, or has not said anything yet."""
+        return not self.health.is_met or kind in self.upstream.capabilities
+
+    def may_have_tasks(self, *, modern: bool) -> bool:
+        """Whether it may make tasks, for clients of an era."""
+        return not self.health.is_met or offers(self.upstream.capabilities, modern=modern)
 
 
 class OwnPart(NamedTuple):

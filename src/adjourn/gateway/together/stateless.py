@@ -12,17 +12,20 @@ from adjourn.gateway.request_headers import VERSION, mismatch
 from adjourn.gateway.together.merging import REVISIONS, STATELESS
 from adjourn.mcp import Message, frames
 
-HEADER_MISMATCH, UNSUPPORTED_VERSION = -32020, -32022
+HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
 _STATUS = {
     frames.PARSE_ERROR: 400,
     frames.INVALID_REQUEST: 400,
     frames.INVALID_PARAMS: 400,
     HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
     frames.METHOD_NOT_FOUND: 404,
 }
 
-_REMOVED = ("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+_REMOVED = (
+    "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list", "tasks/result",
+)  # fmt: skip
 """Methods of the handshake revisions that the gateway answers itself there."""
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from adjourn.gateway.replies import Heard, LineHead
-from adjourn.gateway.together.crossing import ASKING, RawObject, ServerSession
+from adjourn.gateway.together.crossing import RawObject, ServerSession
 from adjourn.gateway.together.merging import STATELESS, complete, greeting_of
+from adjourn.gateway.together.task_handles import without
 from adjourn.mcp import frames
 
 Raw = msgspec.Raw
@@ -64,7 +65,7 @@ class ToLegacy:
         greeting = greeting_of(whole)
         told: dict[str, Any] = {
             "supportedVersions": list(STATELESS),
-            "capabilities": greeting.capabilities,
+            "capabilities": without(greeting.capabilities, modern=False),
             "_meta": {frames.META_SERVER: whole.get("serverInfo") or {"name": "", "version": version}},
         }
         if greeting.instructions:
@@ -86,6 +87,7 @@ class ToLegacy:
         self._set_level(meta)
         kept = {key: value for key, value in meta.items() if key not in _OF_STATELESS}
         params.pop("_meta", None)
+        params.pop("task", None)  # it makes a task in the server's era, and says nothing in the client's
         if kept:
             params["_meta"] = Raw(_encode(kept))
         body["params"] = Raw(_encode(params))
@@ -169,7 +171,7 @@ class ToLegacy:
     def _newest(self) -> Any:
         """The call that was made last: over a pipe a question does not say which one it belongs to."""
         requests = self._upstream.exchange.connection.requests
-        request_id = next((one for one in reversed(requests) if requests[one].method in ASKING), None)
+        request_id = next((one for one in reversed(requests) if requests[one].method in frames.ASKING), None)
         return next((one for one, id_ in self._client_ids.items() if id_ == request_id), request_id)
 
     def _ask(self, line: bytes, server_id: Any) -> None:
@@ -185,7 +187,12 @@ class ToLegacy:
             return
         request = self._upstream.exchange.connection.requests.get(request_id)
         is_able = _CAPABILITY.get(method, "") in self._upstream.offered
-        if request is None or request.method not in ASKING or not is_able or len(self._held) >= MAX_HELD:
+        if (
+            request is None
+            or request.method not in frames.ASKING
+            or not is_able
+            or len(self._held) >= MAX_HELD
+        ):
             self._reply(question, None)
             return
         state = token_urlsafe(24)

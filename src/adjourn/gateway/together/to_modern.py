@@ -15,6 +15,7 @@ import msgspec
 from adjourn.gateway.replies import Heard, LineHead
 from adjourn.gateway.together.crossing import RawObject, ServerSession
 from adjourn.gateway.together.merging import REVISIONS, greeting_of, with_id
+from adjourn.gateway.together.task_handles import without
 from adjourn.mcp import frames
 
 Raw = msgspec.Raw
@@ -55,7 +56,7 @@ class ToModern:
         meta = whole.get("_meta")
         info = whole.get("serverInfo") or (meta.get(frames.META_SERVER) if isinstance(meta, dict) else None)
         resources = greeting.capabilities.get("resources")
-        capabilities = dict(greeting.capabilities)
+        capabilities = without(greeting.capabilities, modern=True)
         if isinstance(resources, dict):
             capabilities["resources"] = {"subscribe": True} | resources
         told: dict[str, Any] = {

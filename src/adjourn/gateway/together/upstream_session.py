@@ -23,7 +23,7 @@ from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
 from adjourn.gateway.request_headers import NAME, NAMED, VERSION, RequestHeaders, encoded
 from adjourn.gateway.together.crossing import Crossing, SameEra
 from adjourn.gateway.together.handshake import ClientFacts, NoSessionError, greet
-from adjourn.gateway.together.merging import STATELESS, greeting_of, params_of
+from adjourn.gateway.together.merging import STATELESS, Greeting, greeting_of, params_of
 from adjourn.gateway.together.server_health import Era, ServerHealth
 from adjourn.gateway.together.to_legacy import ToLegacy
 from adjourn.gateway.together.to_modern import ToModern
@@ -58,6 +58,8 @@ class UpstreamSession:
         self._crossing: Crossing = SameEra(self)
         self._result: dict[str, msgspec.Raw] = {}
         """What the server answered to the handshake."""
+        self._said: Greeting | None = None
+        """That, as it is in either era."""
         self._waiting: list[tuple[bytes, LineHead]] = []
         self._again: list[bytes] = []
         """Requests that the server refused since it did not know the session."""
@@ -95,7 +97,7 @@ class UpstreamSession:
     @property
     def capabilities(self) -> dict[str, Any]:
         """Those of the server."""
-        return self._health.greeting.capabilities
+        return (self._said or self._health.greeting).capabilities
 
     @property
     def is_ready(self) -> bool:
@@ -220,7 +222,8 @@ class UpstreamSession:
     def _accepted(self, era: Era, result: dict[str, msgspec.Raw]) -> None:
         self.era, self._result = era, result
         whole = {key: msgspec.json.decode(value) for key, value in result.items()}
-        self._health.answered(era, self._client_era, greeting_of(whole))
+        self._said = greeting_of(whole)
+        self._health.answered(era, self._client_era, self._said)
         is_modern = era == "modern"
         if is_modern == self.client.is_modern:
             self._crossing = self._crossing if isinstance(self._crossing, SameEra) else SameEra(self)

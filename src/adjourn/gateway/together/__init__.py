@@ -5,7 +5,7 @@
     parts.py             its parts, which come and go with the settings; introduction.py presents the client to a new one
     member.py            a server's part in it: a relay that decides and records
     own_link.py          the gateway's own part, which has the meta-tools
-    merging.py           names and lists of several servers as one; gathering.py waits for them
+    listings.py          what they list, as one list; merging.py edits the items, gathering.py waits for them
     task_handles.py      ids of tasks, which say whose they are
     resource_owners.py, server_questions.py, changes.py    whose a resource, a question, a subscription is
     upstream_session.py  the gateway's own session with a server; handshake.py begins it, watching.py keeps a stream open

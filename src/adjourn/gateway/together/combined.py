@@ -22,9 +22,9 @@ from adjourn.gateway.together import merging, task_handles
 from adjourn.gateway.together.changes import MAX_URIS, Changes, resources_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
 from adjourn.gateway.together.introduction import Introduction
+from adjourn.gateway.together.listings import Listings
 from adjourn.gateway.together.member import Collector, Member
 from adjourn.gateway.together.parts import OwnPart, Parts, Server
-from adjourn.gateway.together.resource_owners import ResourceOwners
 from adjourn.gateway.together.server_questions import ServerQuestions
 from adjourn.gateway.together.stateless import Problem, problem_of, status_of
 from adjourn.gateway.upstream import GatewayUpstream
@@ -51,9 +51,7 @@ class Combined:
     ) -> None:
         self._own = own.member
         self._parts = Parts(own.member, begin)
-        self._report = report
-        has_dots = not client.lower().startswith(_UNDOTTED)
-        self._names = merging.JoinedNames(has_dots=has_dots)
+        self._listings = Listings(report, has_dots=not client.lower().startswith(_UNDOTTED))
         self._introduction = Introduction()
         self._changes = Changes(own.member)
         self._questions = ServerQuestions()
@@ -62,7 +60,6 @@ class Combined:
         """The members that the client's open requests went to."""
         self._gathered: dict[Any, Gathering] = {}
         self._prefix, self._count = f"adjourn-{token_hex(6)}-", 0
-        self._reported: set[str] = set()
         self.is_accepted = False
         self.used = time.monotonic()
         self.who = ""
@@ -90,8 +87,7 @@ class Combined:
     def _have(self, upstreams: Iterable[GatewayUpstream], end: float) -> list[Server]:
         """Have parts with these servers. Returns those that are new."""
         new = self._parts.change(upstreams, end)
-        self._names.change(self._parts.by_name)
-        self._owners: ResourceOwners[Member] = ResourceOwners()
+        self._listings.change(self._parts.by_name)
         for server in new:
             server.member.session = self
             server.upstream.on_return = self._changes.all_lists
@@ -209,7 +205,7 @@ class Combined:
 
     def _call(self, message: Message, stream: ReplyStream) -> None:
         name = message.params.get("name")
-        found = self._names.split(name) if isinstance(name, str) and not meta_tool(name) else None
+        found = self._listings.names.split(name) if isinstance(name, str) and not meta_tool(name) else None
         if found is None:
             self._route(self._own, message.raw, stream, message.id)
         else:
@@ -218,7 +214,7 @@ class Combined:
 
     def _prompt(self, message: Message, stream: ReplyStream) -> None:
         name = message.params.get("name")
-        found = self._names.split(name) if isinstance(name, str) else None
+        found = self._listings.names.split(name) if isinstance(name, str) else None
         if found is None:
             self._refuse(
                 message, stream, Problem(frames.INVALID_PARAMS, "no server has a prompt of that name")
@@ -231,7 +227,7 @@ class Combined:
         ref = message.params.get("ref")
         ref = ref if isinstance(ref, dict) else {}
         if ref.get("type") == "ref/prompt" and isinstance(ref.get("name"), str):
-            found = self._names.split(ref["name"])
+            found = self._listings.names.split(ref["name"])
             if found is not None:
                 line = merging.with_param(message.raw, "ref", ref | {"name": found[1]})
                 self._route(self._parts.by_name[found[0]].member, line, stream, message.id)
@@ -252,7 +248,7 @@ class Combined:
         """Send a request to the server of a resource; where none is known, once they have listed theirs."""
 
         def found() -> None:
-            if (owner := self._owners.of(uri)) is not None:
+            if (owner := self._listings.owners.of(uri)) is not None:
                 self._route(owner, message.raw, stream, message.id)
                 return
             code = frames.INVALID_PARAMS if message.modern else -32002
@@ -266,21 +262,21 @@ class Combined:
         """Learn whose resources these are, by the lists of the servers where one of them is not known."""
 
         def are_known() -> bool:
-            return all(self._owners.of(uri) is not None for uri in uris)
+            return all(self._listings.owners.of(uri) is not None for uri in uris)
 
         def found() -> None:
             self._gathered.pop(message.id, None)
             then()
 
         def listed(gathering: Gathering) -> None:
-            self._owners.listed(self._of_now(gathering))
+            self._listings.owners.listed(self._of_now(gathering))
             if are_known():
                 found()
             else:
                 self._gather(message, stream, "resources/templates/list", templates)
 
         def templates(gathering: Gathering) -> None:
-            self._owners.listed_templates(self._of_now(gathering))
+            self._listings.owners.listed_templates(self._of_now(gathering))
             found()
 
         if are_known():
@@ -391,56 +387,17 @@ class Combined:
                 self._gathered.pop(message.id, None)
                 self._route(self._own, message.raw, stream, message.id)
                 return
-            items = self._named(kind, gathering)
+            items = self._listings.joined(kind, self._of_now(gathering))
             self._answer(
                 message, stream, merging.listing(kind, items, gathering.missing, modern=message.modern)
             )
 
         self._gather(message, stream, message.method, listed)
 
-    def _named(self, kind: str, gathering: Gathering) -> list[merging.Raw]:
-        """All that was listed, in the order of the settings, under the names that it has together."""
-        items = self._of_now(gathering)
-        if kind == "tasks":
-            return [
-                task_handles.shown_item(raw, member.name) for member, found in items.items() for raw in found
-            ]
-        if kind == "resources":
-            for uri, member in self._owners.listed(items).items():
-                self._report_once(
-                    "resource.collision", f"{uri} is listed by {member.name}, too; it is read from the first"
-                )
-        if kind == "resourceTemplates":
-            self._owners.listed_templates(items)
-            return [raw for found in items.values() for raw in found]
-        if kind == "resources":
-            return [
-                raw
-                for member, found in items.items()
-                for raw in found
-                if self._owners.of(merging.member_of(raw, "uri")) in (member, None)
-            ]
-        named, names = [], []
-        for member, found in items.items():
-            for raw in found:
-                name = merging.member_of(raw, "name")
-                if member.name and name:
-                    name = self._names.joined(member.name, name)
-                named.append(merging.named(raw, name) if member.name and name else raw)
-                names.append(name)
-        for one, other in merging.colliding(names):
-            self._report_once("tool.collision", f"clients that rewrite names cannot tell {one} from {other}")
-        return named
-
     def _of_now(self, gathering: Gathering) -> dict[Member, list[merging.Raw]]:
         """What was listed by servers that are still there, in the order of the settings."""
         members, items = (*self._parts.by_member, self._own), gathering.items
         return {member: items[member] for member in members if member in items}
-
-    def _report_once(self, event: str, text: str) -> None:
-        if text not in self._reported and len(self._reported) < 1000:
-            self._reported.add(text)
-            self._report.event(event, text)
 
     def _set_level(self, message: Message, stream: ReplyStream) -> None:
         if self._may_have("logging"):
@@ -504,6 +461,6 @@ class Combined:
             server.upstream.watching.watch_lists()
         away = [server for server in self._parts.by_name.values() if server.health.why]
         for uri in uris:
-            owner = self._owners.of(uri)
+            owner = self._listings.owners.of(uri)
             for server in away if owner is None else [self._parts.by_member[owner]]:
                 server.upstream.watching.watch(uri)

@@ -25,11 +25,9 @@ import click
 from adjourn.cli.shared.context import example, user
 from adjourn.cli.shared.output import say_prose
 from adjourn.cli.shared.terminal import Spinner
-from adjourn.cli.working.ui import serve_page
 from adjourn.errors import AdjournError
 from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
-from adjourn.ui import Site
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -60,7 +58,9 @@ def demo(*, keep: bool, shows_page: bool, no_open: bool) -> None:
     The first run installs a real MCP server and the official SDK into a cached environment of its own. --ui needs neither.
     """
     if shows_page:
-        _show_week(keep=keep, opens=not no_open)
+        from adjourn.cli.setup.tour import show_week  # noqa: PLC0415  # what a client and the page load
+
+        show_week(keep=keep, opens=not no_open)
         return
     if find("git", os.getcwd()) is None:
         raise AdjournError("git is not found on this PATH", "install git: the demonstration makes a commit")
@@ -73,27 +73,6 @@ def demo(*, keep: bool, shows_page: bool, no_open: bool) -> None:
             click.echo(
                 f"\nEverything is in {folder}: try `adjourn log`, `adjourn status`, `adjourn verify` there."
             )
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _show_week(*, keep: bool, opens: bool) -> None:
-    """Make a workspace with a week of work, and serve its page."""
-    from adjourn.cli.setup.tour import make_week  # noqa: PLC0415  # only --ui needs what a client loads
-
-    folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
-    os.environ["ADJOURN_CONFIG"] = str(folder / "config")  # keys of its own
-    root = folder / "acme-api"
-    try:
-        make_week(root, now())
-        store = open_at(str(root))
-        try:
-            serve_page(Site(str(root), str(root), lambda: store, user(), now), port=0, opens=opens)
-        finally:
-            store.close()
-    finally:
-        if keep:
-            click.echo(f"Everything is in {root}; its keys are in {folder / 'config'}.")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 

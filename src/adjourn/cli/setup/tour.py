@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import click
+
 from adjourn.checkpoints import NO_REPORT, AgentReport, CheckpointRequest, finish, save_checkpoint
+from adjourn.cli.shared.context import user
+from adjourn.cli.working.ui import serve_page
 from adjourn.clients import ClientContext, ClientOptions
-from adjourn.host import open_at, process, secret
+from adjourn.host import now, open_at, process, secret
 from adjourn.knowledge.cognition import CognitiveStore, SessionOptions
 from adjourn.knowledge.model import CRAuthor
 from adjourn.knowledge.records import CRStore
@@ -23,6 +30,7 @@ from adjourn.log import Actor, kinds
 from adjourn.policy import read_contract
 from adjourn.tasks import Task, ToolRequest, answer, expire_dead_sessions
 from adjourn.text import preview
+from adjourn.ui import Site
 
 POLICY = """policy acme v1
 
@@ -138,6 +146,25 @@ class TourClient:
     def leave(self) -> None:
         for proxy in self._proxies.values():
             proxy.close("eof")
+
+
+def show_week(*, keep: bool, opens: bool) -> None:
+    """Make a workspace with a week of work, and serve its page until the command is stopped. `keep` leaves the folder, `opens` starts a browser."""
+    folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
+    os.environ["ADJOURN_CONFIG"] = str(folder / "config")  # keys of its own
+    root = folder / "acme-api"
+    try:
+        make_week(root, now())
+        store = open_at(str(root))
+        try:
+            serve_page(Site(str(root), str(root), lambda: store, user(), now), port=0, opens=opens)
+        finally:
+            store.close()
+    finally:
+        if keep:
+            click.echo(f"Everything is in {root}; its keys are in {folder / 'config'}.")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_week(root: Path, now: int) -> None:

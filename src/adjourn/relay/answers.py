@@ -107,7 +107,7 @@ class Answers:
 
     @property
     def busy(self) -> bool:
-        """Whether lines wait for the store, for a checkpoint, or for what a new session is told."""
+        """Whether lines wait: for the store, for a checkpoint, or for the notice of pending work."""
         return self._is_writing or self._greetings.busy
 
     def handle(self, lines: list[bytes]) -> None:

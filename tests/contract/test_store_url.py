@@ -134,6 +134,8 @@ def test_the_public_names_are_these() -> None:
         "SqliteStore",
         "Store",
         "Swap",
+        "describe_server",
+        "is_prepared",
         "migrate_postgres",
         "open_store",
     }

@@ -8,6 +8,7 @@ Owns: which of the two is used. Must never: look into a message.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials
@@ -24,18 +25,26 @@ class UrlLink:
     def __init__(
         self, user: LinkUser, pool: HttpPool, patience: Patience, credentials: Credentials = NO_CREDENTIALS
     ) -> None:
-        self._sse = SseLink(user, pool, patience.seconds, credentials, link=self)
-        self._http = HttpLink(user, pool, patience, credentials, link=self, refused=self._sse.send)
+        self._http = HttpLink(user, pool, patience, credentials, link=self, refused=self._refused)
+        self._begin_sse = partial(SseLink, user, pool, patience.seconds, credentials, link=self)
+        self._sse: SseLink | None = None
+        """Made for a server that takes no POST: most do, and there are many links."""
         self.since = NEVER
+
+    def _refused(self, data: bytes) -> None:
+        """The server takes no POST."""
+        if self._sse is None:
+            self._sse = self._begin_sse()
+        self._sse.send(data)
 
     @property
     def _used(self) -> HttpLink | SseLink:
-        return self._sse if self._sse.is_met else self._http
+        return self._sse if self._sse is not None and self._sse.is_met else self._http
 
     @property
     def size(self) -> int:
         """Bytes that the server has not taken yet."""
-        return self._http.size + self._sse.size
+        return self._http.size + (self._sse.size if self._sse is not None else 0)
 
     def send(self, data: bytes, about: Any = None) -> None:
         self._used.send(data, about)
@@ -57,7 +66,8 @@ class UrlLink:
 
     def close(self) -> None:
         self._http.close()
-        self._sse.close()
+        if self._sse is not None:
+            self._sse.close()
 
     async def answered(self, seconds: float) -> None:
         """Wait until nothing is on its way."""

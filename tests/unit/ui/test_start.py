@@ -9,7 +9,7 @@ from pathlib import Path
 from house import Source
 
 SOURCE = Source(Path(__file__).parents[3] / "src")
-COMMANDS = {"adjourn.cli.setup.demo", "adjourn.cli.working.serve", "adjourn.cli.working.ui"}
+COMMANDS = {"adjourn.cli.setup.tour", "adjourn.cli.working.serve", "adjourn.cli.working.ui"}
 HEAVY = {"anyio", "jinja2", "markupsafe", "sse_starlette", "starlette", "uvicorn"}
 
 

@@ -3,7 +3,7 @@
     python tests/bench/page.py RUN.json... [--page docs/benchmarks.md] [--assets docs/assets]
 
 RUN.json is what `run.py --json` wrote. A table goes between `<!-- figures: TITLE -->` and `<!-- end of figures -->`, with the
-time and the commit of its run; that of the machine is the last run's. Tables that no run has stay as they are.
+time, the commit and the load of its run; that of the machine is of a run of the relays. Tables that no run has stay as they are.
 
 Owns: what stands between such lines. Must never: change any other line, or drop a table for which the page has no place.
 """
@@ -22,7 +22,7 @@ from tables import Table
 
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 118
-MACHINE = "machine"
+MACHINE, RELAYS = "machine", "Relays: "
 _BLOCK = re.compile(
     r"(?<=<!-- figures: )(?P<title>.*?)(?P<open> -->\n).*?(?=<!-- end of figures -->)", re.DOTALL
 )
@@ -41,10 +41,14 @@ def main() -> None:
     for path in options.runs:
         run = json.loads(path.read_text("utf-8"))
         about = run["machine"]
-        blocks[MACHINE] = _machine(about)
         for row in run["tables"]:
+            if row["title"].startswith(RELAYS):
+                blocks[MACHINE] = _machine(about)
             table = tables[row["title"]] = Table(**row)
-            source = f"Measured {about['date']}, adjourn {about['adjourn']}. {table.note}"
+            load = about["load at the start"].partition(",")[0]
+            source = (
+                f"Measured {about['date']}, adjourn {about['adjourn']}, at a load of {load}. {table.note}"
+            )
             blocks[table.title] = f"{table.markdown()}\n{_wrapped(source)}\n"
     options.page.write_text(filled(options.page.read_text("utf-8"), blocks), "utf-8")
     for name, picture in plots.of(tables):

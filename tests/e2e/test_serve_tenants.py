@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from typing import Any, Literal
 
 import httpx
 import pytest
 from mcp import Client, types
 
-from support.gateway import GatewayWorkspace, text_of
+from support.gateway import GatewayWorkspace, text_of, with_token
 from support.proxy import wait_for
 
-RULES = ("allow up.echo, up.write", "budget calls=20")
+RULES = ("allow up.echo, up.write, up.log, up.touch", "budget calls=20")
 Mode = Literal["auto", "legacy"]
 NOTE = "the secret plan of ann"
 
@@ -117,6 +119,36 @@ def test_a_name_of_a_task_is_each_ones_own(work: GatewayWorkspace, theirs: str, 
     mine = {name: used for name, used in after.items() if name not in before}
     assert sorted(mine.values()) == [1, 2]
     assert work.adjourn("verify").startswith("valid")
+
+
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")  # the newest revision lacks it
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_who_listens_hears_nothing_of_another(work: GatewayWorkspace, ann: str, bob: str, mode: Mode) -> None:
+    """While Bob's client listens, a server logs in a call of Ann's and says that her resource has changed: Bob hears of his alone."""
+    heard: list[Any] = []
+
+    async def noted(message: Any) -> None:
+        heard.append(message)
+
+    async def subscribed(client: Client, stack: AsyncExitStack, uri: str) -> None:
+        if mode == "legacy":
+            await client.subscribe_resource(uri)
+        else:
+            await stack.enter_async_context(client.listen(resource_subscriptions=[uri]))
+
+    async def session(client: Client) -> None:
+        async with AsyncExitStack() as stack:
+            await subscribed(client, stack, "page://bob")
+            hers = await stack.enter_async_context(Client(with_token(work.url(), ann), mode=mode))
+            await subscribed(hers, stack, "page://ann")
+            await hers.call_tool("log", {})
+            await hers.call_tool("touch", {"uri": "page://ann"})
+            while not heard:
+                await client.call_tool("touch", {"uri": "page://bob"})
+                await asyncio.sleep(0.1)
+
+    work.run(session, token=bob, mode=mode, message_handler=noted)
+    assert {str(message.params.uri) for message in heard} == {"page://bob"}
 
 
 def test_a_session_is_its_principals(work: GatewayWorkspace, ann: str, bob: str) -> None:

@@ -240,10 +240,10 @@ class Answers:
         request = self._connection.requests.get(request_id) if is_id else None
         if request is None or not request.is_sent:
             return self._unasked(request_id)
-        if request.kind in ("initialize", "discover") and reply.error is UNSET:
-            self._greetings.take(request, line)
-            return ()
         try:
+            if request.kind in ("initialize", "discover") and reply.error is UNSET:
+                self._greetings.take(request, line)
+                return ()
             line = self._answered(request, reply, line)
             session = request.session
             if session is not None and session.task.ledger.calls_used >= session.notice.at:

@@ -52,7 +52,7 @@ class SlowWorker:
 class Opening:
     """A relay that has sent a client's `initialize` to the server, and got its answer."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, **members: object) -> None:
         loop: Any = SlowWorker()
         outlets: tuple[Any, Any] = (Outlet(), Outlet())
         self.worker = loop
@@ -61,11 +61,11 @@ class Opening:
         opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": CLIENT}
         self.relay.gate.handle([json.dumps(opening).encode() + b"\n"])
         loop.finish()
-        self.answer()
+        self.answer(**members)
 
-    def answer(self) -> None:
-        """The server answers."""
-        line = {"jsonrpc": "2.0", "id": 1, "result": SERVER}
+    def answer(self, **members: object) -> None:
+        """The server answers, with a result unless other members are given."""
+        line = {"jsonrpc": "2.0", "id": 1, **(members or {"result": SERVER})}
         self.relay.answers.handle([json.dumps(line).encode() + b"\n"])
 
 
@@ -100,3 +100,16 @@ def test_a_request_that_failed_meanwhile_gets_no_second_answer(opening: Opening)
     opening.worker.finish()
     (answer,) = opening.client.sent
     assert answer["error"]["message"] == "the server ended"
+
+
+@pytest.mark.parametrize("members", [{"extra": 1}, {"result": 7}, {"result": {"serverInfo": []}}])
+def test_an_odd_answer_leaves_no_request_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: dict[str, object]
+) -> None:
+    """Whatever a server answers to initialize, without a result or with one of another form, the client gets one answer."""
+    workspace = Workspace(tmp_path, monkeypatch)
+    workspace.write_policy("allow *")
+    opening = Opening(workspace, **members)
+    opening.worker.finish()
+    assert [answer["id"] for answer in opening.client.sent] == [1]
+    assert not opening.relay.connection.requests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -323,6 +324,16 @@ def test_reading_a_regular_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     assert read_file(str(tmp_path / "a"), 5) == b"12345"
     assert read_file(str(tmp_path / "a"), 100) == b"12345"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files without a size are Linux's")
+def test_reading_a_file_that_tells_no_size() -> None:
+    """What the file system says is 0 bytes long is read whole, and refused beyond the limit."""
+    path = "/proc/self/status"
+    assert os.stat(path).st_size == 0
+    assert read_file(path, 100_000).endswith(b"\n")
+    with pytest.raises(InvalidError, match="more than 10 bytes"):
+        read_file(path, 10)
 
 
 def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import json
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -23,6 +25,53 @@ EVERYTHING = tools.TOOLS / "npm/node_modules/@modelcontextprotocol/server-everyt
 EXTENSION = "io.modelcontextprotocol/tasks"
 REVISION = "2026-07-28"
 INVALID, UNKNOWN_METHOD, NOT_DECLARED, MISMATCH = -32602, -32601, -32021, -32020
+
+
+class Listener:
+    """A subscription, and what it has heard."""
+
+    def __init__(self, url: str, message: dict[str, Any]) -> None:
+        self.id = message["id"]
+        self.heard: list[dict[str, Any]] = []
+        self._http = httpx.Client(timeout=httpx.Timeout(30, read=None))
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": REVISION,
+            "mcp-method": "subscriptions/listen",
+        }
+        self._asked = self._http.build_request("POST", url, json=message, headers=headers)
+        self._thread = Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._answer = self._http.send(self._asked, stream=True)
+        self._thread.start()
+        wait_for(lambda: self.heard)
+        return self
+
+    def _read(self) -> None:
+        with suppress(httpx.HTTPError, httpx.StreamError):
+            for line in self._answer.iter_lines():
+                if line.startswith("data: {"):
+                    self.heard.append(json.loads(line[6:]))
+
+    def __exit__(self, *_exception: object) -> None:
+        sock = self._answer.extensions["network_stream"].get_extra_info("socket")
+        with suppress(OSError):
+            sock.shutdown(2)
+        self._thread.join(30)
+        self._answer.close()
+        self._http.close()
+
+    @property
+    def acknowledged(self) -> list[str]:
+        """The tasks that the gateway has agreed to tell of."""
+        told: list[str] = self.heard[0]["params"]["notifications"].get("taskIds", [])
+        return told
+
+    def states(self, task: str) -> list[str]:
+        """What it has heard of a task."""
+        told = [one["params"] for one in self.heard if one.get("method") == "notifications/tasks"]
+        return [one["status"] for one in told if one["taskId"] == task]
 
 
 class Asker:
@@ -50,11 +99,7 @@ class Asker:
         given = dict(params or {})
         about: dict[str, str] = {}
         if self._revision == REVISION:
-            given["_meta"] = {
-                "io.modelcontextprotocol/protocolVersion": REVISION,
-                "io.modelcontextprotocol/clientInfo": {"name": "asker", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": self._capabilities,
-            }
+            given["_meta"] = self.meta()
             name = given.get("taskId", given.get("name"))
             about = {"mcp-method": method} | ({"mcp-name": name} if isinstance(name, str) else {})
         message = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": given}
@@ -63,6 +108,23 @@ class Asker:
             line[6:] for line in answer.text.splitlines() if line.startswith("data: ")
         ]  # fmt: skip
         return next(body for body in map(json.loads, filter(None, bodies)) if body.get("id") == self._count)
+
+    def meta(self) -> dict[str, Any]:
+        """What each request of the stateless revision says of the client."""
+        return {
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientInfo": {"name": "asker", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": self._capabilities,
+        }
+
+    @contextmanager
+    def listening(self, *tasks: str) -> Iterator[Listener]:
+        """Hear of changes of tasks."""
+        self._count += 1
+        params = {"notifications": {"taskIds": tasks}, "_meta": self.meta()}
+        message = {"jsonrpc": "2.0", "id": self._count, "method": "subscriptions/listen", "params": params}
+        with Listener(self._url, message) as listener:
+            yield listener
 
     def _post(self, message: object, **headers: str) -> httpx.Response:
         about = {"accept": "application/json, text/event-stream"} | self._session | headers
@@ -109,6 +171,17 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]
 def made(work: GatewayWorkspace, server: str) -> list[str]:
     """The ids of the tasks that a server has made."""
     return (work.root.parent / f"tasks-{server}").read_text(encoding="utf-8").split()
+
+
+def subscriptions(work: GatewayWorkspace, server: str) -> list[int]:
+    """To how many tasks each open subscription of a server is, in the order in which they began."""
+    opened: list[tuple[str, int]] = []
+    file = work.root.parent / f"listens-{server}"
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        sign, key, count = line.split()
+        opened = [one for one in opened if one[0] != key]
+        opened += [(key, int(count))] if sign == "+" else []
+    return [count for _, count in opened]
 
 
 def test_a_task_is_asked_for_at_the_server_that_made_it(work: GatewayWorkspace) -> None:
@@ -199,6 +272,53 @@ def test_a_task_survives_the_gateway(tmp_path: Path) -> None:
         work.start()
         client = Asker(work.url("/mcp"))
         assert client.state(task, "completed")["result"]["content"][0]["text"] == "slow_compute of other"
+
+
+def test_who_subscribes_to_tasks_hears_of_these(work: GatewayWorkspace) -> None:
+    """Of tasks at servers over a pipe and over HTTP the state there is, then each change; nothing of another client's tasks."""
+    ann, bob = Asker(work.url("/t/ann/mcp")), Asker(work.url("/t/bob/mcp"))
+    for name in ("up", "git_like"):
+        task, other = (one.task(f"{name}.slow_compute", seconds=60) for one in (ann, bob))
+        asked, done = ann.task(f"{name}.confirm_delete"), ann.task(f"{name}.slow_compute", seconds=0)
+        ann.state(done, "completed")
+        with ann.listening(task, asked, done, "none.x", "plain.x", "x") as hers, bob.listening(other) as his:
+            assert hers.acknowledged == [task, asked, done]
+            wait_for(lambda: [hers.states(one)[-1:] for one in (task, asked, done)] == [  # noqa: B023
+                ["working"], ["input_required"], ["completed"]])  # fmt: skip
+            bob.ask("tasks/cancel", {"taskId": other})
+            ann.ask("tasks/cancel", {"taskId": task})
+            wait_for(lambda: hers.states(task)[-1] == "cancelled")  # noqa: B023
+            wait_for(lambda: his.states(other)[-1:] == ["cancelled"])  # noqa: B023
+            assert not hers.states(other)
+            assert not his.states(task)
+            for one in hers.heard:
+                assert one["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": hers.id}
+            told = next(one["params"] for one in hers.heard if one["params"].get("taskId") == done)
+            assert told["result"] == ann.state(done, "completed")["result"]
+
+
+def test_a_server_has_one_subscription_of_a_client(work: GatewayWorkspace) -> None:
+    """However many the client has and ends; it is to what they name, and nobody misses a change meanwhile."""
+    client = Asker(work.url("/t/many/mcp"))
+    before = subscriptions(work, "git-like")
+    tasks = [client.task("git_like.slow_compute", seconds=60) for _ in range(5)]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(client.listening(task)) for task in tasks]
+        for task, listener in zip(tasks, opened, strict=True):
+            client.ask("tasks/cancel", {"taskId": task})
+            wait_for(lambda: listener.states(task)[-1:] == ["cancelled"])  # noqa: B023
+        wait_for(lambda: len(subscriptions(work, "git-like")) == len(before) + 1)
+        assert subscriptions(work, "git-like")[-1] == 5
+    wait_for(lambda: subscriptions(work, "git-like")[len(before) :] == [0])
+
+
+def test_only_a_client_that_knows_tasks_subscribes_to_them(work: GatewayWorkspace) -> None:
+    """One that has not declared the extension is told what it has to declare, as at the server alone."""
+    task = Asker(work.url("/mcp")).task("up.slow_compute", seconds=0)
+    stranger = Asker(work.url("/mcp"), declares=False)
+    error = stranger.ask("subscriptions/listen", {"notifications": {"taskIds": [task]}})["error"]
+    assert error["code"] == NOT_DECLARED
+    assert error["data"] == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
 
 
 CURIOUS = """

@@ -1,6 +1,7 @@
 """A server with the tasks extension of 2026-07-28, made with the SDK: `python task_server.py PORT FOLDER [NAME]` (PORT 0: stdio).
 
-The official conformance suite names its tools. Tasks are in memory; the id of the first is in the folder's file `tasks-NAME`.
+The official conformance suite names its tools. Tasks are in memory; the id of each is in the folder's file `tasks-NAME`. Each
+subscription adds a line to `listens-NAME` when it begins (+) and when it ends (-): its number, and to how many tasks it is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding, ToolBinding
 from mcp.server.mcpserver import MCPServer, require_client_extension
 from mcp.types import CallToolRequestParams, RequestParams
+from pydantic import BaseModel, Field
 
 PORT, FOLDER = int(sys.argv[1]), Path(sys.argv[2])
 NAME = sys.argv[3] if len(sys.argv) > 3 else "up"
@@ -51,6 +53,7 @@ class Task:
                 await asyncio.sleep(arguments["seconds"])
             elif tool in QUESTIONS:
                 self.wanted = {name: question(name) for name in QUESTIONS[tool]}
+                self._tell()
                 await self._answered.wait()
             elif tool == "protocol_error_job":
                 self.told = {"status": "failed", "error": {"code": -32603, "message": "it broke"}}
@@ -62,6 +65,12 @@ class Task:
             self.told = {"status": "completed", "result": result}
         except asyncio.CancelledError:
             self.told = {"status": "cancelled"}
+        finally:
+            self._tell()
+
+    def _tell(self) -> None:
+        for listener in listeners:
+            listener.put_nowait(self)
 
     def answer(self, responses: dict[str, Any]) -> None:
         self.wanted = {name: asked for name, asked in self.wanted.items() if name not in responses}
@@ -123,11 +132,30 @@ async def multi_input() -> str:
     return ""
 
 
+listeners: list[asyncio.Queue[Task]] = []
+
+
+class Filter(BaseModel):
+    task_ids: list[str] = Field([], alias="taskIds")
+
+
+class Listen(RequestParams):
+    notifications: Filter
+
+
+class Told(BaseModel):
+    """A notification about tasks, which the SDK does not have."""
+
+    method: str
+    params: dict[str, Any]
+
+
 class Tasks(Extension):
     identifier = EXTENSION
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task] = {}
+        self._count = 0
 
     def tools(self) -> list[ToolBinding]:
         made = (greet, slow_compute, failing_job, protocol_error_job, confirm_delete, multi_input)
@@ -170,8 +198,42 @@ class Tasks(Extension):
         self._of(ctx, params).cancel()
         return {"resultType": "complete"}
 
+    async def listen(self, ctx: Context, params: Listen) -> Any:
+        """Tell of each change of tasks, until the client leaves."""
+        self._count += 1
+        about = f"{self._count} {len(params.notifications.task_ids)}"
+        note(f"+ {about}")
+        changed: asyncio.Queue[Task] = asyncio.Queue()
+        listeners.append(changed)
+        try:
+            if params.notifications.task_ids:
+                require_client_extension(ctx, EXTENSION)
+            known = [one for one in params.notifications.task_ids if one in self._tasks]
+            await self._say(
+                ctx, "notifications/subscriptions/acknowledged", {"notifications": {"taskIds": known}}
+            )
+            while True:
+                task = await changed.get()
+                if task.id in known:
+                    await self._say(ctx, "notifications/tasks", task.state())
+        finally:
+            note(f"- {about}")
+            listeners.remove(changed)
 
-server = MCPServer(NAME, extensions=[Tasks()])
+    async def _say(self, ctx: Context, method: str, params: dict[str, Any]) -> None:
+        about = {"_meta": {"io.modelcontextprotocol/subscriptionId": ctx.request_id}}
+        told: Any = Told(method=method, params=params | about)
+        await ctx.session.send_notification(told, related_request_id=ctx.request_id)
+
+
+def note(line: str) -> None:
+    with (FOLDER / f"listens-{NAME}").open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+tasks = Tasks()
+server = MCPServer(NAME, extensions=[tasks], subscriptions=False)
+server._lowlevel_server.add_request_handler("subscriptions/listen", Listen, tasks.listen)
 
 if __name__ == "__main__":
     if PORT:

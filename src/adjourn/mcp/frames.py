@@ -38,6 +38,8 @@ META_SERVER = "io.modelcontextprotocol/serverInfo"
 META_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+"""The first that a subscriber hears."""
 ASKING = ("tools/call", "prompts/get", "resources/read")
 """Methods whose answer may ask for input, in the stateless era."""
 BATCH_REVISIONS = ("2024-11-05", "2025-03-26")

@@ -6,18 +6,20 @@ Owns: the client's subscriptions. Must never: ask a server.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.together import task_handles
 from adjourn.gateway.together.member import Member
 from adjourn.mcp import frames
 
 TOGETHER_SECONDS = 0.03
 """Changes of one list within this time are one notification."""
-MAX_SUBSCRIPTIONS, MAX_URIS = 100, 1000
+MAX_SUBSCRIPTIONS, MAX_NAMED = 100, 1000
 _LISTS = {
     "notifications/tools/list_changed": "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
@@ -26,12 +28,17 @@ _LISTS = {
 _UPDATED = "notifications/resources/updated"
 
 
+class _Told(msgspec.Struct):
+    params: dict[str, msgspec.Raw] = {}
+
+
 class Subscription(NamedTuple):
     """A `subscriptions/listen` of the client."""
 
     stream: ReplyStream
     lists: frozenset[str]
     uris: frozenset[str]
+    tasks: frozenset[str]
 
 
 class Changes:
@@ -50,6 +57,9 @@ class Changes:
             return b""
         if method == _UPDATED and self._is_stateless:
             self._updated(line)
+            return b""
+        if method == task_handles.CHANGED:
+            self._task_changed(line)
             return b""
         return line
 
@@ -91,26 +101,52 @@ class Changes:
             if any(uri == one or uri.startswith(one) for one in subscription.uris):
                 _put(subscription.stream, _UPDATED, {"uri": uri}, request_id)
 
-    def subscribe(self, request_id: Any, stream: ReplyStream, wanted: dict[str, Any]) -> frozenset[str]:
-        """The client subscribes, and is told to what. Returns the resources."""
+    def _task_changed(self, line: bytes) -> None:
+        """Each subscriber hears the whole state."""
+        try:
+            params = msgspec.json.decode(line, type=_Told).params
+            task = msgspec.json.decode(params["taskId"], type=str)
+        except (KeyError, msgspec.DecodeError):
+            return
+        for request_id, subscription in self._subscriptions.items():
+            if task in subscription.tasks:
+                _put(subscription.stream, task_handles.CHANGED, params, request_id)
+
+    def subscribe(
+        self, request_id: Any, stream: ReplyStream, wanted: dict[str, Any], may_have: Callable[[str], bool]
+    ) -> None:
+        """The client subscribes, and is told to what: of tasks to those that `may_have` says a server may have."""
         uris = resources_of(wanted)
+        tasks = tasks_of(wanted)
         lists = frozenset(kind for kind in _LISTS.values() if wanted.get(kind) is True)
-        if len(self._subscriptions) >= MAX_SUBSCRIPTIONS or len(uris) > MAX_URIS:
-            why = f"a client may have {MAX_SUBSCRIPTIONS} subscriptions, each to {MAX_URIS:,} resources"
+        if len(self._subscriptions) >= MAX_SUBSCRIPTIONS or len(uris) + len(tasks) > MAX_NAMED:
+            why = f"a client may have {MAX_SUBSCRIPTIONS} subscriptions, each to {MAX_NAMED:,} resources and tasks"
             stream.put(
                 StreamEvent(frames.error(request_id, frames.INVALID_REQUEST, why).rstrip()), is_last=True
             )
-            return frozenset()
-        self._subscriptions[request_id] = Subscription(stream, lists, frozenset(uris))
+            return
+        tasks = [task for task in tasks if may_have(task)]
+        self._subscriptions[request_id] = Subscription(stream, lists, frozenset(uris), frozenset(tasks))
         honoured: dict[str, Any] = dict.fromkeys(sorted(lists), True)
         if uris:
             honoured["resourceSubscriptions"] = uris
-        _put(stream, "notifications/subscriptions/acknowledged", {"notifications": honoured}, request_id)
-        return frozenset(uris)
+        if tasks:
+            honoured["taskIds"] = tasks
+        _put(stream, frames.ACKNOWLEDGED, {"notifications": honoured}, request_id)
 
-    def leave(self, request_id: Any) -> None:
-        """The client no longer reads the stream of a request."""
-        self._subscriptions.pop(request_id, None)
+    @property
+    def resources(self) -> frozenset[str]:
+        """Those that the client subscribes to."""
+        return frozenset().union(*(one.uris for one in self._subscriptions.values()))
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """Those that the client subscribes to."""
+        return frozenset().union(*(one.tasks for one in self._subscriptions.values()))
+
+    def leave(self, request_id: Any) -> bool:
+        """The client no longer reads the stream of a request. Returns whether that was a subscription."""
+        return self._subscriptions.pop(request_id, None) is not None
 
     def close(self) -> None:
         """End all."""
@@ -123,8 +159,17 @@ class Changes:
 
 def resources_of(wanted: object) -> list[str]:
     """The resources that a client subscribes to."""
-    given = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
-    return [uri for uri in given if isinstance(uri, str)] if isinstance(given, list) else []
+    return _texts(wanted, "resourceSubscriptions")
+
+
+def tasks_of(wanted: object) -> list[str]:
+    """The tasks that a client subscribes to."""
+    return _texts(wanted, "taskIds")
+
+
+def _texts(wanted: object, member: str) -> list[str]:
+    given = wanted.get(member) if isinstance(wanted, dict) else None
+    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
 
 
 def _put(stream: ReplyStream, method: str, params: dict[str, Any], request_id: Any) -> None:

@@ -19,7 +19,7 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders
 from adjourn.gateway.together import merging, task_handles
-from adjourn.gateway.together.changes import MAX_URIS, Changes, resources_of
+from adjourn.gateway.together.changes import MAX_NAMED, Changes, resources_of, tasks_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
 from adjourn.gateway.together.introduction import Introduction
 from adjourn.gateway.together.listings import Listings
@@ -150,7 +150,8 @@ class Combined:
             return
         if (gathering := self._gathered.pop(request_id, None)) is not None:
             gathering.cancel()
-        self._changes.leave(request_id)
+        if self._changes.leave(request_id):
+            self._watch()
         if request_id in self._routed:
             self._routed.pop(request_id).leave(request_id, stream)
 
@@ -286,10 +287,14 @@ class Combined:
 
     def _subscribe(self, message: Message, stream: ReplyStream) -> None:
         """The client subscribes, in the stateless revision: the gateway's own member is asked whether it may."""
+        wanted = message.params.get("notifications")
+        if tasks_of(wanted) and (problem := task_handles.undeclared(message)) is not None:
+            self._refuse(message, stream, problem)
+            return
         self._find_owners(
             message,
             stream,
-            resources_of(message.params.get("notifications"))[:MAX_URIS],
+            resources_of(wanted)[:MAX_NAMED],
             lambda: self._route(self._own, message.raw, stream, message.id),
         )
 
@@ -456,11 +461,27 @@ class Combined:
         stream = self._own.waiting.get(request_id)
         if stream is None:
             return
-        uris = self._changes.subscribe(request_id, stream, wanted)
-        for server in self._parts.by_name.values():
-            server.upstream.watching.watch_lists()
-        away = [server for server in self._parts.by_name.values() if server.health.why]
-        for uri in uris:
+        self._changes.subscribe(request_id, stream, wanted, self._may_have_task)
+        self._watch()
+
+    def _may_have_task(self, task: str) -> bool:
+        """Whether there is a server that may have this task, for clients of the stateless revision."""
+        found = task_handles.split(task)
+        server = self._parts.by_name.get(found[0]) if found is not None else None
+        return server is not None and server.may_have_tasks(modern=True)
+
+    def _watch(self) -> None:
+        """Have each server tell of what the client subscribes to there."""
+        owned: dict[str, list[str]] = {}
+        unowned: list[str] = []
+        for uri in self._changes.resources:
             owner = self._listings.owners.of(uri)
-            for server in away if owner is None else [self._parts.by_member[owner]]:
-                server.upstream.watching.watch(uri)
+            (owned.setdefault(owner.name, []) if owner is not None else unowned).append(uri)
+        tasks: dict[str, list[str]] = {}
+        for server_name, task in filter(None, map(task_handles.split, self._changes.tasks)):
+            tasks.setdefault(server_name, []).append(task)
+        for name, server in self._parts.by_name.items():
+            watching = server.upstream.watching
+            # A server that was away may have what nobody else lists.
+            more = [uri for uri in unowned if server.health.why or watching.is_watched(uri)]
+            watching.want([*owned.get(name, ()), *more], tasks.get(name, ()))

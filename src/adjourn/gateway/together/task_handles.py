@@ -18,7 +18,9 @@ EXTENSION = "io.modelcontextprotocol/tasks"
 METHODS = ("tasks/get", "tasks/result", "tasks/update", "tasks/cancel")
 """Requests about one task."""
 REQUESTS = ("tasks/list", *METHODS)
-_STATUS = ("notifications/tasks", "notifications/tasks/status")
+CHANGED = "notifications/tasks"
+"""What a subscriber hears of a task, in the stateless revision: its whole state."""
+_STATUS = (CHANGED, "notifications/tasks/status")
 _ABOUT = ("_meta", "io.modelcontextprotocol/related-task", "taskId")
 _IN_RESULT = (("result", "taskId"), ("result", "task", "taskId"), ("result", *_ABOUT))
 _IN_MESSAGE = (("params", *_ABOUT),)
@@ -27,6 +29,10 @@ _IN_ANSWER = (("result", *_ABOUT),)
 
 Raw = msgspec.Raw
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
+
+
+class _Answer(msgspec.Struct):
+    result: dict[str, Raw] = {}
 
 
 def split(task: object) -> tuple[str, str] | None:
@@ -51,13 +57,26 @@ def without(capabilities: Mapping[str, Any], *, modern: bool) -> dict[str, Any]:
     return dict(capabilities) | {"extensions": extensions}
 
 
+def undeclared(message: Message) -> Problem | None:
+    """What is wrong with a request about tasks of a client that does not say that it knows them."""
+    capabilities = message.meta.get(frames.META_CAPABILITIES)
+    if not message.modern or (isinstance(capabilities, dict) and offers(capabilities, modern=True)):
+        return None
+    wanted: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+    return Problem(MISSING_CAPABILITY, f"the client has not declared the extension {EXTENSION}", wanted)
+
+
+def declared(meta: dict[str, Any]) -> dict[str, Any]:
+    """What a request says of a client, for one that has declared tasks."""
+    capabilities = meta[frames.META_CAPABILITIES]
+    extensions = capabilities.get("extensions")
+    known = (extensions if isinstance(extensions, dict) else {}) | {EXTENSION: {}}
+    return meta | {frames.META_CAPABILITIES: capabilities | {"extensions": known}}
+
+
 def problem_of(message: Message) -> Problem:
     """What is wrong with a request about a task of no server."""
-    declared = message.meta.get(frames.META_CAPABILITIES)
-    if message.modern and not (isinstance(declared, dict) and offers(declared, modern=True)):
-        wanted: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-        return Problem(MISSING_CAPABILITY, f"the client has not declared the extension {EXTENSION}", wanted)
-    return Problem(
+    return undeclared(message) or Problem(
         frames.INVALID_PARAMS,
         "no server has a task of that id: taskId must be SERVER.ID, as the server's answer said",
     )
@@ -82,6 +101,16 @@ def shown_item(raw: Raw, server: str) -> Raw:
 def own(line: bytes, server: str) -> bytes:
     """An answer of a client to a server's request, with the id of the task that it belongs to as the server has it."""
     return _edited(line, _IN_ANSWER, lambda task: task.removeprefix(f"{server}."))
+
+
+def status_of(answer: bytes) -> bytes:
+    """The notification of the state that an answer to tasks/get has; nothing for another answer."""
+    try:
+        result = _decode(answer, type=_Answer).result
+    except (msgspec.DecodeError, RecursionError):
+        return b""
+    state = {name: value for name, value in result.items() if name not in ("_meta", "resultType")}
+    return frames.notification(CHANGED, state) if "taskId" in state else b""
 
 
 def _edited(line: bytes, paths: tuple[tuple[str, ...], ...], edit: Callable[[str], str]) -> bytes:

@@ -250,9 +250,11 @@ class UpstreamSession:
 
     # --- to the server
 
-    async def ask(self, method: str, params: dict[str, Any], seconds: float, version: str = "") -> bytes:
+    async def ask(
+        self, method: str, params: dict[str, Any], seconds: float, version: str = "", *, request_id: str = ""
+    ) -> bytes:
         """Ask the server something of the gateway's own. Raises `UnreachableError`, `TimeoutError`."""
-        request_id = self.new_id()
+        request_id = request_id or self.new_id()
         found: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked[request_id] = found
         if version := version or (STATELESS[0] if self.era == "modern" else ""):
@@ -331,6 +333,9 @@ class UpstreamSession:
                 if not (found := self._asked[head.id]).done():
                     found.set_result(heard.line)
                 return
+        elif head.method == frames.ACKNOWLEDGED:  # only the gateway subscribes here
+            self.watching.acknowledged(heard.line)
+            return
         self._crossing.incoming(heard, head)
 
     def answered_with(self, request_id: Any, status: int) -> None:

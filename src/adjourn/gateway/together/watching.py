@@ -6,18 +6,27 @@ Owns: these subscriptions. Must never: say to whom a change goes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import time
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_pool import UnreachableError
 from adjourn.gateway.replies import ReplyStream
+from adjourn.gateway.together.merging import params_of
+from adjourn.gateway.together.task_handles import declared, status_of
+from adjourn.mcp import frames
 
-MAX_URIS = 10_000
+MAX_WATCHED = 10_000
 ASK_SECONDS = 30.0
 AGAIN_SECONDS = 5.0
 DAY_SECONDS = 86_400.0
+_LISTEN = "subscriptions/listen"
+_NOTHING: Final[tuple[frozenset[str], frozenset[str]]] = (frozenset(), frozenset())
 
 
 class Watched(Protocol):
@@ -38,30 +47,44 @@ class Watched(Protocol):
     def meta(self) -> dict[str, Any]:
         """What the stateless revision wants to know of the client."""
 
-    async def ask(self, method: str, params: dict[str, Any], seconds: float, /) -> bytes:
+    def new_id(self) -> str:
+        """An id for a request of the gateway's own."""
+
+    async def ask(
+        self, method: str, params: dict[str, Any], seconds: float, /, *, request_id: str = ""
+    ) -> bytes:
         """Ask the server. Raises `UnreachableError`, `TimeoutError`."""
+
+    def say(self, line: bytes, about: Any, /) -> None:
+        """Tell the client, as if the server had."""
 
 
 class Watching:
-    """One per upstream."""
+    """One per upstream. `tasks` are ids that the server has given to tasks."""
 
     def __init__(self, upstream: Watched) -> None:
         self._upstream = upstream
         self._uris: set[str] = set()
-        self._asked: set[str] = set()
+        self._tasks: frozenset[str] = frozenset()
+        self._asked: tuple[frozenset[str], frozenset[str]] = _NOTHING
+        self._told: set[str] = set()
+        """The tasks whose state the client knows since the server has told of its changes."""
         self._lists = self._is_listening = False
         self._stream = ReplyStream()
-        self._listening: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: tuple[str, asyncio.Task[None]] | None = None
+        """The subscription in the stateless revision: the id of its request, and what waits for its end."""
+        self._outdated: list[asyncio.Task[None]] = []
+        """Those before, until the server has acknowledged it: no change is missed in between."""
+        self._running: set[asyncio.Task[None]] = set()
 
     @property
     def is_wanted(self) -> bool:
         """Whether anything is to be heard of."""
-        return bool(self._uris) or self._lists
+        return bool(self._uris or self._tasks) or self._lists
 
     def watch(self, uri: str) -> None:
         """Hear of changes of a resource."""
-        if len(self._uris) < MAX_URIS:
+        if len(self._uris) < MAX_WATCHED:
             self._uris.add(uri)
             self.update()
 
@@ -70,13 +93,27 @@ class Watching:
         self._uris.discard(uri)
         self.update()
 
+    def is_watched(self, uri: str) -> bool:
+        """Whether changes of a resource are to be heard of."""
+        return uri in self._uris
+
+    def want(self, uris: Iterable[str], tasks: Iterable[str]) -> None:
+        """Hear of changes of what the server lists, and of these resources and tasks only."""
+        self._lists = True
+        self._uris = set(islice(uris, MAX_WATCHED))
+        self._tasks = frozenset(islice(tasks, MAX_WATCHED))
+        self._told &= self._tasks
+        self.update()
+
     def note(self, uri: str, *, is_wanted: bool) -> None:
         """The client itself has asked the server: only a later session has to be asked again."""
-        for uris in (self._uris, self._asked):
-            if not is_wanted:
-                uris.discard(uri)
-            elif len(uris) < MAX_URIS:
-                uris.add(uri)
+        uris, tasks = self._asked
+        if not is_wanted:
+            self._uris.discard(uri)
+            self._asked = (uris - {uri}, tasks)
+        elif len(self._uris) < MAX_WATCHED:
+            self._uris.add(uri)
+            self._asked = (uris | {uri}, tasks)
 
     def watch_lists(self) -> None:
         """Hear of changes of what the server lists."""
@@ -85,27 +122,36 @@ class Watching:
 
     def follow(self, before: Watching) -> None:
         """Hear of what another one was asked for, of the server that had this one's place."""
-        self._uris, self._lists = set(before._uris), before._lists  # our own
+        self._uris, self._tasks, self._lists = set(before._uris), before._tasks, before._lists  # our own
         self.update()
 
     def update(self, *, is_new: bool = False) -> None:
         """Ask the server for what is wanted now. `is_new`: its session knows of nothing yet."""
         if is_new:
-            self._asked, self._is_listening = set(), False
+            self._asked, self._is_listening = _NOTHING, False
         if self._upstream.era == "legacy":
             self._update_legacy()
-        elif self._upstream.era == "modern" and (is_new or self._uris != self._asked or not self._listening):
+        elif self._upstream.era == "modern" and (
+            is_new or self._asked != self._wanted or self._listening is None
+        ):
             self._update_modern()
 
+    @property
+    def _wanted(self) -> tuple[frozenset[str], frozenset[str]]:
+        return frozenset(self._uris), self._tasks
+
+    # --- in the handshake revisions
+
     def _update_legacy(self) -> None:
-        for uri in self._uris - self._asked:
+        asked, _ = self._asked
+        for uri in self._uris - asked:
             self._start(self._ask("resources/subscribe", uri))
-        for uri in self._asked - self._uris:
+        for uri in asked - self._uris:
             self._start(self._ask("resources/unsubscribe", uri))
-        self._asked = set(self._uris)
+        self._asked = self._wanted
         link = self._upstream.link
         if self._upstream.is_stateless and not self._is_listening and link is not None:
-            self._is_listening = bool(self._uris or self._lists)
+            self._is_listening = self.is_wanted
             if self._is_listening:
                 link.listen(self._stream, b"")
 
@@ -113,33 +159,101 @@ class Watching:
         with suppress(UnreachableError, TimeoutError):
             await self._upstream.ask(method, {"uri": uri}, ASK_SECONDS)
 
+    # --- in the stateless revision
+
     def _update_modern(self) -> None:
         if self._listening is not None:
-            self._listening.cancel()
+            self._outdated.append(self._listening[1])
             self._listening = None
-        self._asked = set(self._uris)
-        if self._uris or self._lists:
-            self._listening = self._start(self._listen(sorted(self._uris)))
+        self._asked = self._wanted
+        if self.is_wanted:
+            self._listen()
+        else:
+            self._end_outdated()
 
-    async def _listen(self, uris: list[str]) -> None:
+    def _listen(self) -> None:
+        request_id = self._upstream.new_id()
+        self._listening = request_id, self._start(self._hear(request_id))
+
+    async def _hear(self, request_id: str) -> None:
+        """Subscribe, until the server ends that; then again."""
         wanted: dict[str, Any] = dict.fromkeys(
             ("toolsListChanged", "promptsListChanged", "resourcesListChanged"), True
         )
-        if uris:
-            wanted["resourceSubscriptions"] = uris
-        while self._upstream.era == "modern":
-            params = {"notifications": wanted, "_meta": self._upstream.meta()}
+        if self._uris:
+            wanted["resourceSubscriptions"] = sorted(self._uris)
+        if self._tasks:
+            wanted["taskIds"] = sorted(self._tasks)
+        params = {"notifications": wanted, "_meta": self._meta()}
+        began, answer = time.monotonic(), b""
+        try:
+            answer = await self._upstream.ask(_LISTEN, params, DAY_SECONDS, request_id=request_id)
+        except (UnreachableError, TimeoutError):
+            pass
+        except asyncio.CancelledError:
+            if (link := self._upstream.link) is not None:
+                link.abandon(request_id)
+            raise
+        if self._is_current(request_id):
+            self._told.clear()
+            self._end_outdated()
+        if _is_unknown(answer):
+            return
+        await asyncio.sleep(began + AGAIN_SECONDS - time.monotonic())
+        if self._upstream.era == "modern" and self._is_current(request_id):
+            self._listen()
+
+    def _is_current(self, request_id: object) -> bool:
+        return self._listening is not None and self._listening[0] == request_id
+
+    def _meta(self) -> dict[str, Any]:
+        """That of the client, which has declared what it subscribes to."""
+        meta = self._upstream.meta()
+        return declared(meta) if self._tasks else meta
+
+    def acknowledged(self, line: bytes) -> None:
+        """The server tells of changes from now on: what came before it is no longer needed, and tasks have a state already."""
+        if self._is_current(_subscription_of(line)):
+            self._end_outdated()
+            if new := sorted(self._tasks - self._told):
+                self._told.update(new)
+                self._start(self._tell_states(new))
+
+    async def _tell_states(self, tasks: Iterable[str]) -> None:
+        """Tell the client in which state tasks are."""
+        for task in tasks:
+            params = {"taskId": task, "_meta": self._meta()}
             with suppress(UnreachableError, TimeoutError):
-                await self._upstream.ask("subscriptions/listen", params, DAY_SECONDS)
-            await asyncio.sleep(AGAIN_SECONDS)
+                if line := status_of(await self._upstream.ask("tasks/get", params, ASK_SECONDS)):
+                    self._upstream.say(line, None)
+
+    def _end_outdated(self) -> None:
+        for listening in self._outdated:
+            listening.cancel()
+        self._outdated.clear()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        running = asyncio.get_running_loop().create_task(work)
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        return running
 
     def close(self) -> None:
         """Ask for nothing any more."""
-        for task in list(self._tasks):
-            task.cancel()
+        for running in list(self._running):
+            running.cancel()
+
+
+def _subscription_of(line: bytes) -> object:
+    """The id of the request that a notification says it belongs to."""
+    try:
+        about = params_of(line).get("_meta")
+    except msgspec.ValidationError:
+        return None
+    return about.get(frames.META_SUBSCRIPTION) if isinstance(about, dict) else None
+
+
+def _is_unknown(answer: bytes) -> bool:
+    """Whether a server says that it has no subscriptions."""
+    error = msgspec.json.decode(answer).get("error") if answer else None
+    return isinstance(error, dict) and error.get("code") == frames.METHOD_NOT_FOUND

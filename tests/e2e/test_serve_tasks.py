@@ -297,6 +297,16 @@ def test_who_subscribes_to_tasks_hears_of_these(work: GatewayWorkspace) -> None:
             assert told["result"] == ann.state(done, "completed")["result"]
 
 
+def test_the_address_of_one_server_has_its_subscriptions(work: GatewayWorkspace) -> None:
+    """There the server itself acknowledges, and tells of its tasks by its own ids."""
+    client = Asker(work.url("/up/mcp"))
+    task = client.task("slow_compute", seconds=60)
+    with client.listening(task, "x") as listener:
+        assert listener.acknowledged == [task]
+        client.ask("tasks/cancel", {"taskId": task})
+        wait_for(lambda: listener.states(task) == ["cancelled"])
+
+
 def test_a_server_has_one_subscription_of_a_client(work: GatewayWorkspace) -> None:
     """However many the client has and ends; it is to what they name, and nobody misses a change meanwhile."""
     client = Asker(work.url("/t/many/mcp"))

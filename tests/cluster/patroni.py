@@ -22,6 +22,7 @@ import psycopg
 
 from support import tools
 from support.gateway import free_port
+from support.processes import below
 
 DISK_MIB = 640
 PATIENCE = 120.0
@@ -104,7 +105,7 @@ class Node:
 
     def _signal_all(self, number: signal.Signals) -> None:
         if self.patroni is not None:
-            for process in (self.patroni.pid, *_below(self.patroni.pid)):
+            for process in (self.patroni.pid, *below(self.patroni.pid)):
                 with suppress(ProcessLookupError):
                     os.kill(process, number)
 
@@ -299,13 +300,3 @@ def _unmount(disk: Path) -> None:
         f"umount {disk}",
         20,
     )
-
-
-def _below(process: int) -> list[int]:
-    """A process's children, and theirs."""
-    found = []
-    for listed in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, listed.read_text().split()):
-                found += [child, *_below(child)]
-    return found

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.hooks import SETTLE, HookEventWorkspace
+from support.processes import children
 from support.proxy import NEW, ProxyWorkspace, refused, text_of
 
 RM = {"command": "rm -rf build"}
@@ -80,8 +81,7 @@ def test_a_frozen_database_does_not_hold_up_a_proxy(
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--store", url, "--task", "t", era=NEW)
         assert not refused(client.call("echo"))
-        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-        stopped = [postmaster, *map(int, children)]
+        stopped = [postmaster, *children(postmaster)]
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         try:

@@ -21,6 +21,7 @@ from adjourn.code.index.codebase import Codebase
 from adjourn.code.search.definitions import find_definitions
 from support.code_files import git, repository, write
 from support.code_server import Repo, Server
+from support.processes import children, command
 
 _SYNC = """
 import sys
@@ -71,29 +72,8 @@ def _until(condition: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
-def _children(pid: int) -> list[int]:
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                stat = Path("/proc", entry, "stat").read_text()
-            except OSError:
-                continue
-            state, parent = stat.rpartition(")")[2].split()[:2]
-            if int(parent) == pid and state != "Z":
-                found.append(int(entry))
-    return found
-
-
 def _workers(pid: int) -> list[int]:
-    return [child for child in _children(pid) if "worker" in _command(child)]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
+    return [child for child in children(pid) if b"worker" in b" ".join(command(child))]
 
 
 def test_killed_while_indexing_the_next_one_goes_on(many: Path) -> None:
@@ -105,7 +85,7 @@ def test_killed_while_indexing_the_next_one_goes_on(many: Path) -> None:
     process.wait()
     assert process.stdout is not None
     process.stdout.close()
-    _until(lambda: not any("worker" in _command(worker) for worker in workers))
+    _until(lambda: not any(b"worker" in b" ".join(command(worker)) for worker in workers))
     with Codebase(str(many)) as codebase:
         assert not codebase.complete()
         assert 0 < codebase.sync().unchanged < FILES

@@ -15,6 +15,7 @@ import pytest
 
 from support import tools
 from support.code_server import Repo, Server
+from support.processes import below
 
 pytest.importorskip("basedpyright")
 KILLS = 100 if os.environ.get("ADJOURN_CAMPAIGN") else 4
@@ -103,22 +104,7 @@ def until(what: Callable[[], Any]) -> Any:
     return found
 
 
-def descendants(pid: int) -> set[int]:
-    """The processes below one, that are no workers of the index."""
-    parents = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found, added = {pid}, {pid}
-    while added:
-        added = {child for child, parent in parents.items() if parent in found} - found
-        found |= added
-    return found - {pid}
-
-
-def gone(processes: set[int]) -> bool:
+def gone(processes: list[int]) -> bool:
     return not any(Path(f"/proc/{pid}").exists() for pid in processes)
 
 
@@ -187,11 +173,11 @@ def test_a_killed_server_leaves_no_process(project: Project, repo: Repo) -> None
     chooser = random.Random(4)
     for kill in range(KILLS):
         with Server(repo) as server:
-            started = until(lambda: matches(server) and descendants(server.pid))
+            started = until(lambda: matches(server) and below(server.pid))
             if kill % 2:
                 until(lambda: "exact" in matches(server).values())
             time.sleep(chooser.uniform(0, 0.3))  # at any moment of the start
-            started |= descendants(server.pid)
+            started += below(server.pid)
             server.kill()
             until(partial(gone, started))
 

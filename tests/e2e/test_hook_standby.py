@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import adjourn
+from support.processes import command, processes
 from support.proxy import ProxyWorkspace
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/ns/mnt"), reason="no /proc: nobody stands by")
@@ -63,18 +64,10 @@ class Standing(ProxyWorkspace):
     def standing(self) -> list[int]:
         """The processes that stand by here, and those that answer for them."""
         found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes().split(b"\0")
-                ended = "State:\tZ" in (folder / "status").read_text()
-            except OSError:
-                continue
-            if (
-                not ended
-                and b"adjourn.hooks.standby_process" in words
-                and os.fsencode(self.runtime) in words[-2]
-            ):
-                found.append(int(folder.name))
+        for one in processes():
+            words = command(one.pid)  # a zombie has none
+            if b"adjourn.hooks.standby_process" in words and os.fsencode(self.runtime) in words[-1]:
+                found.append(one.pid)
         return sorted(found)
 
     def wait_for(self, number: int) -> list[int]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.checkpoints.checkpoint import find
+from support.processes import children
 from support.proxy import ERAS, MODERN, NEW, ProxyWorkspace, refused, wait_for
 from support.requirements import requirement
 
@@ -50,8 +51,8 @@ def test_an_upstream_killed_by_a_signal_is_reported_with_it(tmp_path: Path) -> N
         client = work.client()
         call = client.begin("silent")
         wait_for(lambda: work.executed() == ["silent"])
-        children = _children(client.process.pid)
-        os.kill(int(children[0]), signal.SIGKILL)
+        started = children(client.process.pid)
+        os.kill(started[0], signal.SIGKILL)
         assert client.answer(call)["error"]["code"] == -31001
         assert client.ended() == 1
         assert [(fact.code, fact.signal) for fact in work.facts("upstream.crashed")] == [(0, 9)]
@@ -127,9 +128,9 @@ def test_the_end_of_input_makes_a_last_checkpoint_and_ends_everything(tmp_path: 
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         client.call("echo")
-        children = _children(client.process.pid)
+        started = children(client.process.pid)
         assert client.close() == 0
-        assert not Path(f"/proc/{children[0]}").exists()
+        assert not Path(f"/proc/{started[0]}").exists()
         (task,) = work.tasks()
         with work.store() as store:
             assert find(store, task).data.trigger == "client-eof"
@@ -160,9 +161,9 @@ def test_an_upstream_that_ignores_the_end_is_killed(tmp_path: Path) -> None:
         client = work.client(server=["--ignore-end"])
         call = client.begin("silent")
         wait_for(lambda: work.executed() == ["silent"])
-        children = _children(client.process.pid)
+        started = children(client.process.pid)
         assert client.close() == 0
-        assert not Path(f"/proc/{children[0]}").exists()
+        assert not Path(f"/proc/{started[0]}").exists()
         assert client.answer(call)["error"]["code"] == -31001
         assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["silent"]
 
@@ -227,7 +228,7 @@ def test_an_upstream_that_stops_reading_cannot_keep_the_proxy_alive(tmp_path: Pa
         wait_for(lambda: work.tasks() and work.facts("confirm.required"))
         work.decide(yes=True)
         wait_for(lambda: "confirm.approved" in client.stderr())
-        (child,) = _children(client.process.pid)
+        (child,) = children(client.process.pid)
         if how == "SIGTERM":
             client.process.send_signal(signal.SIGTERM)
         else:
@@ -257,7 +258,7 @@ def test_a_client_that_stops_reading_refusals_cannot_keep_the_proxy_alive(tmp_pa
         client.paused.set()
         client.post(*(client.call_message("echo", {"n": n, "text": "x" * 300}) for n in range(400)))
         wait_for(lambda: work.tasks() and work.facts("confirm.denied"))
-        (child,) = _children(client.process.pid)
+        (child,) = children(client.process.pid)
         client.stdin.close()
         client.process.wait(10)
         wait_for(lambda: not Path(f"/proc/{child}").exists())
@@ -290,7 +291,3 @@ from adjourn.__main__ import main
 sys.argv = sys.argv[sys.argv.index("adjourn"):]
 main()
 """
-
-
-def _children(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.relay import MAX_WAITING
+from support.processes import resident
 from support.proxy import ProxyWorkspace
 
 MIB = 1 << 20
@@ -27,11 +27,6 @@ def _message(number: int) -> bytes:
     params = {"name": "file.read", "arguments": {"n": number, "text": "x" * SIZE}}
     body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
     return json.dumps(body).encode() + b"\n"
-
-
-def _resident(pid: int) -> int:
-    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 class _Sender(threading.Thread):
@@ -70,7 +65,7 @@ def test_fifty_mebibytes_each_way_pass_a_slow_reader_in_bounded_memory(tmp_path:
                     before = sender.sent
                     time.sleep(0.5)
                 assert 0 < before < CALLS
-                most = _resident(process.pid)
+                most = resident(process.pid)
             assert process.stdout is not None
             seen = set()
             for _ in range(CALLS):
@@ -78,7 +73,7 @@ def test_fifty_mebibytes_each_way_pass_a_slow_reader_in_bounded_memory(tmp_path:
                 assert len(body["result"]["content"][0]["text"]) == SIZE
                 seen.add(body["id"])
                 if len(seen) % 100 == 0:
-                    most = max(most, _resident(process.pid))
+                    most = max(most, resident(process.pid))
             assert seen == set(range(CALLS))
             assert most < 30 * MIB + KEPT, f"{most / MIB:.0f} MiB"
             sender.join(10)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 
 import pytest
 
+from support.processes import resident
 from support.proxy import ERAS, MODERN, ProxyWorkspace, refused, text_of, wait_for
 from support.requirements import requirement
 
@@ -230,7 +230,7 @@ def test_a_client_that_reads_slowly_holds_the_upstream_back(tmp_path: Path) -> N
             client.begin("big", {"size": 10 << 20})
         peak, end = 0, time.monotonic() + 1.0
         while time.monotonic() < end:
-            peak = max(peak, _resident(client.process.pid))
+            peak = max(peak, resident(client.process.pid))
             time.sleep(0.05)
         assert peak < 200 << 20
 
@@ -247,9 +247,5 @@ def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
                 last = client.begin("file.read")
                 client.answer(last)
                 client.forget()
-            after.append(_resident(client.process.pid))
+            after.append(resident(client.process.pid))
         assert after[-1] - after[0] < 3 << 20, after
-
-
-def _resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

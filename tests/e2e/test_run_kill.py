@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of
 from adjourn.tasks import Task, expire_dead_sessions, settle_doubt
+from support.processes import works_in
 from support.proxy import wait_for
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
@@ -118,7 +118,7 @@ class Round:
         arguments = ["count.aex", "--inputs", "inputs.json", "--task", "count"]
         while (code := self._sitting(arguments)) == -signal.SIGKILL:
             self.kills += 1
-            wait_for(lambda: not _works_in(self.root))  # what it had started may still be finishing
+            wait_for(lambda: not works_in(self.root))  # what it had started may still be finishing
             if (self.root / ".aex" / "adjourn.db").exists() and _started(self.root):
                 found, done = _settle(self.root)
                 self.doubts, self.happened = self.doubts + found, self.happened + done
@@ -172,15 +172,6 @@ def test_kills_at_any_time_double_no_effect_and_repeat_no_finished_step(
     print(
         f"{kills} kills of {rounds} runs, {doubts} calls in doubt, of which {happened} had happened; {counted} calls counted"
     )
-
-
-def _works_in(root: Path) -> bool:
-    """Whether a process has its working folder there."""
-    for link in Path("/proc").glob("[0-9]*/cwd"):
-        with suppress(OSError):
-            if Path(os.readlink(link)).is_relative_to(root):
-                return True
-    return False
 
 
 def _started(root: Path) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +20,7 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of, with_token
+from support.processes import command, processes
 from support.proxy import wait_for
 from support.servers import Servers
 
@@ -85,14 +88,10 @@ def post(
     return httpx.post(work.url(path), json=message, headers=accepts | given | headers, timeout=60)
 
 
-def piped(folder: Path) -> list[Path]:
+def piped(folder: Path) -> list[int]:
     """The processes of servers that are commands, and write into a folder."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            if f"\x000\x00{folder}".encode() in process.read_bytes():
-                found.append(process)
-    return found
+    written = os.fsencode(folder)
+    return [one.pid for one in processes() if (b"0", written) in pairwise(command(one.pid))]
 
 
 def settled(work: GatewayWorkspace) -> bool:

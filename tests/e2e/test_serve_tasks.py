@@ -323,7 +323,7 @@ def test_a_server_has_one_subscription_of_a_client(work: GatewayWorkspace) -> No
 
 
 def test_only_a_client_that_knows_tasks_subscribes_to_them(work: GatewayWorkspace) -> None:
-    """One that has not declared the extension is told what it has to declare, as at the server alone."""
+    """One that has not declared the extension is refused, and the error names what it has to declare."""
     task = Asker(work.url("/mcp")).task("up.slow_compute", seconds=0)
     stranger = Asker(work.url("/mcp"), declares=False)
     error = stranger.ask("subscriptions/listen", {"notifications": {"taskIds": [task]}})["error"]

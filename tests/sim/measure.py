@@ -33,6 +33,7 @@ from conftest import PostgresServer
 from sim import http_load
 from support import tools
 from support.gateway import GatewayWorkspace
+from support.processes import process, resident
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SIZE = 700
@@ -44,15 +45,9 @@ PORT = 6001
 
 def processor(pid: int) -> float:
     """Seconds that a process has computed."""
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def resident(pid: int) -> float:
-    """KiB."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text("ascii"))
+    found = process(pid)
     assert found is not None
-    return float(found[1])
+    return found.ticks / TICKS
 
 
 class Measuring:
@@ -307,7 +302,9 @@ class Measuring:
                 self.show("event", kind=f'"{kind}"', count=count, bytes=size)
             before, tasks = resident(pid), 300
             asyncio.run(self._open(port, tasks))
-            self.show("memory", base_mib=before / 1024, kib_per_task=(resident(pid) - before) / tasks)
+            self.show(
+                "memory", base_mib=before / 1024 / 1024, kib_per_task=(resident(pid) - before) / 1024 / tasks
+            )
 
     @staticmethod
     async def _open(port: int, tasks: int) -> None:

@@ -25,6 +25,7 @@ from mcp.client.stdio import stdio_client
 from mcp_types import ListRootsResult, ListToolsResult, Root
 
 from adjourn.code.server.text_replies import RENDERERS
+from support.processes import is_running
 
 Reply = dict[str, Any]
 FILES = {
@@ -217,11 +218,7 @@ class Server:
         os.kill(self.pid, signal.SIGKILL)
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            try:
-                state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                return
-            if state == "Z":
+            if not is_running(self.pid):
                 return
             time.sleep(0.01)
         raise AssertionError("it does not die")

@@ -32,6 +32,7 @@ from adjourn.store import Store, open_store
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task, existing
+from support.processes import children
 from support.terminal import at_terminal
 
 ECHO = Path(__file__).parents[1] / "e2e" / "servers" / "echo.py"
@@ -436,9 +437,8 @@ class Client:
             return self.process.pid
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
-            children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-            if children:
-                return int(children[0])
+            if started := children(self.process.pid):
+                return started[0]
             time.sleep(0.01)
         raise AssertionError("the wrapper has no child")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.code.git.git import Git, GitError
+from support.processes import is_running
 
 
 def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -30,16 +31,9 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
         git.run("commit", "--allow-empty", "-q", "-m", "m", environment=who, seconds=2)
     pid = int(mark.read_text())
     deadline = time.monotonic() + 10
-    while _runs(pid) and time.monotonic() < deadline:
+    while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not _runs(pid)
+    assert not is_running(pid)
     assert list((tmp_path / ".git").glob("*.lock")) == []
     hook.unlink()
     git.run("commit", "--allow-empty", "-q", "-m", "m", environment=who)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

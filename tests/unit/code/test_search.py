@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search.text import MAX_LINE, TextOptions, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.code_files import write
+from support.processes import children
 
 
 @pytest.fixture
@@ -221,17 +221,7 @@ def test_submatches_are_offsets_of_what_is_shown(
 
 def test_a_search_leaves_no_process(repository: CodeRepository) -> None:
     """When enough was found, rg is ended and waited for."""
-    before = children()
+    before = set(children(os.getpid()))
     for _ in range(3):
         search_text(repository, "needle", options=TextOptions(max_results=1))
-    assert children() <= before
-
-
-def children() -> set[str]:
-    """The processes that this one has started and not waited for."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            if stat.read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
-                found.add(stat.parent.name)
-    return found
+    assert set(children(os.getpid())) <= before

@@ -12,15 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from support.processes import is_running
+
 PROGRAM = "sleep 600 & echo $$ $! >'{}'; setsid sleep 600"
-
-
-def lives(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -36,7 +30,7 @@ def test_all_that_a_program_started_ends_however_often_the_end_is_asked_for(tmp_
                 time.sleep(0.005)
             while supervisor.poll() is None:
                 supervisor.send_signal(signal.SIGTERM)
-        left = [pid for pid in map(int, mark.read_text().split()) if lives(pid)]
+        left = [pid for pid in map(int, mark.read_text().split()) if is_running(pid)]
         for pid in left:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -147,6 +147,11 @@ def test_the_state_of_each_task_is_told_once_for_each_subscription_that_was_lost
         upstream.acknowledge("id-3")
         await settle()
         assert upstream.got[3:] == ["a", "b", "c"]
+        upstream.watching.update(is_new=True)  # the session was lost, and begun again
+        await settle()
+        upstream.acknowledge("id-4")
+        await settle()
+        assert upstream.got[6:] == ["a", "b", "c"]
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(watching, "AGAIN_SECONDS", 0)

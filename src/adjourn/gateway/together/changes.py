@@ -15,11 +15,12 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import ReplyStream
 from adjourn.gateway.together import task_handles
 from adjourn.gateway.together.member import Member
+from adjourn.gateway.together.watching import MAX_WATCHED
 from adjourn.mcp import frames
 
 TOGETHER_SECONDS = 0.03
 """Changes of one list within this time are one notification."""
-MAX_SUBSCRIPTIONS, MAX_NAMED = 100, 1000
+MAX_SUBSCRIPTIONS = 100
 _LISTS = {
     "notifications/tools/list_changed": "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
@@ -106,7 +107,7 @@ class Changes:
         try:
             params = msgspec.json.decode(line, type=_Told).params
             task = msgspec.json.decode(params["taskId"], type=str)
-        except (KeyError, msgspec.DecodeError):
+        except (KeyError, msgspec.DecodeError, RecursionError):
             return
         for request_id, subscription in self._subscriptions.items():
             if task in subscription.tasks:
@@ -119,8 +120,12 @@ class Changes:
         uris = resources_of(wanted)
         tasks = tasks_of(wanted)
         lists = frozenset(kind for kind in _LISTS.values() if wanted.get(kind) is True)
-        if len(self._subscriptions) >= MAX_SUBSCRIPTIONS or len(uris) + len(tasks) > MAX_NAMED:
-            why = f"a client may have {MAX_SUBSCRIPTIONS} subscriptions, each to {MAX_NAMED:,} resources and tasks"
+        named = [len(self.resources.union(uris)), len(self.tasks.union(tasks))]
+        if len(self._subscriptions) >= MAX_SUBSCRIPTIONS or max(named) > MAX_WATCHED:
+            why = (
+                f"a client may have {MAX_SUBSCRIPTIONS} subscriptions, to {MAX_WATCHED:,} resources and as many tasks;"
+                " end one before you begin another"
+            )
             stream.put(
                 StreamEvent(frames.error(request_id, frames.INVALID_REQUEST, why).rstrip()), is_last=True
             )

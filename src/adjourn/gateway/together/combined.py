@@ -19,7 +19,7 @@ from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders
 from adjourn.gateway.together import merging, task_handles
-from adjourn.gateway.together.changes import MAX_NAMED, Changes, resources_of, tasks_of
+from adjourn.gateway.together.changes import Changes, resources_of, tasks_of
 from adjourn.gateway.together.gathering import SILENT, Gathering
 from adjourn.gateway.together.introduction import Introduction
 from adjourn.gateway.together.listings import Listings
@@ -27,6 +27,7 @@ from adjourn.gateway.together.member import Collector, Member
 from adjourn.gateway.together.parts import OwnPart, Parts, Server
 from adjourn.gateway.together.server_questions import ServerQuestions
 from adjourn.gateway.together.stateless import Problem, problem_of, status_of
+from adjourn.gateway.together.watching import MAX_WATCHED
 from adjourn.gateway.upstream import GatewayUpstream
 from adjourn.mcp import FrameError, Message, frames
 from adjourn.policy import meta_tool
@@ -288,13 +289,16 @@ class Combined:
     def _subscribe(self, message: Message, stream: ReplyStream) -> None:
         """The client subscribes, in the stateless revision: the gateway's own member is asked whether it may."""
         wanted = message.params.get("notifications")
-        if tasks_of(wanted) and (problem := task_handles.undeclared(message)) is not None:
+        problem = (
+            task_handles.undeclared(message) if tasks_of(wanted) and self._may_have_tasks(message) else None
+        )
+        if problem is not None:
             self._refuse(message, stream, problem)
             return
         self._find_owners(
             message,
             stream,
-            resources_of(wanted)[:MAX_NAMED],
+            resources_of(wanted)[:MAX_WATCHED],
             lambda: self._route(self._own, message.raw, stream, message.id),
         )
 
@@ -305,10 +309,14 @@ class Combined:
         if found is not None and server is not None:
             line = merging.with_param(message.raw, "taskId", found[1])
             self._route(server.member, line, stream, message.id)
-        elif any(one.may_have_tasks(modern=message.modern) for one in self._parts.by_name.values()):
+        elif self._may_have_tasks(message):
             self._refuse(message, stream, task_handles.problem_of(message))
         else:
             self._route(self._own, message.raw, stream, message.id)
+
+    def _may_have_tasks(self, message: Message) -> bool:
+        """Whether a server may make tasks for a client of this era."""
+        return any(one.may_have_tasks(modern=message.modern) for one in self._parts.by_name.values())
 
     def _refuse(self, message: Message, stream: ReplyStream, problem: Problem) -> None:
         is_stateless = message.modern or message.method == "server/discover"

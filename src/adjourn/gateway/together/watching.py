@@ -129,6 +129,7 @@ class Watching:
         """Ask the server for what is wanted now. `is_new`: its session knows of nothing yet."""
         if is_new:
             self._asked, self._is_listening = _NOTHING, False
+            self._told.clear()
         if self._upstream.era == "legacy":
             self._update_legacy()
         elif self._upstream.era == "modern" and (
@@ -244,16 +245,25 @@ class Watching:
             running.cancel()
 
 
+class _Error(msgspec.Struct):
+    code: int
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
+
+
 def _subscription_of(line: bytes) -> object:
     """The id of the request that a notification says it belongs to."""
     try:
         about = params_of(line).get("_meta")
-    except msgspec.ValidationError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return about.get(frames.META_SUBSCRIPTION) if isinstance(about, dict) else None
 
 
 def _is_unknown(answer: bytes) -> bool:
     """Whether a server says that it has no subscriptions."""
-    error = msgspec.json.decode(answer).get("error") if answer else None
-    return isinstance(error, dict) and error.get("code") == frames.METHOD_NOT_FOUND
+    with suppress(msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(answer, type=_Refusal).error.code == frames.METHOD_NOT_FOUND
+    return False

@@ -22,7 +22,8 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
-MAX_LATE = 4096
+MAX_LATE = 256
+"""Leaves that wait to be hashed: 73 bytes each, in every task that is worked on."""
 
 
 class Frontier(msgspec.Struct, eq=False):

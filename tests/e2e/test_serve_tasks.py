@@ -338,6 +338,20 @@ def test_only_a_client_that_knows_tasks_subscribes_to_them(work: GatewayWorkspac
     assert error["data"] == {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
 
 
+def test_a_rule_that_denies_subscriptions_keeps_the_state_of_tasks(tmp_path: Path) -> None:
+    """A subscriber sees what `tasks/get` shows, so whoever denies that denies `subscriptions/listen`, too."""
+    servers = Servers(tmp_path).http("other", program=TASK_SERVER)
+    rules = ("allow *", "deny mcp.tasks.get", "deny mcp.subscriptions.listen")
+    with servers, GatewayWorkspace(tmp_path, *rules, settings=servers.toml) as work:
+        client = Asker(work.url("/mcp"))
+        task = client.task("other.slow_compute", seconds=0)
+        for method, params in (
+            ("tasks/get", {"taskId": task}),
+            ("subscriptions/listen", {"notifications": {"taskIds": [task]}}),
+        ):
+            assert "is denied by policy" in client.ask(method, params)["error"]["message"]
+
+
 CURIOUS = """
 import json, sys
 

@@ -32,6 +32,7 @@ class Upstream:
         self.abandoned: list[str] = []
         self.got: list[str] = []
         self.said: list[Any] = []
+        self.is_silent = False
         self._ids = count(1)
         self.watching = Watching(self)
 
@@ -47,6 +48,8 @@ class Upstream:
         del seconds
         if method == "tasks/get":
             self.got.append(params["taskId"])
+            if self.is_silent:
+                raise TimeoutError
             return frames.result(
                 7, {"resultType": "complete", "taskId": params["taskId"], "status": "working"}
             )
@@ -156,6 +159,26 @@ def test_the_state_of_each_task_is_told_once_for_each_subscription_that_was_lost
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(watching, "AGAIN_SECONDS", 0)
         run(test)
+
+
+def test_a_state_that_could_not_be_got_is_asked_for_again() -> None:
+    """A server that did not answer is asked again once the next subscription is acknowledged."""
+
+    async def test(upstream: Upstream) -> None:
+        upstream.is_silent = True
+        upstream.watching.want([], ["a"])
+        await settle()
+        upstream.acknowledge("id-1")
+        await settle()
+        upstream.is_silent = False
+        upstream.watching.want([], ["a", "b"])
+        await settle()
+        upstream.acknowledge("id-2")
+        await settle()
+        assert upstream.got == ["a", "a", "b"]
+        assert [one["params"]["taskId"] for one in upstream.said] == ["a", "b"]
+
+    run(test)
 
 
 def test_a_server_without_subscriptions_is_not_asked_again() -> None:

@@ -224,8 +224,12 @@ class Watching:
         """Tell the client in which state tasks are."""
         for task in tasks:
             params = {"taskId": task, "_meta": self._meta()}
-            with suppress(UnreachableError, TimeoutError):
-                if line := status_of(await self._upstream.ask("tasks/get", params, ASK_SECONDS)):
+            try:
+                answer = await self._upstream.ask("tasks/get", params, ASK_SECONDS)
+            except (UnreachableError, TimeoutError):
+                self._told.discard(task)  # the next subscription asks again
+            else:
+                if line := status_of(answer):
                     self._upstream.say(line, None)
 
     def _end_outdated(self) -> None:

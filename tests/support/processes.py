@@ -1,6 +1,6 @@
-"""Processes of this machine as /proc shows them.
+"""The processes of this machine, as /proc shows them.
 
-Owns: these looks. Must never: signal one.
+Owns: reading /proc. Must never: signal one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Process(NamedTuple):
     parent: int
     is_zombie: bool
     ticks: int
-    """How long it has computed, in units of SC_CLK_TCK."""
+    """The processor time that it has used, in clock ticks (`SC_CLK_TCK` of them are a second)."""
 
 
 def process(pid: int) -> Process | None:
@@ -33,7 +33,7 @@ def process(pid: int) -> Process | None:
 
 
 def is_running(pid: int) -> bool:
-    """Whether it is there and has not ended."""
+    """Whether a process is there and has not ended."""
     found = process(pid)
     return found is not None and not found.is_zombie
 
@@ -46,12 +46,12 @@ def processes() -> Iterator[Process]:
 
 
 def children(pid: int) -> list[int]:
-    """Those that it has started, and not waited for: in ascending order, zombies too."""
+    """The processes that one has started and not waited for, in ascending order; zombies too."""
     return sorted(one.pid for one in processes() if one.parent == pid)
 
 
 def below(pid: int) -> list[int]:
-    """Its children, then theirs, and so on."""
+    """The children of a process, then theirs, and so on."""
     parents = {one.pid: one.parent for one in processes()}
     found: list[int] = []
     added = [pid]
@@ -62,7 +62,7 @@ def below(pid: int) -> list[int]:
 
 
 def command(pid: int) -> list[bytes]:
-    """The words that it was started with; none for one that is gone."""
+    """The words that a process was started with; none for one that is gone."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
     return []
@@ -78,5 +78,5 @@ def works_in(folder: Path) -> bool:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that it has. Raises `OSError` where there is none."""
+    """Bytes of its resident memory. Raises `OSError` where there is no such process."""
     return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

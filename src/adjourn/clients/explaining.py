@@ -15,7 +15,17 @@ from adjourn.clients.client import ClientContext
 from adjourn.log import full_name
 from adjourn.policy import OWN_TOOLS, READING_VERBS, arguments_digest, call_paths, meta_tool
 from adjourn.policy.protected import only_reads, protected_path
-from adjourn.tasks import Ask, Block, Forward, Ledger, ToolRequest, always_passes, decide, is_vendors
+from adjourn.tasks import (
+    Ask,
+    Block,
+    Forward,
+    Ledger,
+    ToolRequest,
+    WorkspaceState,
+    always_passes,
+    decide,
+    is_vendors,
+)
 from adjourn.text import did_you_mean
 
 _BY_RULES = ("deny_list", "not_allowed")
@@ -97,7 +107,7 @@ def _answer(
         matcher=matcher,
         protected="" if own else _touched(client, tool, given, reads=reads),
     )
-    decision = decide(policy, ledger, request, now=client.clock(), workspace=workspace)
+    decision = decide(policy, ledger, request, now=client.clock(), workspace=WorkspaceState(spent=workspace))
     notes = list(_listing_notes(server, tool, known))
     permitted = explanation.answer != "no" or policy.observe
     if isinstance(decision, Block) and decision.reason not in _BY_RULES:

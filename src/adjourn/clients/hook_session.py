@@ -140,7 +140,7 @@ class HookSession(GuardedSession):
         )
         if found is None:
             return False
-        fact = msgspec.structs.replace(settled, call=found.call)
+        fact = msgspec.structs.replace(settled, call=found.call, seen=True)
         self.settle([fact])
         self.notes += self.checkpoint_after_recorded(tool_name(found), _seq_of(found.call), fact)
         return True
@@ -175,7 +175,7 @@ class HookSession(GuardedSession):
             [
                 kinds.ToolSettled(call=one.call, message=NOT_CONFIRMED, outcome="error")
                 if _is_asked(ledger, one)
-                else kinds.ToolSettled(call=one.call, outcome="ok")
+                else kinds.ToolSettled(call=one.call, outcome="ok", seen=True)
                 for one in self._open_calls()
             ]
         )
@@ -250,6 +250,7 @@ class HookSession(GuardedSession):
     def _forward(
         self, pending: PendingCalls, call: ToolRequest, decision: Forward, claim: OnceClaim | None
     ) -> Admitted:
+        self._close_questions(pending, call, decision)
         call_id = self._allow(pending, call, decision, claim, uncounted=pending.spent < 0)
         if not self._capabilities.settles:
             pending.facts.append(NewEvent(self._ended(call_id), SYSTEM, self.id))
@@ -309,7 +310,9 @@ class HookSession(GuardedSession):
         pending.facts.append(NewEvent(allowed, self.actor, self.id))
         if claim is not None:
             done = "" if self._capabilities.settles else f" {idempotency.DONE}"
-            pending.refs.update(idempotency.claimed(self.task.id, claim.key, f"{call_id}{done}"))
+            refs, swaps = idempotency.claims(self.task, claim.key, f"{call_id}{done}")
+            pending.refs.update(refs)
+            pending.swaps.update(swaps)
         return call_id
 
     def _is_paid(self, ledger: Ledger, call: ToolRequest) -> bool:

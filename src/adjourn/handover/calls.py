@@ -15,7 +15,7 @@ import msgspec
 from adjourn.log import Event, decode, kinds, tool_name
 from adjourn.policy import meta_tool
 from adjourn.store import Head, Store
-from adjourn.tasks import REPEATED, Ledger, NotableCall, following
+from adjourn.tasks import ELSEWHERE, REPEATED, Ledger, NotableCall, following
 from adjourn.text import one_line, without_secrets
 
 TAIL = 1000
@@ -203,7 +203,7 @@ class CallsFold:
         self.approved.add(data.approval)
 
     def not_confirmed(self, event: Event, data: kinds.ConfirmDenied) -> None:
-        if data.via == REPEATED:
+        if data.via in (ELSEWHERE, REPEATED):
             return  # the newer question about the same call was approved
         _, asked = self.asked.pop(
             data.approval, (event, kinds.ToolDenied(reason="", server=data.server, tool=data.tool))

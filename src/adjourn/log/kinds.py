@@ -23,10 +23,10 @@ REGISTRY: dict[str, type[Data]] = {}
 """Kind → type, in the order of this file."""
 EXACT = frozenset(
     (
-        "after", "agent", "answer", "approval", "audit", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
+        "after", "again", "agent", "answer", "approval", "audit", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
         "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "params", "phase",
         "policy", "previous", "principal", "record", "report", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
-        "who",
+        "task", "who",
     )
 )  # fmt: skip
 """Texts that name something or are compared. Every other text is prose, and is stored without secrets."""
@@ -111,11 +111,14 @@ class SessionOpened(Data, frozen=True, kw_only=True):
 
 
 class SessionClosed(Data, frozen=True, kw_only=True):
-    """A session ended in an orderly way. `to` names the task that its client switched to, if it did."""
+    """A session ended in an orderly way. `to` names the task that its client switched to, if it did; `unread` are calls that were
+    settled, and whose answers could not be delivered, since the client had gone.
+    """
 
     KIND = "session.closed"
     reason: str
     to: str = ""
+    unread: list[str] = []
 
 
 class SessionLost(Data, frozen=True, kw_only=True):
@@ -132,12 +135,14 @@ class ToolAllowed(Data, frozen=True, kw_only=True):
 
     `uncounted` are meta-tools and requests other than tools/call; they are written down only when confirmed. `limits`
     are the rates it counts for (`10/60 network.fetch`: ten in sixty seconds), `once` the digest that names its effect
-    where a rule lets that happen only once; of several such rules one for each, with spaces between.
+    where a rule lets that happen only once; of several such rules one for each, with spaces between, behind a plus where it holds in
+    the whole workspace. `behind`: the client made it without having read all answers before it.
     """
 
     KIND = "tool.allowed"
     approval: str = ""
     arguments: str = ""
+    behind: bool = False
     call: str
     digest: str
     effectful: bool
@@ -162,7 +167,8 @@ class ToolContinued(Data, frozen=True, kw_only=True):
 class ToolSettled(Data, frozen=True, kw_only=True):
     """A forwarded call was answered. `answer` is the SHA-256 of the answer's bytes, `state` that of a request state.
 
-    `message` is the first line of what a failed call was answered with, or why no answer came.
+    `message` is the first line of what a failed call was answered with, or why no answer came. `seen`: whoever made the call says so
+    itself, so it has the answer.
     """
 
     KIND = "tool.settled"
@@ -171,6 +177,7 @@ class ToolSettled(Data, frozen=True, kw_only=True):
     message: str = ""
     milliseconds: int = 0
     outcome: Literal["ok", "tool-error", "error", "input-required", "no-answer"]
+    seen: bool = False
     state: str = ""
 
 
@@ -213,6 +220,18 @@ class EffectSettled(Data, frozen=True, kw_only=True):
     call: str
     note: str = ""
     outcome: Literal["done", "not-done"]
+
+
+class EffectRepeated(Data, frozen=True, kw_only=True):
+    """A call of this task was made again in another task of the workspace, as the call `again` of `task`: a person approved repeating
+    what was in doubt (`approval`, which may be one of this task), or the client was told before that it had happened.
+    """
+
+    KIND = "effect.repeated"
+    again: str
+    approval: str = ""
+    call: str = ""
+    task: str
 
 
 class ToolDenied(Data, frozen=True, kw_only=True):

@@ -93,7 +93,7 @@ class Proxy:
             ),
         )
         self.connection, self.gate, self.answers = relay.connection, relay.gate, relay.answers
-        self.connection.client = PipeWriter(self.loop, CLIENT_OUT, _nobody_reads)
+        self.connection.client = PipeWriter(self.loop, CLIENT_OUT, self._nobody_reads)
         self.connection.server = PipeWriter(self.loop, upstream.stdin, self.connection.not_read)
         self.connection.why_unread = self._why_unread
         self._client = LineReader(CLIENT_IN, frames.MAX_MESSAGE_BYTES)
@@ -244,6 +244,12 @@ class Proxy:
         self.server_stderr.finish()
         return f"the MCP server {_ending(self.upstream.wait(0))}{self.server_stderr.last()}"
 
+    def _nobody_reads(self, unread: list[Unread]) -> None:
+        """The client has exited, which the reading side notices. It may lack the last answers."""
+        del unread
+        for session in self.context.sessions:
+            session.is_unread = True
+
     def _note_crash(self, seconds: float) -> None:
         code, signum = _exit_of(self.upstream.wait(seconds))
         self.report.event("upstream.crashed", code=code, signal=signum)
@@ -366,11 +372,6 @@ class Proxy:
                 session.note(data)
             except AdjournError as error:
                 self.report.event("store.error", str(error))
-
-
-def _nobody_reads(unread: list[Unread]) -> None:
-    """The client has exited, which the reading side notices. What it received is in the history."""
-    del unread
 
 
 def _unblock(descriptor: int) -> bool:

@@ -27,7 +27,7 @@ from adjourn.mcp import Message, frames
 from adjourn.relay.calls import STATE_PREFIX, is_ours
 from adjourn.relay.connection import Connection
 from adjourn.relay.request import Request
-from adjourn.tasks import SYSTEM, Approval, Block, ToolRequest, about, answer
+from adjourn.tasks import ELSEWHERE, SYSTEM, Approval, Block, ToolRequest, about, answer
 from adjourn.text import ELLIPSIS, visible_line, without_secrets
 
 QUESTION_KEY = "adjourn-confirm"
@@ -197,6 +197,8 @@ class Confirmations:
         try:
             session = self._context.session(sealed.task)
             open_now = session.task.refresh().approvals.get(sealed.approval)
+            if open_now is not None and open_now.refused == ELSEWHERE:
+                return None
             if open_now is not None and open_now.refused:  # a replay does not turn a denial into an approval
                 reason = f'tool "{call.tool}" was not confirmed: the answer was {open_now.refused}'
                 return Block("confirm_required", reason, _later(sealed.approval))
@@ -247,6 +249,8 @@ class Confirmations:
         if asked is None or asked.approved:
             if not self._is_for_another(held, asked):
                 return self._let_go(held, "")
+        elif asked.refused == ELSEWHERE:
+            return self._let_go(held, "")
         elif asked.refused:
             said = f": {without_secrets(asked.reason)}" if asked.reason else ""
             return self._let_go(held, f"it was refused ({asked.refused}){said}")

@@ -122,7 +122,9 @@ class Journal:
         """Record the outcome of a call: its settlement and its result are appended together."""
         document = encoded(value)
         name = digest(document)
-        settled = kinds.ToolSettled(answer=name, call=result.call, milliseconds=milliseconds, outcome="ok")
+        settled = kinds.ToolSettled(
+            answer=name, call=result.call, milliseconds=milliseconds, outcome="ok", seen=True
+        )
         facts: list[kinds.Data] = [settled, msgspec.structs.replace(result, result=name)]
         if isinstance(result, kinds.MakeResult) and (tokens := result.input_tokens + result.output_tokens):
             facts.append(kinds.UsageReported(model=result.model, tokens=tokens))

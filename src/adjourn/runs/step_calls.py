@@ -23,7 +23,7 @@ from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.make_step import MakeRequest, make_value
 from adjourn.runs.permission import MAKE, RunPermissions
 from adjourn.runs.tools import TESTS, Tool
-from adjourn.tasks import Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
+from adjourn.tasks import ELSEWHERE, Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
 from adjourn.text import count_keys, first_line, preview
 
 MAX_SHOWN = 20_000
@@ -214,7 +214,7 @@ class Caller:
             with self._means.stop.allowed():
                 self._means.ask(task, question)
         now = task.refresh().approvals.get(question.id)
-        if question.doubt and question.doubt not in task.ledger.doubts:
+        if (question.doubt and now is None) or (now is not None and now.refused == ELSEWHERE):
             return
         if now is not None and now.approved:
             self._means.emit("confirm.approved", {"tool": call.tool})

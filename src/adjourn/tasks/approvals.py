@@ -6,15 +6,15 @@ Owns: writing that down, in the same step as what it makes of claims. Must never
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import Actor, Event, decode, kinds, timestamp
 from adjourn.store import Head, Store
-from adjourn.tasks import idempotency
+from adjourn.tasks import idempotency, workspace_calls
 from adjourn.tasks.decision import subject
-from adjourn.tasks.ledger import REPEATED, Approval, Ledger
-from adjourn.tasks.task import NewEvent, Task
+from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Approval, Ledger, OpenCall
+from adjourn.tasks.task import SYSTEM, NewEvent, Task
 from adjourn.tasks.verified import following
 
 BY_A_PERSON = frozenset(("cli", "terminal", "page", "elicitation:no"))
@@ -42,19 +42,18 @@ class PersonsAnswer(NamedTuple):
 def waiting_approvals(ledger: Ledger, now: int) -> list[Approval]:
     """The questions that wait for a person at `now` (milliseconds): one for each call, the newest.
 
-    Those that expired, that a person has denied, and those about repeating a call that is no longer in doubt wait no more.
+    Those that expired, and that a person has denied, wait no more.
     """
     stamp = timestamp(now)
     found = dict[tuple[str, ...], Approval]()
     for asked in ledger.approvals.values():
-        moot = asked.doubt and asked.doubt not in ledger.doubts and asked.doubt not in ledger.open_calls
-        if not (asked.approved or moot) and asked.expires > stamp and not _has_no(asked):
+        if not asked.approved and asked.expires > stamp and not _has_no(asked):
             found[about(asked)] = asked
     return list(found.values())
 
 
 def _has_no(asked: Approval) -> bool:
-    return asked.refused in BY_A_PERSON or asked.refused == REPEATED
+    return asked.refused in BY_A_PERSON or asked.refused in (REPEATED, ELSEWHERE)
 
 
 def about(asked: Approval) -> tuple[str, ...]:
@@ -154,7 +153,27 @@ def _answer(
         return [NewEvent(data, by, session) for data in (approved, *repeated)]
 
     task.commit(build)
+    if yes or via in BY_A_PERSON:
+        workspace_calls.tell_askers(
+            task, found[0].digest, lambda ledger: _as_elsewhere(ledger, found[0], given)
+        )
     return found[0]
+
+
+def _as_elsewhere(ledger: Ledger, asked: Approval, given: PersonsAnswer) -> Iterator[NewEvent]:
+    """What a person's answer to a question of another task is to the same questions of this one: a no as well, or that nobody needs to
+    answer them, since the approval may be used here.
+    """
+    for one in ledger.approvals.values():
+        if about(one) == about(asked) and not one.approved and not _has_no(one):
+            via, by = (ELSEWHERE, SYSTEM) if given.yes else (given.via, given.by)
+            reason = "" if given.yes else given.reason[:MAX_REASON]
+            yield NewEvent(
+                kinds.ConfirmDenied(
+                    approval=one.id, reason=reason, server=one.server, tool=one.tool, via=via
+                ),
+                by,
+            )
 
 
 def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str = "") -> None:
@@ -165,8 +184,20 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
             known = ", ".join(ledger.doubts) or "none is"
             raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {known}")
         settled = kinds.EffectSettled(call=call, note=note[:2000], outcome="done" if happened else "not-done")
-        changes.update(idempotency.settled_by_hand(task.id, ledger.doubts[call], happened=happened))
+        found[:] = [ledger.doubts[call]]
+        changes.update(
+            idempotency.settled_by_hand(task.id, found[0], happened=happened, value_of=task.store.ref)
+        )
         return [NewEvent(settled, by)]
 
+    def elsewhere(ledger: Ledger) -> list[NewEvent]:
+        asked = any(one.doubt == call for one in ledger.approvals.values())
+        outcome: Literal["done", "not-done"] = "done" if happened else "not-done"
+        return (
+            [NewEvent(kinds.EffectSettled(call=call, note=note[:2000], outcome=outcome), by)] if asked else []
+        )
+
+    found: list[OpenCall] = []
     changes: dict[str, str | None] = {}
     task.commit(build, refs=changes)
+    workspace_calls.tell_askers(task, found[0].digest, elsewhere)

@@ -15,10 +15,9 @@ from adjourn.tasks.decision import (
     Block,
     RecordedAnswer,
     ToolRequest,
-    is_same_tool,
     shown_params,
 )
-from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key
+from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key, is_same_tool
 from adjourn.text import ELLIPSIS, preview
 
 MAX_DOCUMENT = 128 * 1024

@@ -16,9 +16,18 @@ import msgspec
 from adjourn.aex import Policy, Rule, RuleVerdict
 from adjourn.aex.match import glob_path
 from adjourn.aex.where import PathMatcher
-from adjourn.log import HasTool, digest, full_name, timestamp, tool_name
+from adjourn.log import digest, full_name, timestamp
 from adjourn.policy.protected import reason_for
-from adjourn.tasks.ledger import Approval, Ledger, OpenCall, definition_key, rate_key, rate_used
+from adjourn.tasks.ledger import (
+    ALREADY_DONE,
+    Approval,
+    Ledger,
+    OpenCall,
+    definition_key,
+    is_same_tool,
+    rate_key,
+    rate_used,
+)
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and an approval be used."""
@@ -40,7 +49,8 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     is not known), `shown` is what the agent calls the tool (empty: `tool`), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule examines arguments, `given` are they,
     `paths` what scopes are matched with (`policy.call_paths`), by `matcher`. `protected` is the protected place that the call
     would touch (empty: none): whoever makes the request finds it, since only that one knows the working directory and how the
-    tool spells its arguments. `key` stands for the client and its idempotency key (empty: none).
+    tool spells its arguments. `key` stands for the client and its idempotency key (empty: none). `behind`: the
+    client has not read all answers before it.
     """
 
     tool: str
@@ -62,6 +72,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     matcher: PathMatcher = glob_path
     protected: str = ""
     key: str = ""
+    behind: bool = False
 
 
 class OnceClaim(msgspec.Struct, frozen=True):
@@ -70,6 +81,7 @@ class OnceClaim(msgspec.Struct, frozen=True):
     Where several rules limit the tool, `key` has a name for each, and the claim is that of the strictest state. `state` is free, open (under way), doubt, done, or another (the client has given
     its key to another call); `answer` the digest of the recorded answer, empty where there is
     none. `missing` is the argument that should have named it. `is_retry`: the client repeats this very call with its idempotency key.
+    `owner` is the task of `call`.
     """
 
     key: str = ""
@@ -78,6 +90,7 @@ class OnceClaim(msgspec.Struct, frozen=True):
     answer: str = ""
     missing: str = ""
     is_retry: bool = False
+    owner: str = ""
 
 
 class Forward(msgspec.Struct, frozen=True):
@@ -143,6 +156,19 @@ class RecordedAnswer(msgspec.Struct, frozen=True):
     answer: str
 
 
+class WorkspaceState(msgspec.Struct, frozen=True):
+    """What is known beside the task: `spent` of the budgets of all tasks, by their counters; and what is open in other tasks about the
+    very call that is decided on: `doubts`, calls `unseen` (`Ledger.unseen`), `approvals`. `session` is the one that wants to make it.
+    """
+
+    session: str = ""
+    spent: Mapping[str, int] = NONE_SPENT
+    doubts: Sequence[OpenCall] = ()
+    unseen: Sequence[OpenCall] = ()
+    approvals: Mapping[str, Approval] = MappingProxyType({})
+
+
+ALONE = WorkspaceState()
 FORWARD = Forward()
 Decision = Forward | Continue | Block | Ask | RecordedAnswer
 
@@ -157,22 +183,21 @@ def decide(  # noqa: C901  # one pass, on the path of every call
     now: int,
     spent: int = 0,
     counted: Mapping[str, int] = NONE_COUNTED,
-    workspace: Mapping[str, int] = NONE_SPENT,
+    workspace: WorkspaceState = ALONE,
     auto_confirm: bool = False,
     claim: OnceClaim | None = None,
 ) -> Decision:
     """May `call` be forwarded? `now` is milliseconds.
 
     `spent` is what calls decided just before, not yet written, cost of the budget, and `counted` of each rate; a call
-    that was counted already has a `spent` of -1. `workspace` is what all tasks have spent in the periods of the workspace's
-    budgets, by their seconds. `claim` is what is known of the effect, for a tool that a `once` rule
-    names.
+    that was counted already has a `spent` of -1. `workspace` is what other tasks say, `claim` what is known of the effect, for a tool
+    that a `once` rule names.
     """
     if call.protected:
         return protected_refusal(call)
     rules = policy.tools.get(call.tool) or policy.rules_of(call.tool)
-    is_open = call.named_only and not call.vendor
-    judge, strict = (rules.judge_open, rules.strict_open) if is_open else (rules.judge, rules.strict)
+    is_method = call.named_only and not call.vendor
+    judge, strict = (rules.judge_open, rules.strict_open) if is_method else (rules.judge, rules.strict)
     verdict = judge(call.given, call.paths, call.matcher) if rules.guarded else strict
     refused = None
     if verdict.effect != "allow" or call.state or claim is not None:
@@ -180,16 +205,21 @@ def decide(  # noqa: C901  # one pass, on the path of every call
     if refused is None and policy.counts and not call.named_only:
         refused = (
             _budget_spent(policy, ledger, spent)
-            or _workspace_spent(policy, workspace, spent)
+            or _workspace_spent(policy, workspace.spent, spent)
             or _rate_spent(policy, ledger, call, now=now, spent=spent, counted=counted)
         )
     if policy.observe and claim is not None and claim.is_retry and (repeated := _claimed(call, claim)):
         return repeated  # the client's own wish, whatever the policy does
     if isinstance(refused, Continue) or (refused is not None and not policy.observe):
         return refused
+    is_open = call.effectful and bool(ledger.doubts or ledger.unseen or workspace.doubts or workspace.unseen)
+    if is_open and claim is None and (done := _done_unseen(policy, ledger, call, workspace)) is not None:
+        return done
     found: Forward | Ask = FORWARD
-    if verdict.confirm is not None or (call.effectful and ledger.doubts) or claim is not None:
-        found = _asked(policy, ledger, call, verdict, now=now, auto_confirm=auto_confirm, claim=claim)
+    if verdict.confirm is not None or is_open or claim is not None:
+        found = _asked(
+            policy, ledger, call, verdict, workspace, now=now, auto_confirm=auto_confirm, claim=claim
+        )
     if isinstance(found, Ask):
         if found.doubt or not policy.observe:
             return found
@@ -240,25 +270,52 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
     return Continue(paused.call, paused.legs + 1, spent) if policy.observe else spent
 
 
+def _done_unseen(
+    policy: Policy, ledger: Ledger, call: ToolRequest, workspace: WorkspaceState
+) -> Block | None:
+    """That a call happened before, and nobody who goes on has its answer. Who was told so, and makes it again, means to repeat it."""
+    if not workspace.session:
+        return None
+    for done in (*ledger.unseen.values(), *workspace.unseen):
+        if is_repeated(policy, done, call) and ledger.told.get(done.call) != workspace.session:
+            how = (
+                f"{done.by} says"
+                if done.by
+                else f"its answer, which did not reach a client, has the SHA-256 {done.answer}"
+            )
+            return Block(
+                ALREADY_DONE,
+                f'tool "{call.shown or call.tool}" was not called: it was done already, with these arguments, in call {done.call} of '
+                f"{done.since}, settled {done.ended} ({how})",
+                "continue without repeating it; to repeat it on purpose, make the same call once more",
+                rule=done.call,
+            )
+    return None
+
+
 def _asked(
     policy: Policy,
     ledger: Ledger,
     call: ToolRequest,
     verdict: RuleVerdict,
+    workspace: WorkspaceState,
     *,
     now: int,
     auto_confirm: bool,
     claim: OnceClaim | None,
 ) -> Forward | Ask:
     """Whether a person has to say yes, and has. Silence never says it for what would repeat a call in doubt."""
-    doubt = doubt_repeated_by(policy, ledger, call) if call.effectful and ledger.doubts else None
+    doubts = (*ledger.doubts.values(), *workspace.doubts) if call.effectful else ()
+    doubt = next((one for one in doubts if is_repeated(policy, one, call)), None)
     doubted = doubt.call if doubt else claim.call if claim is not None and claim.state == "doubt" else ""
     asks = verdict.confirm
     if asks is None and not doubted:
         return Forward()
     who = asks.by if asks is not None and asks.by != "human" else ""
     silence = asks is not None and not doubted and asks.otherwise == "allow"
-    approval = usable_approval(ledger, call, now, doubted, who=who, silence=silence)
+    approval = usable_approval(
+        ledger, call, now, doubted, who=who, silence=silence, elsewhere=workspace.approvals
+    )
     if approval is not None:
         return Forward(approval=approval.id)
     if asks is not None and not doubted and auto_confirm and not asks.by:
@@ -422,23 +479,13 @@ def _rate_of(rule: Rule) -> str:
     return rate_key(rule.amount, rule.per_seconds, rule.pattern)
 
 
-def is_same_tool(one: HasTool, other: HasTool) -> bool:
-    """Whether two calls are of one tool, as far as that is known: histories of before do not name servers, or name them in `tool`."""
-    if one.server and other.server:
-        return (one.server, one.tool) == (other.server, other.tool)
-    return one.tool == other.tool or tool_name(one) == tool_name(other)
-
-
-def doubt_repeated_by(policy: Policy, ledger: Ledger, call: ToolRequest) -> OpenCall | None:
-    """The call in doubt with the same tool and arguments, if there is one; also one of a server that may be this one under the name
-    that it had before.
+def is_repeated(policy: Policy, before: OpenCall, call: ToolRequest) -> bool:
+    """Whether a call is the same as one before, by tool and arguments; also one of a server that may be this one under the name that it
+    had before.
     """
-    for doubt in ledger.doubts.values():
-        if doubt.digest == call.digest and (
-            is_same_tool(doubt, call) or (doubt.tool == call.tool and policy.may_be(doubt.server))
-        ):
-            return doubt
-    return None
+    return before.digest == call.digest and (
+        is_same_tool(before, call) or (before.tool == call.tool and policy.may_be(before.server))
+    )
 
 
 def definition_of(ledger: Ledger, call: ToolRequest) -> str:
@@ -452,19 +499,26 @@ def shown_params(call: ToolRequest) -> str:
 
 
 def usable_approval(
-    ledger: Ledger, call: ToolRequest, now: int, doubt: str, *, who: str = "", silence: bool = True
+    ledger: Ledger,
+    call: ToolRequest,
+    now: int,
+    doubt: str,
+    *,
+    who: str = "",
+    silence: bool = True,
+    elsewhere: Mapping[str, Approval] = ALONE.approvals,
 ) -> Approval | None:
     """An unused, unexpired yes for this very call, with all its params and its tool as it is listed now; one that repeats a
     call in doubt needs an approval of just that. An approval from before the tool was listed does not cover what the list says.
 
     `who` has to have been asked, where it is named. Where `silence` means yes, a question that nobody answered in its time
-    is one, if it said so when it was put.
+    is one, if it said so when it was put. `elsewhere` are approvals of other tasks of the workspace.
     """
-    if not ledger.approvals:
+    if not ledger.approvals and not elsewhere:
         return None
     stamp = timestamp(now)
     wanted = (call.digest, doubt, shown_params(call), definition_of(ledger, call))
-    for approval in ledger.approvals.values():
+    for approval in (*ledger.approvals.values(), *elsewhere.values()):
         if subject(approval)[1:] != wanted or (who and approval.who != who):
             continue
         # a question of before servers had names names none: then the tool has to be listed in the very same words

@@ -1,8 +1,10 @@
-"""Effects that may happen only once in a task: those of `once payments.charge by invoice`, and calls with an idempotency key.
+"""Effects that may happen only once: those of `once payments.charge by invoice` in a workspace, calls with an idempotency key and
+effects that a library claims in a task.
 
-The chain holds all of it: an intent names its effect (`tool.allowed`, `once`), its settlement the digest of the answer. The
-refs kept here, `once/TASK/KEY` to `CALL [ANSWER]`, where the server is known `once/TASK/KEY@SERVER`, are an index of that, written in the same transactions.
-For an idempotency key it is `once/TASK/KEY@DIGEST`, the digest of tool and arguments.
+The chain holds all of it: an intent names its effect (`tool.allowed`, `once`), its settlement the digest of the answer. The refs kept
+here are an index of that, written in the same transactions: by a rule `effect/KEY@SERVER` to `TASK CALL [ANSWER]` (`effect/KEY` where
+the server is not known), whose name in events begins with a plus; else `once/TASK/KEY` to `CALL [ANSWER]`, for an
+idempotency key `once/TASK/KEY@DIGEST`, the digest of tool and arguments.
 
 Owns: those refs and what they say of an effect. Must never: decide.
 """
@@ -17,14 +19,18 @@ import msgspec
 from adjourn.aex import Policy, Rule, values_at
 from adjourn.errors import InvalidError
 from adjourn.log import Event, canonical, digest, kinds, tool_name
+from adjourn.store import Store, Swap
 from adjourn.tasks.decision import OnceClaim, ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.space import key_of_task
 from adjourn.tasks.task import Task
 
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""
 NO_CHANGES: Mapping[str, str | None] = MappingProxyType({})
 _STRICTEST = ("another", "open", "done", "doubt", "free")
+WORKSPACE = "+"
+"""How the names of effects begin that are claimed in the whole workspace."""
 AT_SERVER = "@"
 """Stands in the name of an effect between the key and the server."""
 DONE = "done"
@@ -32,12 +38,37 @@ DONE = "done"
 
 
 def ref(task: str, key: str) -> str:
-    return f"once/{task}/{key}"
+    """The ref of an effect by its name in the events of a task."""
+    return f"effect/{key[1:]}" if key.startswith(WORKSPACE) else f"once/{task}/{key}"
 
 
 def claimed(task: str, keys: str, value: str | None) -> dict[str, str | None]:
-    """The refs of the keys of one claim, all at one value: `CALL`, `CALL ANSWER`, or None when the claim is abandoned."""
-    return {ref(task, key): value for key in keys.split()}
+    """The refs of the keys of one claim: `CALL`, `CALL ANSWER`, or None when the claim is abandoned."""
+    return {
+        ref(task, key): value and (f"{task} {value}" if key.startswith(WORKSPACE) else value)
+        for key in keys.split()
+    }
+
+
+def claims(task: Task, keys: str, call: str) -> tuple[dict[str, str | None], dict[str, Swap]]:
+    """What claims an effect for a call: the refs of those names that only this task has, and swaps for the others, since another task
+    may be about to claim them.
+    """
+    refs = claimed(task.id, keys, call)
+    swaps = {
+        name: Swap(task.store.ref(name), refs.pop(name)) for name in list(refs) if name.startswith("effect/")
+    }
+    return refs, swaps
+
+
+def of_workspace(store: Store) -> dict[str, str]:
+    """The claims of tasks as an earlier version kept them, as claims of their workspace."""
+    found = {}
+    for name, value in store.refs("once/").items():
+        _, task, key = name.split("/", 2)
+        space = key_of_task(task)
+        found[f"effect/{key}{'@' * bool(space)}{space}"] = f"{task} {value}"
+    return found
 
 
 def look_up(
@@ -55,7 +86,7 @@ def look_up(
         key = key_of(rule, call.given)
         if not key:
             return OnceClaim(missing=rule.by)
-        own = f"{key}{AT_SERVER}{call.server}" if call.server else key
+        own = WORKSPACE + (f"{key}{AT_SERVER}{call.server}" if call.server else key)
         before = (name for name in names_of(task, key) if not policy.is_another(name.partition(AT_SERVER)[2]))
         keys += dict.fromkeys((own, *before))
     if ledger.beside and call.effectful:
@@ -82,9 +113,9 @@ def look_up(
 
 def names_of(task: Task, key: str) -> list[str]:
     """The names under which an effect is claimed: its key, where the server was not known, or its key at servers."""
-    begin = ref(task.id, "")
+    begin = ref(task.id, WORKSPACE)
     names = (name.removeprefix(begin) for name in task.store.refs(begin + key))
-    return [name for name in names if name.partition(AT_SERVER)[0] == key]
+    return [WORKSPACE + name for name in names if name.partition(AT_SERVER)[0] == key]
 
 
 def key_of(rule: Rule, given: Mapping[str, object]) -> str:
@@ -108,18 +139,27 @@ def call_key(tool: str, arguments: str) -> str:
 def known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None] = NO_CHANGES) -> OnceClaim:
     """What is known of one name of an effect. Where that does not say how a call ended, it is in doubt."""
     name = ref(task.id, key)
+    is_shared = key.startswith(WORKSPACE)
     if name in changes:
-        taken = changes[name]
-        return OnceClaim(key) if taken is None else OnceClaim(key, "open", taken)
-    earlier, _, answer = (task.store.ref(name) or "").partition(" ")
+        taken = (changes[name] or "").removeprefix(f"{task.id} " * is_shared)
+        return OnceClaim(key, "open", taken) if taken else OnceClaim(key)
+    value = task.store.ref(name) or ""
+    owner, _, value = value.partition(" ") if is_shared else (task.id, "", value)
+    earlier, _, answer = value.partition(" ")
     if not earlier:
         return OnceClaim(key)
+    if not answer and owner != task.id:
+        ledger = Task(task.store, owner, clock=task.clock, secret=task.secret).ledger
     if earlier in ledger.open_calls or any(paused.call == earlier for paused in ledger.paused_calls.values()):
-        return OnceClaim(key, "open", earlier)
+        return OnceClaim(key, "open", earlier, owner=owner)
     if not answer:
-        return OnceClaim(key, "doubt", earlier)
+        return OnceClaim(key, "doubt", earlier, owner=owner)
     return OnceClaim(
-        key, "done", earlier, "" if answer == DONE or task.store.get_blob(answer) is None else answer
+        key,
+        "done",
+        earlier,
+        "" if answer == DONE or task.store.get_blob(answer) is None else answer,
+        owner=owner,
     )
 
 
@@ -144,15 +184,26 @@ def ended(
     call = ledger.open_calls.get(settled.call) or ledger.doubts.get(settled.call)
     if call is None or settled.outcome in ("no-answer", "input-required"):
         return {}
-    if settled.outcome == "ok":
-        return claimed(ledger.task, call.once, f"{call.call} {answer or DONE}")
-    given_up = claimed(ledger.task, call.once, None)
-    return {name: None for name in given_up if (value_of(name) or "").partition(" ")[0] == call.call}
+    ended = claimed(
+        ledger.task, call.once, f"{call.call} {answer or DONE}" if settled.outcome == "ok" else None
+    )
+    return _still_of(call, ended, value_of)
 
 
-def settled_by_hand(task: str, call: OpenCall, *, happened: bool) -> dict[str, str | None]:
+def settled_by_hand(
+    task: str, call: OpenCall, *, happened: bool, value_of: Callable[[str], str | None]
+) -> dict[str, str | None]:
     """What a person's word on a call in doubt makes of its claim."""
-    return claimed(task, call.once, f"{call.call} {DONE}" if happened else None)
+    return _still_of(call, claimed(task, call.once, f"{call.call} {DONE}" if happened else None), value_of)
+
+
+def _still_of(
+    call: OpenCall, ended: dict[str, str | None], value_of: Callable[[str], str | None]
+) -> dict[str, str | None]:
+    """What becomes of the claims of a call, but for those that another call has taken since, as a person let it."""
+    return {
+        name: value for name, value in ended.items() if call.call in (value_of(name) or call.call).split(" ")
+    }
 
 
 def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:
@@ -166,7 +217,7 @@ def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:
         elif isinstance(data, kinds.ToolSettled):
             changes |= ended(ledger, data, data.answer, changes.get)
         elif isinstance(data, kinds.EffectSettled) and (call := ledger.doubts.get(data.call)) is not None:
-            changes |= settled_by_hand(task, call, happened=data.outcome == "done")
+            changes |= settled_by_hand(task, call, happened=data.outcome == "done", value_of=changes.get)
         ledger.seq, ledger.hash = event.seq - 1, event.after  # whether it is a chain is for others to say
         ledger.apply(event, event.after, data)
     return changes

@@ -111,6 +111,8 @@ class TaskLease:
         self.lock = RLock()
         self._fenced = ""
         self.is_open = False
+        self.is_unread = False
+        """Whether the client was found not to read an answer any more."""
         self.prompt = ""
         """What the person asked the client for first, if that opens the session."""
         self.prompt_ref = ""
@@ -213,8 +215,11 @@ class TaskLease:
             self.is_open = False
 
             def build(ledger: Ledger) -> list[NewEvent]:
-                held = self.id in ledger.sessions
-                return [NewEvent(kinds.SessionClosed(reason=reason, to=to), SYSTEM, self.id)] if held else []
+                if self.id not in ledger.sessions:
+                    return []
+                answered = (one.call for one in ledger.answered.values() if one.session == self.id)
+                unread = list(answered) if self.is_unread else []
+                return [NewEvent(kinds.SessionClosed(reason=reason, to=to, unread=unread), SYSTEM, self.id)]
 
             if not self.task.commit(build, refs={self._lease: None}):
                 with suppress(ConflictError):  # gone already

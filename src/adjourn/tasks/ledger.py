@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, full_name, kinds, milliseconds
+from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, full_name, kinds, milliseconds, tool_name
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
@@ -20,6 +20,8 @@ MAX_FENCED = 100
 MAX_RATES = 1000
 MAX_MARKS = 100
 MAX_NOTABLE = 60
+MAX_UNSEEN = 100
+"""Calls that happened, and whose answers did not reach their client, which a task keeps."""
 MAX_NOTED = 200
 """Characters that are kept of the arguments of a notable call."""
 MAX_SILENT = 100
@@ -27,8 +29,12 @@ MAX_SILENT = 100
 SLICES = 60
 PAUSE = 5 * 60_000
 """Milliseconds between two events beyond which a task is taken to rest."""
+ALREADY_DONE = "already_done"
+"""Why a call is refused that repeats one whose answer did not reach its client; the rule of the refusal is that call."""
 REPEATED = "repeated"
 """Where the no to an older question about a call comes from when the newer one is approved."""
+ELSEWHERE = "elsewhere"
+"""Where the no to a question comes from when the same question was approved in another task, whose approval serves here, too."""
 AT_SHARE = "at "
 """How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
 
@@ -50,7 +56,9 @@ class Named(Protocol):
 
 
 class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A forwarded call that has no settlement yet. `legs` counts how often the client has answered what it asked for."""
+    """A forwarded call that has no settlement yet, or whose answer its client may not have. `legs` counts how often the client has
+    answered what it asked for; `ended` is when it was settled, `answer` the SHA-256 of its answer, `by` the person who says that it happened.
+    """
 
     call: str
     tool: str
@@ -63,6 +71,9 @@ class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     legs: int = 0
     params: str = ""
     server: str = ""
+    ended: str = ""
+    answer: str = ""
+    by: str = ""
 
 
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -124,7 +135,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     `tools` counts the calls of each tool by its full name. `notable` are the last calls that were refused, failed or were settled by hand, by tool and digest, until the same call is let
     through again. `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
-    before; both by `definition_key`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
+    before; both by `definition_key`. `answered` are effects that happened and whose session's client has said nothing since; `unseen` those
+    of which the client did not get the answer, as its session ended first: nobody who goes on knows of them. `told` says which session
+    was told that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
     actor that said so.
     """
 
@@ -143,6 +156,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     open_calls: dict[str, OpenCall] = {}
     paused_calls: dict[str, OpenCall] = {}
     doubts: dict[str, OpenCall] = {}
+    answered: dict[str, OpenCall] = {}
+    unseen: dict[str, OpenCall] = {}
+    told: dict[str, str] = {}
     approvals: dict[str, Approval] = {}
     sessions: dict[str, OpenSession] = {}
     moved: dict[str, str] = {}
@@ -301,6 +317,9 @@ def _session_closed(ledger: Ledger, event: Envelope, data: kinds.SessionClosed) 
     if session is not None and data.to:
         ledger.moved[session.group] = data.to
     _doubt_calls_of(ledger, event.session)
+    for call in _answered_of(ledger, event.session):
+        if call.call in data.unread:
+            _miss(ledger, call)
 
 
 def _session_lost(ledger: Ledger, event: Envelope, data: kinds.SessionLost) -> None:
@@ -310,6 +329,8 @@ def _session_lost(ledger: Ledger, event: Envelope, data: kinds.SessionLost) -> N
         if len(ledger.fenced) > MAX_FENCED:
             del ledger.fenced[next(iter(ledger.fenced))]
     _doubt_calls_of(ledger, data.lost)
+    for call in _answered_of(ledger, data.lost):
+        _miss(ledger, call)
 
 
 def _doubt_calls_of(ledger: Ledger, session: str) -> None:
@@ -318,6 +339,28 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
         del ledger.open_calls[call.call]
         if call.effectful:
             ledger.doubts[call.call] = call
+
+
+def _answered_of(ledger: Ledger, session: str) -> list[OpenCall]:
+    """Take away the calls of a session whose answers its client had not shown to have."""
+    found = [call for call in ledger.answered.values() if call.session == session]
+    for call in found:
+        del ledger.answered[call.call]
+    return found
+
+
+def _miss(ledger: Ledger, call: OpenCall) -> None:
+    """A call happened, and its client does not know."""
+    ledger.unseen[call.call] = call
+    if len(ledger.unseen) > MAX_UNSEEN:
+        del ledger.unseen[next(iter(ledger.unseen))]
+
+
+def _forget_doubt(ledger: Ledger, call: str) -> OpenCall | None:
+    """A call is in doubt no longer: nobody needs to be asked any more whether to repeat it."""
+    for asked in [asked for asked in ledger.approvals.values() if asked.doubt == call]:
+        del ledger.approvals[asked.id]
+    return ledger.doubts.pop(call, None)
 
 
 def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> None:
@@ -346,9 +389,23 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         ledger.notable.pop(f"{data.server} {data.tool} {data.digest}", None)
     if data.limits:
         _count_rates(ledger, event, data.limits)
+    if ledger.answered and event.session and not data.behind:
+        _answered_of(ledger, event.session)
+    if ledger.unseen:
+        for seen in [
+            one for one in ledger.unseen.values() if one.digest == data.digest and is_same_tool(one, data)
+        ]:
+            del ledger.unseen[seen.call]
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
     if used is not None and used.doubt:
-        ledger.doubts.pop(used.doubt, None)  # a person decided to run it again
+        _forget_doubt(ledger, used.doubt)  # a person decided to run it again
+
+
+def is_same_tool(one: kinds.HasTool, other: kinds.HasTool) -> bool:
+    """Whether two calls are of one tool, as far as that is known: histories of before do not name servers, or name them in `tool`."""
+    if one.server and other.server:
+        return (one.server, one.tool) == (other.server, other.tool)
+    return one.tool == other.tool or tool_name(one) == tool_name(other)
 
 
 def definition_key(server: str, tool: str) -> str:
@@ -393,7 +450,13 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
     if data.outcome == "no-answer" and call.effectful:
         ledger.doubts[call.call] = call
         return
-    ledger.doubts.pop(data.call, None)
+    was_given_up = _forget_doubt(ledger, data.call) is not None
+    if data.outcome == "ok" and call.effectful and event.session and not data.seen:
+        ended = msgspec.structs.replace(call, ended=event.timestamp, answer=data.answer)
+        if was_given_up:
+            _miss(ledger, ended)
+        else:
+            ledger.answered[call.call] = ended
     if data.outcome in ("tool-error", "error"):
         _note(ledger, event, call, data.message)
     elif data.outcome == "input-required":
@@ -420,8 +483,19 @@ def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
 
 
 def _effect_settled(ledger: Ledger, event: Envelope, data: kinds.EffectSettled) -> None:
-    if (call := ledger.doubts.pop(data.call, None)) is not None:
-        _note(ledger, event, call, data.outcome)
+    if (call := _forget_doubt(ledger, data.call)) is None:
+        return
+    _note(ledger, event, call, data.outcome)
+    if data.outcome == "done":
+        by = event.by.id if event.by.type == "human" else ""
+        _miss(ledger, msgspec.structs.replace(call, ended=event.timestamp, by=by))
+
+
+def _effect_repeated(ledger: Ledger, event: Envelope, data: kinds.EffectRepeated) -> None:
+    del event
+    _forget_doubt(ledger, data.call)
+    ledger.unseen.pop(data.call, None)
+    ledger.approvals.pop(data.approval, None)
 
 
 def _task_imported(ledger: Ledger, event: Envelope, data: kinds.TaskImported) -> None:
@@ -445,7 +519,12 @@ def _entry_imported(ledger: Ledger, event: Envelope, data: kinds.EntryImported) 
 
 def _denied(ledger: Ledger, event: Envelope, data: kinds.ToolDenied) -> None:
     ledger.calls_refused += 1
-    _note(ledger, event, data, f"{data.reason} {data.rule}")
+    if data.reason != ALREADY_DONE:
+        _note(ledger, event, data, f"{data.reason} {data.rule}")
+        return
+    ledger.told[data.rule] = event.session
+    if len(ledger.told) > MAX_UNSEEN:
+        del ledger.told[next(iter(ledger.told))]
 
 
 def _exhausted(ledger: Ledger, event: Envelope, data: kinds.BudgetExhausted) -> None:
@@ -486,7 +565,7 @@ def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApprov
 
 
 def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) -> None:
-    refused = data.via != REPEATED
+    refused = data.via not in (REPEATED, ELSEWHERE)
     ledger.calls_refused += refused
     if (asked := ledger.approvals.get(data.approval)) is not None:
         if refused:
@@ -537,6 +616,7 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.ToolChanged: _tool_changed,
     kinds.ToolSettled: _tool_settled,
     kinds.EffectSettled: _effect_settled,
+    kinds.EffectRepeated: _effect_repeated,
     kinds.ToolDenied: _denied,
     kinds.BudgetExhausted: _exhausted,
     kinds.ConfirmRequired: _confirm_required,

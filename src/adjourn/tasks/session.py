@@ -5,7 +5,7 @@ Owns: the facts of each call. Must never: speak MCP, or keep anything that the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import attrgetter
@@ -17,7 +17,7 @@ from adjourn.aex import Policy
 from adjourn.errors import HeldError, RefusedError, StoreError
 from adjourn.log import kinds
 from adjourn.store import Swap
-from adjourn.tasks import idempotency, workspace_budget
+from adjourn.tasks import idempotency, workspace_budget, workspace_calls
 from adjourn.tasks.call_events import listed_as, observed, question, refusal_event
 from adjourn.tasks.decision import (
     NONE_SPENT,
@@ -30,12 +30,16 @@ from adjourn.tasks.decision import (
     RecordedAnswer,
     ToolRequest,
     decide,
+    is_repeated,
+    shown_params,
 )
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
-from adjourn.tasks.ledger import Approval, Ledger
+from adjourn.tasks.ledger import REPEATED, Approval, Ledger, is_same_tool
+from adjourn.tasks.open_index import ref_of
 from adjourn.tasks.task import SYSTEM, NewEvent, Task
 from adjourn.tasks.together import PendingCommit
 from adjourn.tasks.unsent import UnsentCalls
+from adjourn.tasks.workspace_calls import NOTHING_ELSEWHERE, OpenElsewhere
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 
@@ -57,7 +61,8 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
     `prepare` may add to it before its first call. `forward` is called before the intents are written if every call passes, has no effect,
     and counts for nothing that others must see first; then `is_sent`. `first` is the number of calls before them, `decided` are the
     decisions so far. `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate, `taken` the
-    approvals and paused calls that they use up. `workspace` is what all tasks had spent of shared budgets before.
+    approvals and paused calls that they use up. `workspace` is what all tasks had spent of shared budgets before, `repeated` what other
+    tasks are to be told of.
     """
 
     session: Session
@@ -76,6 +81,7 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
     counted: dict[str, int] = msgspec.field(default_factory=dict)
     taken: set[str] = msgspec.field(default_factory=set)
     workspace: Mapping[str, int] = NONE_SPENT
+    repeated: list[tuple[str, kinds.EffectRepeated]] = msgspec.field(default_factory=list)
 
     @property
     def lock(self) -> AbstractContextManager[object]:
@@ -83,9 +89,23 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
 
     def check(self) -> None:
         self.session.check_open()
+        if self.durable:
+            self.session.neighbours.bury()
+
+    def changes(self) -> Mapping[str, str | None]:
+        """The refs about to be written."""
+        return (
+            {**self.refs, **{name: swap.after for name, swap in self.swaps.items()}}
+            if self.swaps
+            else self.refs
+        )
 
     def build(self, ledger: Ledger) -> list[NewEvent]:
         return self.session.decide_on(self, ledger)
+
+    def written(self) -> None:
+        for owner, fact in self.repeated:
+            workspace_calls.tell(self.task, owner, fact)
 
     def alone(self) -> None:
         self.session.commit_calls(self)
@@ -110,6 +130,7 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
             self.asked,
             self.counted,
             self.taken,
+            self.repeated,
         ):
             kept.clear()
         self.spent, self.workspace = 0, NONE_SPENT
@@ -137,6 +158,13 @@ class Session(TaskLease):
         """Calls with effects whose commit failed. Who refuses them has them settled (`settle_unsent`)."""
         self.workspace_spent: Mapping[str, int] = NONE_SPENT
         """What was spent of the budgets over all tasks after the last calls, by their counters."""
+        self.neighbours = workspace_calls.Neighbours(task)
+
+    def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
+        """See `TaskLease.open`. What sessions of other tasks left behind when they were killed is in doubt from now on."""
+        workspace_calls.build_index(self.task.store, clock=self.task.clock, secret=self.task.secret)
+        self.neighbours.bury()
+        super().open(take_over=take_over, also=also)
 
     def decide_under(self, policy: Policy) -> None:
         """Decide the next calls under `policy`, which is not written down: a step of a run narrows the session's own."""
@@ -168,8 +196,7 @@ class Session(TaskLease):
     def commit_calls(self, pending: PendingCalls) -> None:
         """Commit calls by themselves; again once the session, which was taken to be over, is open again. Raises what `admit` raises."""
         with self.lock:
-            if self._fenced or not self.is_open:
-                self.check_open()
+            pending.check()
             commit = partial(
                 self.task.commit,
                 partial(self.decide_on, pending),
@@ -187,6 +214,7 @@ class Session(TaskLease):
             except StoreError as error:
                 pending.fail(error)
                 raise
+            pending.written()
 
     def settle_unsent(self) -> None:
         """Settle calls as not made that were refused since committing them failed, if they were written. Raises `StoreError`.
@@ -220,25 +248,19 @@ class Session(TaskLease):
         for call in calls:
             claim = None
             if policy.once or ledger.beside or call.key:
-                claim = idempotency.look_up(task, policy, ledger, call, pending.refs)
-            decision = decide(
-                policy,
-                ledger,
-                call,
-                now=task.now,
-                spent=pending.spent,
-                counted=pending.counted,
-                workspace=pending.workspace,
-                auto_confirm=self._auto_confirm,
-                claim=claim,
-            )
+                claim = idempotency.look_up(task, policy, ledger, call, pending.changes())
+            decision, elsewhere = self._judge(pending, ledger, call, claim)
             goes_on = decision.call if isinstance(decision, Continue) else ""
             used = decision.approval if isinstance(decision, Forward) else goes_on
-            if used and used in pending.taken:
+            if used and (
+                used in pending.taken or not (goes_on or self._uses(pending, call, used, elsewhere))
+            ):
                 decision = _busy(call)
             pending.taken.add(used)
             if isinstance(decision, Forward):
                 admitted = self._forward(pending, call, decision, claim)
+                if elsewhere is not NOTHING_ELSEWHERE or (claim is not None and claim.state == "doubt"):
+                    pending.repeated += self._repeated(admitted, call, claim, elsewhere)
                 pending.spent += not call.named_only
                 for limit in decision.limits:
                     pending.counted[limit] = pending.counted.get(limit, 0) + 1
@@ -262,6 +284,52 @@ class Session(TaskLease):
                 pending.forward(pending.decided)
         return pending.facts
 
+    def _judge(
+        self, pending: PendingCalls, ledger: Ledger, call: ToolRequest, claim: OnceClaim | None
+    ) -> tuple[Decision, OpenElsewhere]:
+        """The decision on a call, and what other tasks have open about it."""
+        elsewhere, is_known = NOTHING_ELSEWHERE, False
+        while True:
+            if is_known or (call.effectful and not call.named_only):
+                elsewhere, is_known = workspace_calls.look_up(self.task, call), True
+            decision = decide(
+                self.policy,
+                ledger,
+                call,
+                now=self.task.now,
+                spent=pending.spent,
+                counted=pending.counted,
+                workspace=elsewhere.state_for(self.id, pending.workspace),
+                auto_confirm=self._auto_confirm,
+                claim=claim,
+            )
+            if is_known or not isinstance(decision, Ask):
+                return decision, elsewhere
+            is_known = True  # another task may have been told yes
+
+    def _uses(
+        self, pending: PendingCalls, call: ToolRequest, approval: str, elsewhere: OpenElsewhere
+    ) -> bool:
+        """Use up the entry of an approval, which any task of the workspace may use. False where another one has."""
+        name = ref_of(elsewhere.owners.get(approval, self.task.id), call.digest, approval)
+        entry = self.task.store.ref(name)
+        pending.swaps[name] = Swap(entry, None)
+        return entry is not None
+
+    def _repeated(
+        self, admitted: Admitted, call: ToolRequest, claim: OnceClaim | None, elsewhere: OpenElsewhere
+    ) -> Iterator[tuple[str, kinds.EffectRepeated]]:
+        """What other tasks are to be told of a call that may be made here although they have something open about it."""
+        told = partial(kinds.EffectRepeated, again=admitted.call, task="")
+        if claim is not None and claim.state == "doubt" and claim.owner != self.task.id:
+            yield claim.owner, told(call=claim.call)
+        for before in (*elsewhere.state.doubts, *elsewhere.state.unseen):
+            if is_repeated(self.policy, before, call):
+                yield elsewhere.owners[before.call], told(call=before.call)
+        used = admitted.decision.approval if isinstance(admitted.decision, Forward) else ""
+        if owner := elsewhere.owners.get(used):
+            yield owner, told(approval=used)
+
     def check_open(self) -> None:
         """Raise unless calls may be committed: another client took over, or the session was closed."""
         if self._fenced:
@@ -277,6 +345,18 @@ class Session(TaskLease):
             if is_sent:
                 raise HeldError(error.message, error.remedy) from None
             raise
+
+    def _close_questions(self, pending: PendingCalls, call: ToolRequest, decision: Forward) -> None:
+        """A call is made without a person's answer: nobody needs to give one any more."""
+        if decision.approval:
+            return
+        for asked in self.task.ledger.approvals.values():
+            is_about = (asked.digest, asked.params) == (call.digest, shown_params(call))
+            if is_about and is_same_tool(asked, call) and not (asked.approved or asked.refused == REPEATED):
+                closed = kinds.ConfirmDenied(
+                    approval=asked.id, server=asked.server, tool=asked.tool, via=REPEATED
+                )
+                pending.facts.append(NewEvent(closed, SYSTEM, self.id))
 
     def _learn(self, pending: PendingCalls, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""
@@ -294,6 +374,7 @@ class Session(TaskLease):
         known = self.task.ledger.definitions.get(f"{call.command} {call.tool}", "")
         if call.definition != known:
             self._learn(pending, call)
+        self._close_questions(pending, call, decision)
         if decision.auto:
             facts.append(
                 NewEvent(kinds.ConfirmAutoApproved(server=call.server, tool=call.tool), SYSTEM, self.id)
@@ -301,12 +382,15 @@ class Session(TaskLease):
         if decision.observed is not None:
             facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         if claim is not None:
-            pending.refs.update(idempotency.claimed(self.task.id, claim.key, admitted.call))
+            refs, swaps = idempotency.claims(self.task, claim.key, admitted.call)
+            pending.refs.update(refs)
+            pending.swaps.update(swaps)
         if call.named_only and not decision.approval and not decision.auto:
             return admitted  # nothing named it: it is not gated, and leaves no trace
         allowed = kinds.ToolAllowed(
             approval=decision.approval,
             arguments=call.arguments if call.effectful else "",
+            behind=call.behind,
             call=admitted.call,
             digest=call.digest,
             effectful=call.effectful and not call.named_only,

@@ -18,6 +18,8 @@ SHARED = ("tools/", "budget/", "replica/")
 """How refs begin that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live."""
 OF_TASKS = ("lease/", "fold/", "vouched/", "once/", "shown/", "run/", "record/", "cognition/")
 """How refs begin whose next part is a task."""
+OF_CALLS = "open/"
+"""How refs begin that name a task behind the digest of a call."""
 BY_CONTENT = ("version/",)
 """How refs begin that are found by the digest of what they lead to, in a stream of a task."""
 
@@ -123,6 +125,8 @@ class SpaceStore:
         return f"{name}@{key or self._space.home}"
 
     def _names_shown(self, name: str) -> bool:
+        if name.startswith(OF_CALLS):
+            return self._space.shows(name.split("/")[2]) if name.count("/") > 1 else False
         return name.startswith(OF_TASKS) and self._space.shows(name.split("/", 2)[1])
 
     def _is_ours(self, name: str, value: str) -> bool:

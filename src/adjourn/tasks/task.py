@@ -20,6 +20,7 @@ import msgspec
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, prose_of, timestamp
 from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
+from adjourn.tasks import open_index
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.retry import wait_for_turn
@@ -32,7 +33,7 @@ FOLD_EVERY = 2048
 READERS_FOLD_AFTER = 64
 """Events beyond the cached fold from which on somebody who only reads the task keeps another."""
 MAX_FOLD_BYTES = 1_000_000
-FOLD_FORM = ".3"
+FOLD_FORM = ".4"
 """Ends the seal of a cached fold. One with another end knows less of the events than a ledger does now: it is made again."""
 TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 
@@ -84,7 +85,7 @@ class Task:
         self.id = check_task_id(task)
         self.clock = clock
         self.lock = RLock()
-        self._secret = secret
+        self.secret = secret
         self._heads = KeptHeads(store, secret)
         self._folded = -1
         self._may_replace_fold = True
@@ -225,6 +226,8 @@ class Task:
             written.append(_new_tuple(AppendedEvent, (event, after)))
             entries.append(_new_tuple(Entry, (after, stored)))
         changes = refs(written) if callable(refs) else refs
+        if opened := open_index.changes(ledger, written):
+            changes = {**changes, **opened}
         return _new_tuple(StagedCommit, (head, entries, written, changes, waiting))
 
     def take_in(self, staged: StagedCommit, *, durable: bool) -> None:
@@ -282,7 +285,7 @@ class Task:
             return {f"fold/{self.id}": f"{self._seal(text)}:{text.decode()}"}
 
     def _seal(self, text: bytes) -> str:
-        return hmac.digest(self._secret, b"adjourn/fold/1:" + text, "sha256").hex() + FOLD_FORM
+        return hmac.digest(self.secret, b"adjourn/fold/1:" + text, "sha256").hex() + FOLD_FORM
 
     def _load(self) -> Ledger:
         """The cached fold, if it is ours; else an empty ledger. Raises `IntegrityError` where it is, and the chain lacks its event."""

@@ -44,6 +44,9 @@ class PendingCommit(msgspec.Struct, eq=False):
         del ledger
         return self.facts
 
+    def written(self) -> None:
+        """It is written, and nothing of it is sent yet."""
+
     def fail(self, error: Exception) -> None:
         """It could not be written, as far as is known."""
         self.error = error
@@ -116,6 +119,7 @@ def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[Pending
     for (one, step), outcome in zip(staged, outcomes, strict=True):
         if isinstance(outcome, Head):
             one.task.take_in(step, durable=durable)
+            one.written()
         elif isinstance(outcome, ConflictError):
             lost.append(one)
         else:

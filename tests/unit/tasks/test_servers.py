@@ -9,8 +9,8 @@ import pytest
 from adjourn.aex import KnownTool, KnownTools, Policy
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
-from adjourn.tasks.decision import Ask, Block, Forward, RecordedAnswer, ToolRequest, decide, is_same_tool
-from adjourn.tasks.ledger import Approval, Ledger, OpenCall
+from adjourn.tasks.decision import Ask, Block, Forward, RecordedAnswer, ToolRequest, decide
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall, is_same_tool
 from adjourn.tasks.session import Session
 from support.clock import NOON
 from support.events import TASK

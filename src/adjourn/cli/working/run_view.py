@@ -203,9 +203,8 @@ def _wait(task: Task, question: Approval, seconds: float | None) -> None:
     while True:
         ledger = task.refresh()
         asked = ledger.approvals.get(question.id)
-        settled = bool(question.doubt) and question.doubt not in ledger.doubts
         left = (end - now()) / 1000
-        if asked is None or asked.approved or asked.refused or settled or left <= 0:
+        if asked is None or asked.approved or asked.refused or left <= 0:
             return
         task.store.watch(task.id, Head(ledger.seq, ledger.hash), min(WATCH_SECONDS, left))
 

@@ -1,0 +1,148 @@
+"""What is open about a call in all tasks of a workspace: calls in doubt, calls that happened unseen, questions and approvals.
+
+The chains of the tasks have all of it. The refs kept here, `open/DIGEST/TASK/ID` by the digest of the call's arguments, are an index of
+that, written in the same transactions: who is about to make a call finds with one look what any task of the workspace has open about
+it. An entry that is out of date does no harm, since the task's own ledger is asked; a missing one would.
+
+A killed session writes nothing. So before a call with effects each session looks whether those of other tasks still live, and writes
+down that they are lost.
+
+Owns: that index, and telling other tasks what became of their calls. Must never: decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from adjourn.errors import AdjournError, ConflictError
+from adjourn.log import kinds
+from adjourn.store import Store
+from adjourn.tasks import idempotency
+from adjourn.tasks.decision import ALONE, ToolRequest, WorkspaceState
+from adjourn.tasks.lease import expire_dead_sessions, is_alive
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession
+from adjourn.tasks.open_index import INDEX, entries, ref_of
+from adjourn.tasks.task import NewEvent, Task, tasks_of
+
+INDEXED = "indexed/calls"
+"""The ref that says that all tasks of the store are in the index: those that an earlier version wrote as well."""
+
+
+class OpenElsewhere(msgspec.Struct):
+    """What other tasks have open about one call; `owners` are the tasks, by the id of the call or approval."""
+
+    state: WorkspaceState = ALONE
+    owners: Mapping[str, str] = {}
+
+    def state_for(self, session: str, spent: Mapping[str, int]) -> WorkspaceState:
+        """The same, for the decision on a call of a session."""
+        return msgspec.structs.replace(self.state, session=session, spent=spent)
+
+
+NOTHING_ELSEWHERE = OpenElsewhere()
+
+
+def look_up(task: Task, call: ToolRequest) -> OpenElsewhere:
+    """What the other tasks of the workspace have open about a call. Raises `StoreError`, and `IntegrityError` where one of their
+    histories was cut.
+    """
+    names = task.store.refs(f"{INDEX}{call.digest}/")
+    if not names:
+        return NOTHING_ELSEWHERE
+    doubts: list[OpenCall] = []
+    unseen: list[OpenCall] = []
+    approvals: dict[str, Approval] = {}
+    owners: dict[str, str] = {}
+    for other in _tasks_in(task, names):
+        ledger = other.ledger
+        doubts += (one for one in ledger.doubts.values() if one.digest == call.digest)
+        unseen += (one for one in ledger.unseen.values() if one.digest == call.digest)
+        approvals |= {
+            one.id: one
+            for one in ledger.approvals.values()
+            if one.digest == call.digest and ref_of(other.id, one.digest, one.id) in names
+        }
+        owners |= dict.fromkeys((*ledger.doubts, *ledger.unseen, *ledger.approvals), other.id)
+    return OpenElsewhere(WorkspaceState(doubts=doubts, unseen=unseen, approvals=approvals), owners)
+
+
+def tell(task: Task, owner: str, fact: kinds.EffectRepeated) -> None:
+    """Tell another task that what it has open was repeated in this one. Where that cannot be written it stays open there: a person is
+    asked once more.
+    """
+    told = msgspec.structs.replace(fact, task=task.id)
+    with suppress(AdjournError):
+        _other(task, owner).commit(lambda ledger: [NewEvent(told)] if _is_open(ledger, told) else [])
+
+
+def _is_open(ledger: Ledger, fact: kinds.EffectRepeated) -> bool:
+    return fact.call in ledger.doubts or fact.call in ledger.unseen or fact.approval in ledger.approvals
+
+
+def tell_askers(task: Task, digest: str, facts: Callable[[Ledger], Iterable[NewEvent]]) -> None:
+    """Write to each other task that has something open about a call what follows for it, by its ledger. One that cannot be written
+    learns nothing: its question waits until it expires.
+    """
+    for other in _tasks_in(task, task.store.refs(f"{INDEX}{digest}/")):
+        with suppress(AdjournError):
+            other.commit(lambda ledger: list(facts(ledger)))
+
+
+def _tasks_in(task: Task, names: Iterable[str]) -> Iterator[Task]:
+    owners = dict.fromkeys(name.split("/", 3)[2] for name in names)
+    owners.pop(task.id, None)
+    for owner in owners:
+        yield _other(task, owner)
+
+
+def _other(task: Task, owner: str) -> Task:
+    return Task(task.store, owner, clock=task.clock, secret=task.secret)
+
+
+class Neighbours:
+    """The sessions of the other tasks of a workspace, as one session sees them."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._known: dict[str, OpenSession | None] = {}
+        """Them by their leases. None: the task knows of none, so nothing is open in it by that."""
+
+    def bury(self) -> None:
+        """Write down of those that are over without having closed that they are lost. Raises `StoreError`."""
+        task = self._task
+        leases = task.store.refs("lease/")
+        if len(leases) <= 1:
+            return
+        self._known = {name: self._known[name] for name in leases if name in self._known}
+        for name in leases:
+            _, owner, session = name.split("/", 2)
+            if owner == task.id:
+                continue
+            if name not in self._known:
+                self._known[name] = _other(task, owner).ledger.sessions.get(session)
+            holder = self._known[name]
+            if holder is not None and not is_alive(task.store, owner, holder, task.clock()):
+                expire_dead_sessions(_other(task, owner))
+                self._known[name] = None
+
+
+def build_index(store: Store, *, clock: Callable[[], int], secret: bytes) -> None:
+    """Take all tasks of a store into the index that an earlier version wrote; once. Raises `StoreError`."""
+    below: Store = getattr(store, "below", store)
+    if below.ref(INDEXED) is not None:
+        return
+    for name in tasks_of(below):
+        with suppress(AdjournError):  # whoever opens it hears of what is wrong with it
+            ledger = Task(below, name, clock=clock, secret=secret).ledger
+            _add(below, entries(ledger))
+    _add(below, idempotency.of_workspace(below))
+    _add(below, {INDEXED: "1"})
+
+
+def _add(store: Store, refs: Mapping[str, str]) -> None:
+    for name, value in refs.items():
+        with suppress(ConflictError):  # it is there already
+            store.swap(name, value, expect=None)

@@ -242,6 +242,17 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (ANN, "", kinds.TaskReopened(note="one host is missing")),
     (ANN, "", kinds.TaskFinished()),
     (ANN, "", kinds.TaskReopened()),
+    (
+        AGENT,
+        "s2",
+        kinds.ToolAllowed(
+            behind=True, call="c8", digest=ONE, effectful=True, once=f"+{TWO}@bank", tool="pay"
+        ),
+    ),
+    (SYSTEM, "s2", kinds.ToolSettled(answer=TWO, call="c8", outcome="ok", seen=True)),
+    (SYSTEM, "s2", kinds.SessionClosed(reason="client-eof", unread=["c8"])),
+    (SYSTEM, "", kinds.EffectRepeated(again="c9", approval="q2", call="c8", task="t2")),
+    (SYSTEM, "", kinds.EffectRepeated(again="c9", task="t2")),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

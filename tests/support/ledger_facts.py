@@ -40,10 +40,12 @@ def allowed(
     uncounted: bool = False,
     limits: Sequence[str] = (),
     once: str = "",
+    behind: bool = False,
 ) -> tuple[kinds.Data, str]:
     item = kinds.ToolAllowed(
         approval=approval,
         arguments="{}",
+        behind=behind,
         call=call,
         digest=TWO,
         effectful=effectful,
@@ -55,8 +57,10 @@ def allowed(
     return item, session
 
 
-def settled(call: str, outcome: Any = "ok", session: str = "s1", state: str = "") -> tuple[kinds.Data, str]:
-    return kinds.ToolSettled(call=call, outcome=outcome, state=state), session
+def settled(
+    call: str, outcome: Any = "ok", session: str = "s1", state: str = "", *, seen: bool = False
+) -> tuple[kinds.Data, str]:
+    return kinds.ToolSettled(call=call, outcome=outcome, seen=seen, state=state), session
 
 
 def asked(

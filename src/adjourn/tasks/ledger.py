@@ -450,7 +450,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
     if data.outcome == "no-answer" and call.effectful:
         ledger.doubts[call.call] = call
         return
-    was_given_up = _forget_doubt(ledger, data.call) is not None
+    was_given_up = data.call in ledger.doubts and _forget_doubt(ledger, data.call) is not None
     if data.outcome == "ok" and call.effectful and event.session and not data.seen:
         ended = msgspec.structs.replace(call, ended=event.timestamp, answer=data.answer)
         if was_given_up:
@@ -598,6 +598,11 @@ def _usage_reported(ledger: Ledger, event: Envelope, data: kinds.UsageReported) 
     ledger.micro_usd += max(0, data.micro_usd)
 
 
+def _tool_result(ledger: Ledger, event: Envelope, data: kinds.ToolResult) -> None:
+    del event
+    ledger.unseen.pop(data.call, None)  # the run that made it has the result
+
+
 def _make_result(ledger: Ledger, event: Envelope, data: kinds.MakeResult) -> None:
     del event
     ledger.tokens += max(0, data.input_tokens) + max(0, data.output_tokens)
@@ -627,6 +632,7 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.EntryImported: _entry_imported,
     kinds.PolicyChanged: _policy_changed,
     kinds.UsageReported: _usage_reported,
+    kinds.ToolResult: _tool_result,
     kinds.MakeResult: _make_result,
 }
 """What each kind does. A kind that is not here is history only."""

@@ -10,20 +10,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adjourn.log import Envelope, Frontier, kinds
-from adjourn.store import NO_REFS
 from adjourn.tasks.ledger import Ledger
 
 INDEX = "open/"
-_ALWAYS = (
-    kinds.SessionClosed,
-    kinds.SessionLost,
-    kinds.EffectSettled,
-    kinds.EffectRepeated,
-    kinds.ConfirmRequired,
-    kinds.ConfirmApproved,
-    kinds.ConfirmDenied,
-    kinds.ToolChanged,
+CHANGING = frozenset(
+    (
+        kinds.SessionClosed,
+        kinds.SessionLost,
+        kinds.EffectSettled,
+        kinds.EffectRepeated,
+        kinds.ConfirmRequired,
+        kinds.ConfirmApproved,
+        kinds.ConfirmDenied,
+        kinds.ToolChanged,
+        kinds.ToolResult,
+    )
 )
+"""Events that may change the entries of a task. Of others only calls and their settlements may (`Task.stage`)."""
 
 
 def ref_of(task: str, digest: str, ident: str) -> str:
@@ -45,15 +48,9 @@ def entries(ledger: Ledger) -> dict[str, str]:
 def changes(ledger: Ledger, events: Sequence[tuple[Envelope, str]]) -> Mapping[str, str | None]:
     """What events, which are about to follow those of a ledger, make of the entries of its task.
 
-    The entry of an approval that a call uses up is for the user to take away: no two tasks may.
+    The entry of an approval that a call uses up is for its user to take away: no two tasks may.
     """
-    for event, _ in events:
-        if _matters(ledger, event):
-            break
-    else:
-        return NO_REFS
-    after = _copy(ledger)
-    used = set()
+    after, used = _copy(ledger), set()
     for event, event_hash in events:
         after.apply(event, event_hash, event.data)
         if isinstance(event.data, kinds.ToolAllowed):
@@ -63,16 +60,6 @@ def changes(ledger: Ledger, events: Sequence[tuple[Envelope, str]]) -> Mapping[s
         name: None for name in before if name not in now and name.rpartition("/")[2] not in used
     }
     return gone | {name: value for name, value in now.items() if before.get(name) != value}
-
-
-def _matters(ledger: Ledger, event: Envelope) -> bool:
-    """Whether an event may change the entries."""
-    data = event.data
-    if type(data) is kinds.ToolAllowed:
-        return bool(data.approval or ledger.unseen or not event.session)
-    if type(data) is kinds.ToolSettled:
-        return data.outcome == "no-answer" or data.call in ledger.doubts
-    return type(data) in _ALWAYS
 
 
 def _copy(ledger: Ledger) -> Ledger:

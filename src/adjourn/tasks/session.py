@@ -196,7 +196,10 @@ class Session(TaskLease):
     def commit_calls(self, pending: PendingCalls) -> None:
         """Commit calls by themselves; again once the session, which was taken to be over, is open again. Raises what `admit` raises."""
         with self.lock:
-            pending.check()
+            if self._fenced or not self.is_open:
+                self.check_open()
+            if pending.durable:
+                self.neighbours.bury()
             commit = partial(
                 self.task.commit,
                 partial(self.decide_on, pending),
@@ -214,7 +217,8 @@ class Session(TaskLease):
             except StoreError as error:
                 pending.fail(error)
                 raise
-            pending.written()
+            if pending.repeated:
+                pending.written()
 
     def settle_unsent(self) -> None:
         """Settle calls as not made that were refused since committing them failed, if they were written. Raises `StoreError`.
@@ -225,7 +229,7 @@ class Session(TaskLease):
             with self.lock:
                 self.unsent.settle(self.task, self.id)
 
-    def decide_on(self, pending: PendingCalls, ledger: Ledger) -> list[NewEvent]:  # noqa: C901, PLR0912  # one pass, on the path of every call
+    def decide_on(self, pending: PendingCalls, ledger: Ledger) -> list[NewEvent]:  # noqa: C901, PLR0912, PLR0915  # one pass, on the path of every call
         """Decide on calls at a ledger; what is to be written of them. Raises what `admit` raises, and `SessionExpiredError`."""
         task, calls = self.task, pending.calls
         if self.id not in ledger.sessions or ledger.moved:
@@ -249,7 +253,26 @@ class Session(TaskLease):
             claim = None
             if policy.once or ledger.beside or call.key:
                 claim = idempotency.look_up(task, policy, ledger, call, pending.changes())
-            decision, elsewhere = self._judge(pending, ledger, call, claim)
+            elsewhere, looks = NOTHING_ELSEWHERE, call.effectful and not call.named_only
+            while True:
+                if looks:
+                    elsewhere = workspace_calls.look_up(task, call.digest)
+                decision = decide(
+                    policy,
+                    ledger,
+                    call,
+                    now=task.now,
+                    spent=pending.spent,
+                    counted=pending.counted,
+                    workspace=msgspec.structs.replace(
+                        elsewhere.state, session=self.id, spent=pending.workspace
+                    ),
+                    auto_confirm=self._auto_confirm,
+                    claim=claim,
+                )
+                if looks or not isinstance(decision, Ask):
+                    break
+                looks = True  # another task may have been told yes
             goes_on = decision.call if isinstance(decision, Continue) else ""
             used = decision.approval if isinstance(decision, Forward) else goes_on
             if used and (
@@ -283,29 +306,6 @@ class Session(TaskLease):
             if pending.is_sent:
                 pending.forward(pending.decided)
         return pending.facts
-
-    def _judge(
-        self, pending: PendingCalls, ledger: Ledger, call: ToolRequest, claim: OnceClaim | None
-    ) -> tuple[Decision, OpenElsewhere]:
-        """The decision on a call, and what other tasks have open about it."""
-        elsewhere, is_known = NOTHING_ELSEWHERE, False
-        while True:
-            if is_known or (call.effectful and not call.named_only):
-                elsewhere, is_known = workspace_calls.look_up(self.task, call), True
-            decision = decide(
-                self.policy,
-                ledger,
-                call,
-                now=self.task.now,
-                spent=pending.spent,
-                counted=pending.counted,
-                workspace=elsewhere.state_for(self.id, pending.workspace),
-                auto_confirm=self._auto_confirm,
-                claim=claim,
-            )
-            if is_known or not isinstance(decision, Ask):
-                return decision, elsewhere
-            is_known = True  # another task may have been told yes
 
     def _uses(
         self, pending: PendingCalls, call: ToolRequest, approval: str, elsewhere: OpenElsewhere
@@ -374,7 +374,8 @@ class Session(TaskLease):
         known = self.task.ledger.definitions.get(f"{call.command} {call.tool}", "")
         if call.definition != known:
             self._learn(pending, call)
-        self._close_questions(pending, call, decision)
+        if self.task.ledger.approvals:
+            self._close_questions(pending, call, decision)
         if decision.auto:
             facts.append(
                 NewEvent(kinds.ConfirmAutoApproved(server=call.server, tool=call.tool), SYSTEM, self.id)

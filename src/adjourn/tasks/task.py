@@ -13,16 +13,18 @@ from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, prose_of, timestamp
+from adjourn.log.kinds import ToolAllowed, ToolSettled
 from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
 from adjourn.tasks import open_index
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.open_index import CHANGING
 from adjourn.tasks.retry import wait_for_turn
 from adjourn.tasks.verified import following
 from adjourn.text import did_you_mean, without_secrets
@@ -204,11 +206,20 @@ class Task:
         seq, after = head
         written: list[AppendedEvent] = []
         entries: list[Entry] = []
+        is_open = False
         for fact in facts:
             seq += 1
-            data = fact.data
+            data: Any = fact.data
+            kind = type(data)
+            # written out, since most events change nothing that is open: this is on the path of every call
+            if (
+                kind in CHANGING
+                or (kind is ToolAllowed and (data.approval or ledger.unseen or not fact.session))
+                or (kind is ToolSettled and (data.outcome == "no-answer" or data.call in ledger.doubts))
+            ):
+                is_open = True
             # INVARIANT: before it is hashed, in the one place that makes events
-            for name in prose_of(type(data)):
+            for name in prose_of(kind):
                 text = getattr(data, name)
                 if text and (shown := without_secrets(text)) != text:
                     data = msgspec.structs.replace(data, **{name: shown})
@@ -226,8 +237,8 @@ class Task:
             written.append(_new_tuple(AppendedEvent, (event, after)))
             entries.append(_new_tuple(Entry, (after, stored)))
         changes = refs(written) if callable(refs) else refs
-        if opened := open_index.changes(ledger, written):
-            changes = {**changes, **opened}
+        if is_open:
+            changes = {**changes, **open_index.changes(ledger, written)}
         return _new_tuple(StagedCommit, (head, entries, written, changes, waiting))
 
     def take_in(self, staged: StagedCommit, *, durable: bool) -> None:

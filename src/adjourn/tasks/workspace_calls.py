@@ -21,7 +21,7 @@ from adjourn.errors import AdjournError, ConflictError
 from adjourn.log import kinds
 from adjourn.store import Store
 from adjourn.tasks import idempotency
-from adjourn.tasks.decision import ALONE, ToolRequest, WorkspaceState
+from adjourn.tasks.decision import ALONE, WorkspaceState
 from adjourn.tasks.lease import expire_dead_sessions, is_alive
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession
 from adjourn.tasks.open_index import INDEX, entries, ref_of
@@ -37,19 +37,15 @@ class OpenElsewhere(msgspec.Struct):
     state: WorkspaceState = ALONE
     owners: Mapping[str, str] = {}
 
-    def state_for(self, session: str, spent: Mapping[str, int]) -> WorkspaceState:
-        """The same, for the decision on a call of a session."""
-        return msgspec.structs.replace(self.state, session=session, spent=spent)
-
 
 NOTHING_ELSEWHERE = OpenElsewhere()
 
 
-def look_up(task: Task, call: ToolRequest) -> OpenElsewhere:
-    """What the other tasks of the workspace have open about a call. Raises `StoreError`, and `IntegrityError` where one of their
+def look_up(task: Task, digest: str) -> OpenElsewhere:
+    """What the other tasks of the workspace have open about calls with these arguments (their digest). Raises `StoreError`, and `IntegrityError` where one of their
     histories was cut.
     """
-    names = task.store.refs(f"{INDEX}{call.digest}/")
+    names = task.store.refs(f"{INDEX}{digest}/")
     if not names:
         return NOTHING_ELSEWHERE
     doubts: list[OpenCall] = []
@@ -58,12 +54,12 @@ def look_up(task: Task, call: ToolRequest) -> OpenElsewhere:
     owners: dict[str, str] = {}
     for other in _tasks_in(task, names):
         ledger = other.ledger
-        doubts += (one for one in ledger.doubts.values() if one.digest == call.digest)
-        unseen += (one for one in ledger.unseen.values() if one.digest == call.digest)
+        doubts += (one for one in ledger.doubts.values() if one.digest == digest)
+        unseen += (one for one in ledger.unseen.values() if one.digest == digest)
         approvals |= {
             one.id: one
             for one in ledger.approvals.values()
-            if one.digest == call.digest and ref_of(other.id, one.digest, one.id) in names
+            if one.digest == digest and ref_of(other.id, one.digest, one.id) in names
         }
         owners |= dict.fromkeys((*ledger.doubts, *ledger.unseen, *ledger.approvals), other.id)
     return OpenElsewhere(WorkspaceState(doubts=doubts, unseen=unseen, approvals=approvals), owners)

@@ -178,6 +178,48 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [allowed("c1"), settled("c1", "no-answer"), (kinds.EffectSettled(call="c1", outcome="done"), "")],
         {"doubts": {}, "calls_used": 1},
     ),
+    (
+        "effect.settled as done leaves a call that no client knows of",
+        [allowed("c1"), settled("c1", "no-answer"), (kinds.EffectSettled(call="c1", outcome="done"), "")],
+        {"unseen": {"c1": msgspec.structs.replace(the_call("c1", 0), ended=timestamp(NOON + 2000))}},
+    ),
+    (
+        "effect.settled voids the questions about repeating the call",
+        [asked("q1", doubt="c9"), asked("q2"), (kinds.EffectSettled(call="c9", outcome="not-done"), "")],
+        {"approvals": {"q2": the_question("q2", 1)}, "unseen": {}},
+    ),
+    (
+        "effect.repeated ends a doubt, and uses up an approval",
+        [allowed("c1"), settled("c1", "no-answer"), asked("q1"),
+         (kinds.EffectRepeated(again="c2", approval="q1", call="c1", task="t2"), "")],
+        {"doubts": {}, "approvals": {}, "unseen": {}},
+    ),
+    (
+        "session.lost leaves effects unseen whose client said nothing after their answers",
+        [opened("s1"), allowed("c1"), settled("c1"), (kinds.SessionLost(calls=[], lost="s1", reason="dead"), "")],
+        {"unseen": {"c1": msgspec.structs.replace(the_call("c1", 1), ended=timestamp(NOON + 2000))}, "answered": {}},
+    ),
+    (
+        "tool.allowed shows that the client has the answers before it, unless it had not read them",
+        [opened("s1"), allowed("c1"), settled("c1"), allowed("c2", behind=True), allowed("c3"),
+         (kinds.SessionLost(calls=[], lost="s1", reason="dead"), "")],
+        {"unseen": {}, "answered": {}},
+    ),
+    (
+        "tool.settled late, after nobody waited, leaves a call unseen",
+        [allowed("c1"), settled("c1", "no-answer"), settled("c1")],
+        {"doubts": {}, "unseen": {"c1": msgspec.structs.replace(the_call("c1", 0), ended=timestamp(NOON + 2000))}},
+    ),
+    (
+        "tool.settled by whoever made the call leaves nothing unseen",
+        [allowed("c1"), settled("c1", "no-answer"), settled("c1", seen=True)],
+        {"doubts": {}, "unseen": {}},
+    ),
+    (
+        "tool.denied as done already says which session was told",
+        [(kinds.ToolDenied(reason="already_done", rule="c1", tool="t"), "s2")],
+        {"told": {"c1": "s2"}, "notable": {}},
+    ),
     ("tool.denied counts a refusal", [(kinds.ToolDenied(reason="deny_list", tool="t"), "s1")], {"calls_refused": 1}),
     (
         "budget.exhausted counts a refusal and no call",

@@ -13,7 +13,7 @@ from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Decision, Forward, ToolRequest
 from adjourn.tasks.session import Admitted, Session
 from support.policies import policy_of
-from support.task_sessions import DEPLOY, ONE, TWO, WRITE, SharedTask, admit_one
+from support.task_sessions import DEPLOY, ONE, TWO, WRITE, SharedTask, admit_one, block_reason
 
 ANN = Actor("ann", "human")
 
@@ -197,12 +197,14 @@ def test_a_yes_to_repeating_settles_the_doubt(shared_task: SharedTask) -> None:
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_persons_word_settles_a_doubt(shared_task: SharedTask, happened: bool) -> None:
-    """When somebody has looked, the call may be made again without being asked about."""
+    """When somebody has looked, nobody is asked again; a client that repeats what happened is told so first."""
     session = shared_task.opened()
     call = doubtful(session)
     settle_doubt(shared_task.task(), call, happened=happened, by=ANN, note="n" * 5000)
     settled = shared_task.last(kinds.EffectSettled)
     assert (settled.outcome, len(settled.note)) == ("done" if happened else "not-done", 2000)
+    if happened:
+        assert block_reason(admit_one(session, WRITE)) == "already_done"
     assert admit_one(session, WRITE).decision == Forward()
 
 

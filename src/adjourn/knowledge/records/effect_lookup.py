@@ -19,7 +19,7 @@ from adjourn.knowledge.records import effects_model
 from adjourn.log import Event, canonical, decode, digest, kinds, milliseconds, tool_name
 from adjourn.policy import arguments_digest
 from adjourn.store import Store
-from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency
+from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency, workspace_calls
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
@@ -58,7 +58,8 @@ class EffectCall(NamedTuple):
 class FoundEffect(NamedTuple):
     """An effect that was found: its call and the state of that call. `free`: nobody has claimed it.
 
-    `keyed`: it was found by the claim's own key. `writes`: the chain does not have it yet.
+    `keyed`: it was found by the claim's own key. `writes`: the chain does not have it yet. `owner`: the other task of the workspace that
+    made the call, if it is one.
     """
 
     call: str
@@ -66,6 +67,7 @@ class FoundEffect(NamedTuple):
     keyed: bool = False
     writes: bool = False
     stamp: str = ""
+    owner: str = ""
 
 
 def current(store: Store, record: Tree) -> Tree:
@@ -110,7 +112,7 @@ def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
         if b"once" in text:
             rules = from_text(text.decode(errors="replace"), "policy")[0].once_of(call.name)
             for key in filter(None, (idempotency.key_of(rule, call.inputs) for rule in rules)):
-                yield from dict.fromkeys((key, *idempotency.names_of(task, key)))
+                yield from dict.fromkeys((idempotency.WORKSPACE + key, *idempotency.names_of(task, key)))
 
 
 def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) -> FoundEffect | None:
@@ -118,16 +120,24 @@ def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) 
     known = [idempotency.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
     for state in ("open", "done", "doubt"):
         for claim in known:
-            let_again = state == "doubt" and claim.call not in ledger.doubts  # by a person, as another call
+            is_own = claim.owner in ("", task.id)
+            let_again = (
+                state == "doubt" and is_own and claim.call not in ledger.doubts
+            )  # by a person, as another call
             if claim.state == state and not let_again:
-                return FoundEffect(claim.call, claim.state, keyed=claim.key == names[0])
+                return FoundEffect(claim.call, claim.state, keyed=claim.key == names[0], owner=claim.owner)
     if call.replayable:
         return None
     for one in (*ledger.open_calls.values(), *ledger.doubts.values()):
         if one.session and one.digest == call.digest and call.name in (one.tool, tool_name(one)):
             return FoundEffect(one.call, "doubt" if one.call in ledger.doubts else "open")
-    done = _done_by_others(task, ledger, call)
-    return FoundEffect(done, "done") if done else None
+    if done := _done_by_others(task, ledger, call):
+        return FoundEffect(done, "done")
+    elsewhere = workspace_calls.look_up(task, call.digest)
+    for one in (*elsewhere.state.doubts, *elsewhere.state.unseen):
+        if call.name in (one.tool, tool_name(one)):
+            return FoundEffect(one.call, "done" if one.ended else "doubt", owner=elsewhere.owners[one.call])
+    return None
 
 
 def _done_by_others(task: Task, ledger: Ledger, call: EffectCall) -> str:

@@ -24,7 +24,7 @@ from adjourn.knowledge.model import CRAuthor, Tree, by_id, same, view
 from adjourn.knowledge.records import effect_lookup, effects_model, interventions
 from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
 from adjourn.log import Actor, canonical, digest, kinds
-from adjourn.store import Store
+from adjourn.store import Store, Swap
 from adjourn.tasks import Ledger, NewEvent, Task, idempotency, settle_doubt
 from adjourn.text import first_line, preview
 
@@ -90,7 +90,8 @@ class Effects:
             effect = effect_lookup.claimed_effect(found, call)
             self._act(_add_claim, cr_id, effect, author)
             return EffectClaim(run=True, record=cr_id, effect=effect)
-        effect = effect_lookup.complete_effect(task, record, found, call)
+        owner = self._named(found.owner) if found.owner else task
+        effect = effect_lookup.complete_effect(owner, record, found, call)
         if found.keyed and not effect_lookup.is_of(effect, call):
             raise RefusedError(
                 f"the key {call.idempotency_key!r} belongs to another call: {effect['toolName']} {effect['operation']} with other inputs",
@@ -105,7 +106,7 @@ class Effects:
                 f"call {found.call} for the same effect is under way in another session",
                 "wait for its answer, then retry",
             )
-        self._look(cr_id, effect, author, probe)
+        self._look(owner, cr_id, effect, author, probe)
         return self.claim(cr_id, call, author)
 
     def complete(
@@ -182,6 +183,7 @@ class Effects:
         new = FoundEffect(str(uuid4()), "free", writes=True)
         found = [new]
         changes: dict[str, str | None] = {}
+        swaps: dict[str, Swap] = {}
 
         def build(ledger: Ledger) -> list[NewEvent]:
             names = effect_lookup.names_of(task, ledger, call)
@@ -192,27 +194,28 @@ class Effects:
             )
             found[:] = [known._replace(stamp=task.stamp)]
             changes.clear()
+            swaps.clear()
             if not known.writes:
                 return []
-            changes.update(idempotency.claimed(task.id, " ".join(names), known.call))
+            refs, claimed = idempotency.claims(task, " ".join(names), known.call)
+            changes.update(refs)
+            swaps.update(claimed)
             by = _actor(author)
             opened = [] if ledger.exists else [NewEvent(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
             return [*opened, NewEvent(_intent(known.call, call, names), by)]
 
         task.refresh()
-        task.commit(build, refs=changes)
+        task.commit(build, refs=changes, swaps=swaps)
         return found[0]
 
-    def _look(self, cr_id: str, effect: Tree, author: CRAuthor, probe: Probe | None) -> None:
+    def _look(self, owner: Task, cr_id: str, effect: Tree, author: CRAuthor, probe: Probe | None) -> None:
         """Settle an effect in doubt by the probe, else by a person's answer. Asks the person if there is no answer yet."""
         happened = probe(effect) if probe else None
         by = author
         if happened is None:
             happened, by = self._answer(cr_id, effect, author)
         with suppress(NotFoundError):  # another process settled it first
-            settle_doubt(
-                self._task(self._records.resolve(cr_id)), effect["id"], happened=happened, by=_actor(by)
-            )
+            settle_doubt(owner, effect["id"], happened=happened, by=_actor(by))
 
     def _answer(self, cr_id: str, effect: Tree, author: CRAuthor) -> tuple[bool, CRAuthor]:
         """A person's answer about an effect, from any record of the task. Without one, asks a person and raises `RefusedError`."""
@@ -232,7 +235,9 @@ class Effects:
     # --- the parts
 
     def _task(self, record: Tree) -> Task:
-        name = record["task"]["id"]
+        return self._named(record["task"]["id"])
+
+    def _named(self, name: str) -> Task:
         if name not in self._tasks:
             task = Task(self._store, name, clock=self._clock, secret=keys.secret())
             self._tasks = {name: task}

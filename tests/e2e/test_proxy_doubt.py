@@ -82,7 +82,7 @@ def test_auto_confirm_is_no_answer_to_a_doubt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_persons_word_settles_a_doubt(tmp_path: Path, happened: bool) -> None:
-    """After a person settled a call in doubt, it is no longer reported and the same call passes."""
+    """After a person settled a call in doubt, it is no longer reported, and the same call passes: what happened, once its client knows."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client("--task", "t")
         client.call("echo")
@@ -91,7 +91,11 @@ def test_a_persons_word_settles_a_doubt(tmp_path: Path, happened: bool) -> None:
         client = work.client("--task", "t", "--confirm-timeout", "0")
         assert len(client.meta("aex.resume", name="fix")["inDoubt"]) == 1
         work.settle(happened=happened)
-        assert "inDoubt" not in client.meta("aex.resume", name="fix")
+        told = client.meta("aex.resume", name="fix")
+        assert "inDoubt" not in told
+        assert bool(told.get("doneUnseen")) is happened
+        if happened:
+            assert "says so" in text_of(client.call("slow", SLOW))
         client.begin("slow", SLOW)
         wait_for(lambda: work.executed().count("slow") == 2)
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.save import (
         CheckpointRequest,
         close_session,
+        refresh_page,
         save_checkpoint,
         save_task_checkpoint,
         task_checkpoint_name,
@@ -80,6 +81,7 @@ __all__ = [
     "parse",
     "plan_summary",
     "read_report",
+    "refresh_page",
     "reopen",
     "report_of",
     "save_checkpoint",
@@ -127,6 +129,7 @@ if not TYPE_CHECKING:
             "save": (
                 "CheckpointRequest",
                 "close_session",
+                "refresh_page",
                 "save_checkpoint",
                 "save_task_checkpoint",
                 "task_checkpoint_name",

@@ -307,6 +307,8 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
     yield f"Checkpoint made: {happened.trigger}"
     for call in list(ledger.doubts.values())[:MAX_DOUBTS]:
         yield f"In doubt: {tool_name(call)} {fit_text(call.arguments, SHOWN)} ({call.call})"
+    for call in list(ledger.unseen.values())[:MAX_DOUBTS]:
+        yield f"Done, answer lost: {tool_name(call)} {fit_text(call.arguments, SHOWN)} ({call.call})"
     if len(ledger.doubts) > MAX_DOUBTS:
         yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
 

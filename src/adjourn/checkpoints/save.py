@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -166,6 +167,16 @@ def save_task_checkpoint(
     for note in made.notes:
         tell(note)
     return made.checkpoint
+
+
+def refresh_page(task: Task, root: str, tree: str = "") -> None:
+    """Save a checkpoint after a person settled a call, if the task has one: its page and folder told that the call is in doubt.
+
+    Nothing is lost where that fails: the next checkpoint of the task says it.
+    """
+    with suppress(AdjournError):
+        if root and task.refresh().checkpoint_seq >= 0:
+            save_task_checkpoint(task, "after a call in doubt was settled", root, tree=tree)
 
 
 def task_checkpoint_name(task: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from adjourn.checkpoints import refresh_page
 from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
 from adjourn.knowledge.model import CRAuthor, Tree
 from adjourn.knowledge.records import CRStore
@@ -59,13 +60,17 @@ class ReplyOutcome(NamedTuple):
 
 
 class Answerer(NamedTuple):
-    """Who answers, in which store; `via` is the way of answering, as events name it."""
+    """Who answers, in which store; `via` is the way of answering, as events name it. `root` and `tree` are the workspace, where it is
+    known: they have the checkpoints and pages that tell of a call in doubt.
+    """
 
     store: Store
     person: Actor
     via: str
     clock: Callable[[], int]
     secret: bytes
+    root: str = ""
+    tree: str = ""
 
     @property
     def author(self) -> CRAuthor:
@@ -195,6 +200,7 @@ def _in_doubt(by: Answerer, reply: ItemReply) -> ReplyOutcome:
         return ReplyOutcome(
             f"{_name(by, before.by)} said {ago(before.at, by.clock())} that it {outcome}{_because(before)}."
         )
+    refresh_page(task, by.root, by.tree)
     said = "took effect" if happened else "did not take effect"
     return ReplyOutcome(f"Recorded: the call {said}.", is_yes=True)
 

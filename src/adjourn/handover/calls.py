@@ -131,7 +131,8 @@ _Stopped = kinds.ToolDenied | kinds.BudgetExhausted | kinds.ConfirmRequired
 
 
 class CallsFold:
-    """The calls so far. `asked` are the questions to a person by their id, those in `approved` were approved; `let_through` is the
+    """The calls so far. `asked` are the questions to a person by their id, those in `approved` were approved, `not_given` are refusals for
+    want of a yes; `let_through` is the
     last position by tool and digest. `meta`: with the calls of meta-tools.
     """
 
@@ -141,6 +142,7 @@ class CallsFold:
         self.refused: list[Refusal] = []
         self.asked: dict[str, tuple[Event, kinds.ConfirmRequired]] = {}
         self.approved: set[str] = set()
+        self.not_given: dict[str, Refusal | None] = {}
         self.let_through: dict[tuple[str, str], int] = {}
         self.calls = 0
 
@@ -201,6 +203,8 @@ class CallsFold:
     def confirmed(self, event: Event, data: kinds.ConfirmApproved) -> None:
         del event
         self.approved.add(data.approval)
+        if (refusal := self.not_given.pop(data.approval, None)) in self.refused:
+            self.refused.remove(refusal)  # a client's dialog was closed, and a person approved it elsewhere
 
     def not_confirmed(self, event: Event, data: kinds.ConfirmDenied) -> None:
         if data.via in (ELSEWHERE, REPEATED):
@@ -210,6 +214,7 @@ class CallsFold:
         )
         by = event.by.id if event.by.type == "human" else ""
         self._refuse(event, asked, _of_answer(data.via, data.approval, by))
+        self.not_given[data.approval] = self.refused[-1] if self.refused else None
 
     def expire(self, stamp: str) -> None:
         """Refuse questions that expired without an answer, although no event says so."""

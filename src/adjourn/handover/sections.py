@@ -56,6 +56,7 @@ def sections(sources: Sources) -> tuple[Section, ...]:
     made = [
         _section("nextStep", "Next step", steps, 18),
         _in_doubt(sources, 14),
+        _unseen(sources, 13),
         _reasoned("waiting", "Waits for a person", _waiting(sources), 11, RECORD.format("questionsForUser")),
         _refused(sources.recent.refused, 11),
         Section(
@@ -159,6 +160,21 @@ def _in_doubt(sources: Sources, floor: int) -> Section:
     return Section("inDoubt", title, wordings, floor, rest="`adjourn status`")
 
 
+def _unseen(sources: Sources, floor: int) -> Section:
+    """Calls that happened, and of which nobody who goes on has the answer. In the shortest wording without times and digests."""
+    calls = list(sources.ledger.unseen.values())
+    title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
+    short = [_brief_doubt(call) for call in calls]
+    in_full = [
+        SectionItem(
+            f"{item.text[:-1]}, done {call.ended}, {f'as {call.by} says' if call.by else f'answer sha256 {call.answer}'})",
+            dict(item.data or {}) | {"ended": call.ended, "digest": call.digest},
+        )
+        for call, item in zip(calls, short, strict=True)
+    ]
+    return Section("doneUnseen", title, (in_full, short), floor, rest="`adjourn log`")
+
+
 def _doubt(call: OpenCall) -> SectionItem:
     data = {"call": call.call, "tool": call.tool}
     data |= {"arguments": without_secrets(call.arguments)[:200]} if call.arguments else {}
@@ -252,12 +268,12 @@ class _Group(NamedTuple):
 
 
 def _done(sources: Sources, floor: int) -> Section:
-    """Calls with an outcome, the newest first. Calls in doubt have a section of their own.
+    """Calls with an outcome, the newest first. Calls in doubt and unseen have sections of their own.
 
     In the shortest wording, all that failed or was settled comes first, then the last call that simply succeeded.
     """
-    doubts = sources.ledger.doubts
-    made = [call for call in sources.recent.made.values() if call.call not in doubts]
+    apart = sources.ledger.doubts.keys() | sources.ledger.unseen.keys()
+    made = [call for call in sources.recent.made.values() if call.call not in apart]
     in_full = [*_grouped(made, each=True)]
     wordings = [in_full]
     for newest in IN_FULL:

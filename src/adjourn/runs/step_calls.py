@@ -23,7 +23,7 @@ from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.make_step import MakeRequest, make_value
 from adjourn.runs.permission import MAKE, RunPermissions
 from adjourn.runs.tools import TESTS, Tool
-from adjourn.tasks import ELSEWHERE, Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
+from adjourn.tasks import ALREADY_DONE, ELSEWHERE, Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
 from adjourn.text import count_keys, first_line, preview
 
 MAX_SHOWN = 20_000
@@ -72,6 +72,8 @@ class Caller:
         self._permissions = permissions
         self._journal = journal
         self._means = means
+        self._told = frozenset(journal.task.ledger.told)
+        """Calls of other sessions that an earlier session of the run was told to have happened: its person resumes it all the same."""
 
     def do(self, name: str, arguments: dict[str, Any], bind: str, at: str) -> Any:
         """The answer of a tool, or the recorded one if an earlier session called it. Raises `BlockedError`."""
@@ -193,6 +195,11 @@ class Caller:
                 return _Admitted(done, None, fresh=False)
             admitted = self._journal.admit(call, policy)
             decision = admitted.decision
+            if isinstance(decision, Block) and decision.reason == ALREADY_DONE:
+                if decision.rule in self._told:
+                    continue  # this session was told now, too
+                again = f"to repeat it on purpose: adjourn run --resume --task {self._journal.task.id}"
+                raise BlockedError(at, decision.message, again)
             if isinstance(decision, Block):
                 raise BlockedError(at, decision.message, decision.remedy)
             if isinstance(decision, RecordedAnswer):

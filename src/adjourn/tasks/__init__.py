@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         is_alive,
     )
     from adjourn.tasks.ledger import (
+        ALREADY_DONE,
         AT_SHARE,
         ELSEWHERE,
         REPEATED,
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from adjourn.tasks.workspace_budget import workspace_spent
 
 __all__ = [
+    "ALREADY_DONE",
     "APPROVAL_MILLISECONDS",
     "AT_SHARE",
     "ELSEWHERE",
@@ -239,6 +241,7 @@ if not TYPE_CHECKING:
                 "is_alive",
             ),
             "ledger": (
+                "ALREADY_DONE",
                 "AT_SHARE",
                 "Approval",
                 "ELSEWHERE",

@@ -177,7 +177,11 @@ def _as_elsewhere(ledger: Ledger, asked: Approval, given: PersonsAnswer) -> Iter
 
 
 def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str = "") -> None:
-    """A person's word on a call in doubt. Raises `NotFoundError` when that call is not in doubt."""
+    """A person's word on a call in doubt: of this task, or of another one of the workspace that a question of this task is about.
+
+    Raises `NotFoundError` when that call is not in doubt.
+    """
+    task = workspace_calls.owner_of(task, call)
 
     def build(ledger: Ledger) -> list[NewEvent]:
         if call not in ledger.doubts:

@@ -278,15 +278,11 @@ def _done_unseen(
         return None
     for done in (*ledger.unseen.values(), *workspace.unseen):
         if is_repeated(policy, done, call) and ledger.told.get(done.call) != workspace.session:
-            how = (
-                f"{done.by} says"
-                if done.by
-                else f"its answer, which did not reach a client, has the SHA-256 {done.answer}"
-            )
+            lost = f"its answer did not reach a client; SHA-256 {done.answer}"
             return Block(
                 ALREADY_DONE,
-                f'tool "{call.shown or call.tool}" was not called: it was done already, with these arguments, in call {done.call} of '
-                f"{done.since}, settled {done.ended} ({how})",
+                f'tool "{call.shown or call.tool}" was not called again: call {done.call} with the same arguments was sent '
+                f"{done.since} and done {done.ended} ({f'{done.by} says so' if done.by else lost})",
                 "continue without repeating it; to repeat it on purpose, make the same call once more",
                 rule=done.call,
             )

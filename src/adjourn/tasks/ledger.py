@@ -559,6 +559,7 @@ def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApprov
     del event
     if (asked := ledger.approvals.get(data.approval)) is not None:
         ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=True, refused="", reason="")
+        ledger.notable.pop(f"{asked.server} {asked.tool} {asked.digest}", None)
         for key in [key for key in ledger.changed if key.partition(" ")[2] == asked.tool]:
             if ledger.definitions[key] == asked.definition:
                 del ledger.changed[key]

@@ -210,7 +210,7 @@ class Task:
         for fact in facts:
             seq += 1
             data: Any = fact.data
-            kind = type(data)
+            kind: type[Data] = type(data)
             # written out, since most events change nothing that is open: this is on the path of every call
             if (
                 kind in CHANGING

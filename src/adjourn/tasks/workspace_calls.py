@@ -87,6 +87,16 @@ def tell_askers(task: Task, digest: str, facts: Callable[[Ledger], Iterable[NewE
             other.commit(lambda ledger: list(facts(ledger)))
 
 
+def owner_of(task: Task, call: str) -> Task:
+    """The task of a call in doubt that a question of this task is about; this one where no other is known to have it."""
+    for asked in task.ledger.approvals.values():
+        if asked.doubt == call and call not in task.ledger.doubts:
+            for other in _tasks_in(task, task.store.refs(f"{INDEX}{asked.digest}/")):
+                if call in other.ledger.doubts:
+                    return other
+    return task
+
+
 def _tasks_in(task: Task, names: Iterable[str]) -> Iterator[Task]:
     owners = dict.fromkeys(name.split("/", 3)[2] for name in names)
     owners.pop(task.id, None)

@@ -305,7 +305,8 @@ def test_the_index_is_what_the_ledgers_have_open(acts: list[tuple[str, int]]) ->
             admit_one(session, calls[number])
             admit_one(session, WRITE)
         elif act in ("ok", "no-answer"):
-            session.settle([kinds.ToolSettled(call=one, outcome=act) for one in list(ledger.open_calls)])
+            outcome: Any = act
+            session.settle([kinds.ToolSettled(call=one, outcome=outcome) for one in ledger.open_calls])
         elif act == "settle" and ledger.doubts:
             settle_doubt(session.task, next(iter(ledger.doubts)), happened=number > 0, by=ANN)
         elif act == "ask":

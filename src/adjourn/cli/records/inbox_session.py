@@ -104,7 +104,7 @@ class InboxSession:
         context = self._context
         try:
             check_person("inbox", context, attended=True)
-            by = Answerer(context.store, user(), "cli", context.clock, secret())
+            by = Answerer(context.store, user(), "cli", context.clock, secret(), context.root, context.tree)
             said = record_answer(by, reply).text
         except AdjournError as error:
             said = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")

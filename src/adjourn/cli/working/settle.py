@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from adjourn.checkpoints import refresh_page
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import doubts, each_task, holders
@@ -48,6 +49,7 @@ def settle(
     writable = context.writable(task)
     expire_dead_sessions(writable)
     settle_doubt(writable, found.call, happened=done, by=user(), note=note)
+    refresh_page(writable, context.root, context.tree)
     outcome = "done" if done else "not-done"
     if as_json:
         say_json(call=found.call, task=task, tool=found.tool, server=found.server, outcome=outcome)

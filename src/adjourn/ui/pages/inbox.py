@@ -76,7 +76,9 @@ def answer_item(site: Site, form: Form) -> Notice:
         int(option) if option.isascii() and option.isdecimal() else None,
     )
     try:
-        said = record_answer(Answerer(store, site.person, VIA, site.clock, host.secret()), reply)
+        said = record_answer(
+            Answerer(store, site.person, VIA, site.clock, host.secret(), site.root, site.tree), reply
+        )
     except AdjournError as error:
         return Notice(f"Not recorded: {error.message}.", "bad", error.remedy)
     return Notice(said.text, "good" if said.is_yes else "plain")

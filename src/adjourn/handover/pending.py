@@ -147,7 +147,7 @@ def _checkpoints(task: Task) -> list[TaskCheckpoint]:
 
 
 def mark_cut_off_calls(task: Task) -> None:
-    """Count the open effects of dead sessions as in doubt, as the next session that opens will. Changes the loaded ledger only."""
+    """Count what dead sessions left as in doubt or unseen, as the next session that opens will. Changes the loaded ledger only."""
     ledger = task.ledger
     gone = {
         holder.id
@@ -157,6 +157,7 @@ def mark_cut_off_calls(task: Task) -> None:
     for call in ledger.open_calls.values():
         if call.effectful and call.session in gone:
             ledger.doubts[call.call] = call
+    ledger.unseen |= {call.call: call for call in ledger.answered.values() if call.session in gone}
 
 
 def _recovered(task: Task, context: ClientContext) -> TaskCheckpoint:

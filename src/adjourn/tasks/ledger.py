@@ -330,7 +330,8 @@ def _session_lost(ledger: Ledger, event: Envelope, data: kinds.SessionLost) -> N
             del ledger.fenced[next(iter(ledger.fenced))]
     _doubt_calls_of(ledger, data.lost)
     for call in _answered_of(ledger, data.lost):
-        _miss(ledger, call)
+        if data.reason != "taken-over":  # else its client lives
+            _miss(ledger, call)
 
 
 def _doubt_calls_of(ledger: Ledger, session: str) -> None:
@@ -342,7 +343,7 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
 
 
 def _answered_of(ledger: Ledger, session: str) -> list[OpenCall]:
-    """Take away the calls of a session whose answers its client had not shown to have."""
+    """Take away the calls of a session whose answers its client had not shown to have: what it says next shows it."""
     found = [call for call in ledger.answered.values() if call.session == session]
     for call in found:
         del ledger.answered[call.call]
@@ -389,7 +390,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         ledger.notable.pop(f"{data.server} {data.tool} {data.digest}", None)
     if data.limits:
         _count_rates(ledger, event, data.limits)
-    if ledger.answered and event.session and not data.behind:
+    if ledger.answered and not data.behind:
         _answered_of(ledger, event.session)
     if ledger.unseen:
         for seen in [
@@ -518,6 +519,7 @@ def _entry_imported(ledger: Ledger, event: Envelope, data: kinds.EntryImported) 
 
 
 def _denied(ledger: Ledger, event: Envelope, data: kinds.ToolDenied) -> None:
+    _answered_of(ledger, event.session)
     ledger.calls_refused += 1
     if data.reason != ALREADY_DONE:
         _note(ledger, event, data, f"{data.reason} {data.rule}")
@@ -528,11 +530,13 @@ def _denied(ledger: Ledger, event: Envelope, data: kinds.ToolDenied) -> None:
 
 
 def _exhausted(ledger: Ledger, event: Envelope, data: kinds.BudgetExhausted) -> None:
+    _answered_of(ledger, event.session)
     ledger.calls_refused += 1
     _note(ledger, event, data, data.budget)
 
 
 def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequired) -> None:
+    _answered_of(ledger, event.session)
     # Time stamps of one width compare as text; an imported one that is no time must not stop the fold half-way.
     for old in [old for old in ledger.approvals.values() if old.expires <= event.timestamp]:
         if old.otherwise == "deny" or old.refused or len(ledger.approvals) > MAX_SILENT:
@@ -577,6 +581,8 @@ def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) 
 
 
 def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointCreated) -> None:
+    if event.by.type == "agent":  # its client asked for it
+        _answered_of(ledger, event.session)
     ledger.checkpoint = data.name
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used

@@ -144,6 +144,6 @@ def _take(client: Client, sent: dict[str, int], seconds: float) -> int:
         while (line := client.line(seconds) if seconds else client.line()) is not None:
             if line.endswith(b"\n"):
                 answer = decoded(line)
-                if sent.pop(answer.get("id"), None) is not None:
+                if sent.pop(str(answer.get("id")), None) is not None:
                     told += refused(answer)
     return told

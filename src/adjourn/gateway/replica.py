@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from itertools import starmap
 
 from adjourn.errors import AdjournError, StoreError
-from adjourn.host import Process, now, process
+from adjourn.host import Process, keys, now, process
 from adjourn.relay import StderrLog
 from adjourn.store import Store
-from adjourn.tasks import RENEW_SECONDS, OpenSession, ReplicaLease
+from adjourn.tasks import RENEW_SECONDS, OpenSession, ReplicaLease, workspace_calls
 
 HAND_OVER_SECONDS = 5.0
 """How long another replica may take to give back a task. It looks once a second, and its open calls end first."""
@@ -30,6 +30,7 @@ class Replica:
     def __init__(self, store: Store, report: StderrLog, wanted: Callable[[str], None]) -> None:
         """`store` may be a connection of its own to the store that the sessions use, so that no append keeps the lease waiting."""
         self._lease = ReplicaLease(store, process.current(), now)
+        self._store = store
         self._report = report
         self._wanted = wanted
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
@@ -89,12 +90,20 @@ class Replica:
         except AdjournError as error:
             self._report.event("store.error", str(error))
 
+    def _bury(self, lease: str) -> None:
+        """Have what the sessions of another replica left open be in doubt."""
+        try:
+            workspace_calls.bury_all_of(self._store, lease, clock=now, secret=keys.secret())
+        except AdjournError as error:
+            self._report.event("store.error", str(error))
+
     def _keep(self) -> None:
         while not self._ending.wait(RENEW_SECONDS):
             try:
                 self._lease.renew()
                 for name in self._lease.ended():
                     self._report.event("replica.gone", name)
+                    threading.Thread(target=self._bury, args=(name,), name="bury", daemon=True).start()
                 for task in self._lease.wanted():
                     self._wanted(task)
                 self._trouble = ""

@@ -89,7 +89,9 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
 
     def check(self) -> None:
         self.session.check_open()
-        if self.durable:
+        if (
+            self.durable and not self.session.identity.replica
+        ):  # a replica learns by itself which others are gone
             self.session.neighbours.bury()
 
     def changes(self) -> Mapping[str, str | None]:
@@ -198,7 +200,7 @@ class Session(TaskLease):
         with self.lock:
             if self._fenced or not self.is_open:
                 self.check_open()
-            if pending.durable:
+            if pending.durable and not self.identity.replica:
                 self.neighbours.bury()
             commit = partial(
                 self.task.commit,
@@ -256,7 +258,7 @@ class Session(TaskLease):
             elsewhere, looks = NOTHING_ELSEWHERE, call.effectful and not call.named_only
             while True:
                 if looks:
-                    elsewhere = workspace_calls.look_up(task, call.digest)
+                    elsewhere = self.neighbours.look_up(call.digest)
                 decision = decide(
                     policy,
                     ledger,

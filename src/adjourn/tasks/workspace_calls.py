@@ -12,8 +12,11 @@ Owns: that index, and telling other tasks what became of their calls. Must never
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -25,8 +28,11 @@ from adjourn.tasks.decision import ALONE, WorkspaceState
 from adjourn.tasks.lease import expire_dead_sessions, is_alive
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession
 from adjourn.tasks.open_index import INDEX, entries, ref_of
+from adjourn.tasks.replica import REPLICA
 from adjourn.tasks.task import NewEvent, Task, tasks_of
 
+RECENT_SECONDS = 0.25
+MAX_RECENT = 1000
 INDEXED = "indexed/calls"
 """The ref that says that all tasks of the store are in the index: those that an earlier version wrote as well."""
 
@@ -108,24 +114,54 @@ def _other(task: Task, owner: str) -> Task:
     return Task(task.store, owner, clock=task.clock, secret=task.secret)
 
 
+class _Digests(NamedTuple):
+    """The digests of all calls that something is open about in a store, at a time (`time.monotonic`). None: they are too many."""
+
+    at: float
+    digests: frozenset[str] | None
+
+
+_seen: WeakKeyDictionary[Store, _Digests] = WeakKeyDictionary()
+
+
 class Neighbours:
-    """The sessions of the other tasks of a workspace, as one session sees them."""
+    """The other tasks of a workspace, as one session sees them."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        self._has_looked = False
         self._known: dict[str, OpenSession | None] = {}
         """Them by their leases. None: the task knows of none, so nothing is open in it by that."""
 
+    def look_up(self, digest: str) -> OpenElsewhere:
+        """`look_up`, where something may be open. Of a store that is reached over a network, the session's first call asks; a later one
+        may go by what another session has seen in the last `RECENT_SECONDS`.
+        """
+        store = self._task.store
+        if getattr(store, "now", None) is None:
+            return look_up(self._task, digest)
+        below: Store = getattr(store, "below", store)
+        recent, now = _seen.get(below), time.monotonic()
+        if recent is None or not self._has_looked or now - recent.at > RECENT_SECONDS:
+            names = below.refs(INDEX)
+            few = len(names) <= MAX_RECENT
+            digests = frozenset(name.split("/", 2)[1] for name in names) if few else None
+            recent = _seen[below] = _Digests(now, digests)
+            self._has_looked = True
+        if recent.digests is not None and digest not in recent.digests:
+            return NOTHING_ELSEWHERE
+        return look_up(self._task, digest)
+
     def bury(self) -> None:
-        """Write down of those that are over without having closed that they are lost. Raises `StoreError`."""
+        """Write down of sessions that are over without having closed that they are lost. Raises `StoreError`."""
         task = self._task
         leases = task.store.refs("lease/")
         if len(leases) <= 1:
             return
         self._known = {name: self._known[name] for name in leases if name in self._known}
-        for name in leases:
+        for name, lease in leases.items():
             _, owner, session = name.split("/", 2)
-            if owner == task.id:
+            if owner == task.id or (lease.startswith(REPLICA) and task.store.ref(lease) is not None):
                 continue
             if name not in self._known:
                 self._known[name] = _other(task, owner).ledger.sessions.get(session)
@@ -133,6 +169,14 @@ class Neighbours:
             if holder is not None and not is_alive(task.store, owner, holder, task.clock()):
                 expire_dead_sessions(_other(task, owner))
                 self._known[name] = None
+
+
+def bury_all_of(store: Store, lease: str, *, clock: Callable[[], int], secret: bytes) -> None:
+    """Write down of all sessions of a replica that is gone that they are lost. Raises `StoreError`."""
+    tasks = {name.split("/", 2)[1] for name, value in store.refs("lease/").items() if value == lease}
+    for name in tasks:
+        with suppress(AdjournError):  # the next session that opens there does it
+            expire_dead_sessions(Task(store, name, clock=clock, secret=secret))
 
 
 def build_index(store: Store, *, clock: Callable[[], int], secret: bytes) -> None:

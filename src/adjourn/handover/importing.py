@@ -141,6 +141,9 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
     # the store's claims are newer than the folder's where it has the whole history
     new = shared < audit.total
     refs = idempotency.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
+    refs = {  # another task may have claimed the same effect since
+        ref: value for ref, value in refs.items() if not ref.startswith("effect/") or store.ref(ref) is None
+    }
     if _is_newer(store, checkpoint):
         refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
     if not verified.trusted_as and vouched_for(store, checkpoint) is None:

@@ -22,6 +22,7 @@ from adjourn.log import Event, canonical, digest, kinds, tool_name
 from adjourn.store import Store, Swap
 from adjourn.tasks.decision import OnceClaim, ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.open_index import entries
 from adjourn.tasks.space import key_of_task
 from adjourn.tasks.task import Task
 
@@ -207,7 +208,9 @@ def _still_of(
 
 
 def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:
-    """The refs that a chain of events amounts to: for a history that was made elsewhere. Answers stayed there."""
+    """The refs that a chain of events amounts to, with those of what is open at its end: for a history that was made elsewhere.
+    Answers stayed there.
+    """
     changes: dict[str, str | None] = {}
     ledger = Ledger(task=task)
     for event in events:
@@ -220,4 +223,4 @@ def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:
             changes |= settled_by_hand(task, call, happened=data.outcome == "done", value_of=changes.get)
         ledger.seq, ledger.hash = event.seq - 1, event.after  # whether it is a chain is for others to say
         ledger.apply(event, event.after, data)
-    return changes
+    return changes | entries(ledger)

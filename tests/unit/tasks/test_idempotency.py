@@ -299,7 +299,8 @@ def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) 
         elif session.task.ledger.doubts and what == "by hand":
             settle_doubt(session.task, next(iter(session.task.ledger.doubts)), happened=kept, by=ANN)
     kept_answer = {True: digest(ANSWER), False: idempotency.DONE}
-    live = {name: value.split(" ") for name, value in shared_task.store.refs("effect/").items()}
+    store = shared_task.store
+    live = {name: value.split(" ") for name, value in (store.refs("effect/") | store.refs("open/")).items()}
     indexed = {
         name: value
         for name, value in idempotency.index("t1", shared_task.events()).items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 
 from adjourn.host.process import Process
 from adjourn.log import Actor, kinds
-from adjourn.policy import arguments_digest
+from adjourn.policy import Principal, arguments_digest
+from adjourn.store.memory import MemoryStore
 from adjourn.tasks import (
     ELSEWHERE,
     Ask,
     Forward,
     Session,
     SessionIdentity,
+    SpaceStore,
     Task,
     ToolRequest,
     answer,
     settle_doubt,
+    space_of,
     waiting_approvals,
 )
 from adjourn.tasks.open_index import INDEX, entries
@@ -142,6 +145,19 @@ def test_a_doubt_of_an_earlier_version_is_found(workspace: Workspace) -> None:
         workspace.store.swap(name, None, expect=value)
     workspace.store.swap(INDEXED, None, expect="1")
     assert isinstance(repeat(workspace.client("t2"), WRITE), Ask)
+
+
+def test_a_doubt_holds_in_its_space(workspace: Workspace) -> None:
+    """Behind a gateway, a principal is asked about what was cut off in its own tasks, and hears of no other principal's."""
+    ann, bob = (space_of(Principal(id=f"user:{name}", name=name, type="human")) for name in ("ann", "bob"))
+    below = workspace.store
+    workspace.store = cast("MemoryStore", SpaceStore(below, ann))
+    (call,) = workspace.killed(ann.named("t1"), WRITE)
+    asked = repeat(workspace.client(ann.named("t2")), WRITE)
+    assert isinstance(asked, Ask)
+    assert asked.doubt == call
+    workspace.store = cast("MemoryStore", SpaceStore(below, bob))
+    assert repeat(workspace.client(bob.named("t2")), WRITE) == Forward()
 
 
 # --- effects whose answers were lost

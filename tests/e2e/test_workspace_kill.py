@@ -1,4 +1,4 @@
-"""Clients are killed in the middle of their effects, and whoever goes on does not repeat one: neither another client, with a task of its
+"""Clients are killed in the middle of their effects, and whoever continues does not repeat one: neither another client, with a task of its
 own, nor the same client that repeats all that it got no answer for.
 
 Short here; ADJOURN_CAMPAIGN=1 kills 500 clients and 3,000 proxies.
@@ -89,7 +89,7 @@ def test_what_was_done_is_told_to_a_client_that_did_not_get_the_answer(tmp_path:
 
 @pytest.mark.timeout(300)
 def test_a_client_that_was_killed_did_not_get_the_last_answer(tmp_path: Path) -> None:
-    """A proxy whose client has gone settles the call that it waited for, and the next client is told that it was done."""
+    """A proxy whose client has gone settles the call that it waited for, and the next client learns that it was done."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         first = work.client("--task", "t", foreign=True)
         first.begin("slow", {"seconds": 0.3, "n": 1})

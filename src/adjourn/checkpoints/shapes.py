@@ -76,6 +76,7 @@ AUDITED = frozenset(
         kinds.UpstreamCrashed,
         kinds.UpstreamError,
         kinds.EffectSettled,
+        kinds.EffectRepeated,
         kinds.EntryImported,
         kinds.TaskImported,
         kinds.TaskFinished,

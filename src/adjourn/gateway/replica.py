@@ -15,7 +15,7 @@ from adjourn.errors import AdjournError, StoreError
 from adjourn.host import Process, keys, now, process
 from adjourn.relay import StderrLog
 from adjourn.store import Store
-from adjourn.tasks import RENEW_SECONDS, OpenSession, ReplicaLease, workspace_calls
+from adjourn.tasks import RENEW_SECONDS, OpenSession, ReplicaLease, expire_sessions_of
 
 HAND_OVER_SECONDS = 5.0
 """How long another replica may take to give back a task. It looks once a second, and its open calls end first."""
@@ -90,10 +90,10 @@ class Replica:
         except AdjournError as error:
             self._report.event("store.error", str(error))
 
-    def _bury(self, lease: str) -> None:
+    def _expire_sessions(self, lease: str) -> None:
         """Have what the sessions of another replica left open be in doubt."""
         try:
-            workspace_calls.bury_all_of(self._store, lease, clock=now, secret=keys.secret())
+            expire_sessions_of(self._store, lease, clock=now, secret=keys.secret())
         except AdjournError as error:
             self._report.event("store.error", str(error))
 
@@ -103,7 +103,9 @@ class Replica:
                 self._lease.renew()
                 for name in self._lease.ended():
                     self._report.event("replica.gone", name)
-                    threading.Thread(target=self._bury, args=(name,), name="bury", daemon=True).start()
+                    threading.Thread(
+                        target=self._expire_sessions, args=(name,), name="expire", daemon=True
+                    ).start()
                 for task in self._lease.wanted():
                     self._wanted(task)
                 self._trouble = ""

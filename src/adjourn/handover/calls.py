@@ -131,8 +131,8 @@ _Stopped = kinds.ToolDenied | kinds.BudgetExhausted | kinds.ConfirmRequired
 
 
 class CallsFold:
-    """The calls so far. `asked` are the questions to a person by their id, those in `approved` were approved, `not_given` are refusals for
-    want of a yes; `let_through` is the
+    """The calls so far. `asked` are the questions to a person by their id, those in `approved` were approved, `not_given` are
+    refusals because nobody approved; `let_through` is the
     last position by tool and digest. `meta`: with the calls of meta-tools.
     """
 
@@ -172,6 +172,12 @@ class CallsFold:
         if (call := self.made.get(data.call)) is not None:
             call.outcome = _settled_by(event.by.id, happened=data.outcome == "done")
             call.message = data.note
+
+    def repeated(self, event: Event, data: kinds.EffectRepeated) -> None:
+        del event
+        self.asked.pop(data.approval, None)
+        if (call := self.made.get(data.call)) is not None:
+            call.outcome = f"made again as call {data.again} of task {data.task}"
 
     def replayed(self, event: Event, data: kinds.ToolReplayed) -> None:
         before = self.made.get(data.call)
@@ -325,6 +331,7 @@ _RULES: dict[str, Any] = {
     kinds.ToolAllowed.KIND: CallsFold.allowed,
     kinds.ToolSettled.KIND: CallsFold.settled,
     kinds.EffectSettled.KIND: CallsFold.settled_by_hand,
+    kinds.EffectRepeated.KIND: CallsFold.repeated,
     kinds.ToolReplayed.KIND: CallsFold.replayed,
     kinds.EntryImported.KIND: CallsFold.imported,
     kinds.ToolDenied.KIND: CallsFold.denied,

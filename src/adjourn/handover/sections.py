@@ -161,7 +161,7 @@ def _in_doubt(sources: Sources, floor: int) -> Section:
 
 
 def _unseen(sources: Sources, floor: int) -> Section:
-    """Calls that happened, and of which nobody who goes on has the answer. In the shortest wording without times and digests."""
+    """Calls that happened, and whose answers no client has. In the shortest wording without times and digests."""
     calls = list(sources.ledger.unseen.values())
     title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
     short = [_brief_doubt(call) for call in calls]

@@ -224,7 +224,7 @@ class EffectSettled(Data, frozen=True, kw_only=True):
 
 class EffectRepeated(Data, frozen=True, kw_only=True):
     """A call of this task was made again in another task of the workspace, as the call `again` of `task`: a person approved repeating
-    what was in doubt (`approval`, which may be one of this task), or the client was told before that it had happened.
+    what was in doubt (`approval`, which may be one of this task), or the client had learnt that it happened.
     """
 
     KIND = "effect.repeated"

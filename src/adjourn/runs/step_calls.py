@@ -197,7 +197,7 @@ class Caller:
             decision = admitted.decision
             if isinstance(decision, Block) and decision.reason == ALREADY_DONE:
                 if decision.rule in self._told:
-                    continue  # this session was told now, too
+                    continue  # the refusal says so to this session, too
                 again = f"to repeat it on purpose: adjourn run --resume --task {self._journal.task.id}"
                 raise BlockedError(at, decision.message, again)
             if isinstance(decision, Block):

@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from adjourn.tasks.verified import checked, following
     from adjourn.tasks.what_if import Stopped, WhatIf, recorded_arguments
     from adjourn.tasks.workspace_budget import workspace_spent
+    from adjourn.tasks.workspace_calls import expire_sessions_of, open_elsewhere
 
 __all__ = [
     "ALREADY_DONE",
@@ -166,6 +167,7 @@ __all__ = [
     "describe_holder",
     "existing",
     "expire_dead_sessions",
+    "expire_sessions_of",
     "following",
     "given_answer",
     "given_outcome",
@@ -179,6 +181,7 @@ __all__ = [
     "method_refusal",
     "notice_text",
     "observed",
+    "open_elsewhere",
     "protected_refusal",
     "question",
     "rate_of",
@@ -291,5 +294,6 @@ if not TYPE_CHECKING:
             "verified": ("checked", "following"),
             "what_if": ("Stopped", "WhatIf", "recorded_arguments"),
             "workspace_budget": ("workspace_spent",),
+            "workspace_calls": ("expire_sessions_of", "open_elsewhere"),
         },
     )

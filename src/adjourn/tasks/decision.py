@@ -273,7 +273,7 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
 def _done_unseen(
     policy: Policy, ledger: Ledger, call: ToolRequest, workspace: WorkspaceState
 ) -> Block | None:
-    """That a call happened before, and nobody who goes on has its answer. Who was told so, and makes it again, means to repeat it."""
+    """That a call happened before, and its client lacks the answer. A session that has learnt so, and makes it again, means to."""
     if not workspace.session:
         return None
     for done in (*ledger.unseen.values(), *workspace.unseen):

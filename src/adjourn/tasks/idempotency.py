@@ -201,7 +201,7 @@ def settled_by_hand(
 def _still_of(
     call: OpenCall, ended: dict[str, str | None], value_of: Callable[[str], str | None]
 ) -> dict[str, str | None]:
-    """What becomes of the claims of a call, but for those that another call has taken since, as a person let it."""
+    """The outcome of the claims of a call, without those that another call has taken since because a person allowed it."""
     return {
         name: value for name, value in ended.items() if call.call in (value_of(name) or call.call).split(" ")
     }

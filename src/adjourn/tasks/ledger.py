@@ -136,8 +136,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     through again. `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
     before; both by `definition_key`. `answered` are effects that happened and whose session's client has said nothing since; `unseen` those
-    of which the client did not get the answer, as its session ended first: nobody who goes on knows of them. `told` says which session
-    was told that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
+    of which the client did not get the answer, as its session ended first. `told` says which session
+    has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
     actor that said so.
     """
 

@@ -62,7 +62,7 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
     and counts for nothing that others must see first; then `is_sent`. `first` is the number of calls before them, `decided` are the
     decisions so far. `asked` are questions that are new with them, `spent` and `counted` what they cost of the budget and of each rate, `taken` the
     approvals and paused calls that they use up. `workspace` is what all tasks had spent of shared budgets before, `repeated` what other
-    tasks are to be told of.
+    tasks are to learn.
     """
 
     session: Session
@@ -92,7 +92,7 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
         if (
             self.durable and not self.session.identity.replica
         ):  # a replica learns by itself which others are gone
-            self.session.neighbours.bury()
+            self.session.neighbours.expire_dead()
 
     def changes(self) -> Mapping[str, str | None]:
         """The refs about to be written."""
@@ -165,7 +165,7 @@ class Session(TaskLease):
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
         """See `TaskLease.open`. What sessions of other tasks left behind when they were killed is in doubt from now on."""
         workspace_calls.build_index(self.task.store, clock=self.task.clock, secret=self.task.secret)
-        self.neighbours.bury()
+        self.neighbours.expire_dead()
         super().open(take_over=take_over, also=also)
 
     def decide_under(self, policy: Policy) -> None:
@@ -201,7 +201,7 @@ class Session(TaskLease):
             if self._fenced or not self.is_open:
                 self.check_open()
             if pending.durable and not self.identity.replica:
-                self.neighbours.bury()
+                self.neighbours.expire_dead()
             commit = partial(
                 self.task.commit,
                 partial(self.decide_on, pending),
@@ -321,7 +321,7 @@ class Session(TaskLease):
     def _repeated(
         self, admitted: Admitted, call: ToolRequest, claim: OnceClaim | None, elsewhere: OpenElsewhere
     ) -> Iterator[tuple[str, kinds.EffectRepeated]]:
-        """What other tasks are to be told of a call that may be made here although they have something open about it."""
+        """What other tasks are to learn of a call that may be made here although they have something open about it."""
         told = partial(kinds.EffectRepeated, again=admitted.call, task="")
         if claim is not None and claim.state == "doubt" and claim.owner != self.task.id:
             yield claim.owner, told(call=claim.call)

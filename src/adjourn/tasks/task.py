@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
-from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, prose_of, timestamp
-from adjourn.log.kinds import ToolAllowed, ToolSettled
+from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, kinds, prose_of, timestamp
 from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
 from adjourn.tasks import open_index
 from adjourn.tasks.heads import KeptHead, KeptHeads
@@ -214,8 +213,8 @@ class Task:
             # written out, since most events change nothing that is open: this is on the path of every call
             if (
                 kind in CHANGING
-                or (kind is ToolAllowed and (data.approval or ledger.unseen or not fact.session))
-                or (kind is ToolSettled and (data.outcome == "no-answer" or data.call in ledger.doubts))
+                or (kind is kinds.ToolAllowed and (data.approval or ledger.unseen or not fact.session))
+                or (kind is kinds.ToolSettled and (data.outcome == "no-answer" or data.call in ledger.doubts))
             ):
                 is_open = True
             # INVARIANT: before it is hashed, in the one place that makes events

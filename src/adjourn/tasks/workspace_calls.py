@@ -7,7 +7,7 @@ it. An entry that is out of date does no harm, since the task's own ledger is as
 A killed session writes nothing. So before a call with effects each session looks whether those of other tasks still live, and writes
 down that they are lost.
 
-Owns: that index, and telling other tasks what became of their calls. Must never: decide.
+Owns: that index, and telling other tasks that their calls were repeated. Must never: decide.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OpenElsewhere(msgspec.Struct):
 NOTHING_ELSEWHERE = OpenElsewhere()
 
 
-def look_up(task: Task, digest: str) -> OpenElsewhere:
+def open_elsewhere(task: Task, digest: str) -> OpenElsewhere:
     """What the other tasks of the workspace have open about calls with these arguments (their digest). Raises `StoreError`, and `IntegrityError` where one of their
     histories was cut.
     """
@@ -134,12 +134,12 @@ class Neighbours:
         """Them by their leases. None: the task knows of none, so nothing is open in it by that."""
 
     def look_up(self, digest: str) -> OpenElsewhere:
-        """`look_up`, where something may be open. Of a store that is reached over a network, the session's first call asks; a later one
+        """`open_elsewhere`, where something may be open. Of a store that is reached over a network, the session's first call asks; a later one
         may go by what another session has seen in the last `RECENT_SECONDS`.
         """
         store = self._task.store
         if getattr(store, "now", None) is None:
-            return look_up(self._task, digest)
+            return open_elsewhere(self._task, digest)
         below: Store = getattr(store, "below", store)
         recent, now = _seen.get(below), time.monotonic()
         if recent is None or not self._has_looked or now - recent.at > RECENT_SECONDS:
@@ -150,9 +150,9 @@ class Neighbours:
             self._has_looked = True
         if recent.digests is not None and digest not in recent.digests:
             return NOTHING_ELSEWHERE
-        return look_up(self._task, digest)
+        return open_elsewhere(self._task, digest)
 
-    def bury(self) -> None:
+    def expire_dead(self) -> None:
         """Write down of sessions that are over without having closed that they are lost. Raises `StoreError`."""
         task = self._task
         leases = task.store.refs("lease/")
@@ -171,7 +171,7 @@ class Neighbours:
                 self._known[name] = None
 
 
-def bury_all_of(store: Store, lease: str, *, clock: Callable[[], int], secret: bytes) -> None:
+def expire_sessions_of(store: Store, lease: str, *, clock: Callable[[], int], secret: bytes) -> None:
     """Write down of all sessions of a replica that is gone that they are lost. Raises `StoreError`."""
     tasks = {name.split("/", 2)[1] for name, value in store.refs("lease/").items() if value == lease}
     for name in tasks:

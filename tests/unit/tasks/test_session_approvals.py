@@ -196,7 +196,7 @@ def test_a_yes_to_repeating_settles_the_doubt(shared_task: SharedTask) -> None:
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_persons_word_settles_a_doubt(shared_task: SharedTask, happened: bool) -> None:
-    """When somebody has looked, nobody is asked again; a client that repeats what happened is told so first."""
+    """When somebody has looked, nobody is asked again; a client that repeats what happened learns so first."""
     session = shared_task.opened()
     call = doubtful(session)
     settle_doubt(shared_task.task(), call, happened=happened, by=ANN, note="n" * 5000)

@@ -222,7 +222,7 @@ def test_an_approval_serves_the_same_call_of_another_task_once(workspace: Worksp
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_an_answer_closes_the_same_question_of_other_tasks(workspace: Workspace, yes: bool) -> None:
-    """A person who answered is not asked the same once more, and what was denied is told as denied."""
+    """A person who answered is not asked the same once more, and a denial counts as one."""
     first, second = workspace.client("t1"), workspace.client("t2")
     asked = admit_one(first, DEPLOY).approval
     other = admit_one(second, DEPLOY).approval
@@ -266,7 +266,7 @@ def test_what_may_happen_once_happens_once_in_the_workspace(workspace: Workspace
 
 
 def test_a_payment_in_doubt_is_asked_about_under_other_arguments(workspace: Workspace) -> None:
-    """The name of the effect counts, not the digest of the arguments; a yes moves the claim to the new call."""
+    """The name of the effect counts, not the digest of the arguments; an approval moves the claim to the new call."""
     session = workspace.client("t1", workspace.dead(), policy=ONCE)
     admit_one(session, paying("i1", "a"))
     second = workspace.client("t2", policy=ONCE)

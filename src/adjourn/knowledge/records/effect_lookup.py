@@ -19,7 +19,7 @@ from adjourn.knowledge.records import effects_model
 from adjourn.log import Event, canonical, decode, digest, kinds, milliseconds, tool_name
 from adjourn.policy import arguments_digest
 from adjourn.store import Store
-from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency, workspace_calls
+from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency, open_elsewhere
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
@@ -133,7 +133,7 @@ def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) 
             return FoundEffect(one.call, "doubt" if one.call in ledger.doubts else "open")
     if done := _done_by_others(task, ledger, call):
         return FoundEffect(done, "done")
-    elsewhere = workspace_calls.look_up(task, call.digest)
+    elsewhere = open_elsewhere(task, call.digest)
     for one in (*elsewhere.state.doubts, *elsewhere.state.unseen):
         if call.name in (one.tool, tool_name(one)):
             return FoundEffect(one.call, "done" if one.ended else "doubt", owner=elsewhere.owners[one.call])

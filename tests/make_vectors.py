@@ -242,6 +242,8 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (ANN, "", kinds.TaskReopened(note="one host is missing")),
     (ANN, "", kinds.TaskFinished()),
     (ANN, "", kinds.TaskReopened()),
+    (SYSTEM, "", kinds.PinRefused(action="adjourn approve", failures=1)),
+    (SYSTEM, "", kinds.PinRefused(action="/answer", failures=2, via="page")),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

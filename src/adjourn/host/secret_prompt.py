@@ -22,7 +22,13 @@ _MAX_BYTES = 1024
 
 def ask(prompt: str) -> str:
     """The line that a person types. Raises `RefusedError` without a terminal, without a line, and where nobody answers in time."""
-    with _terminal() as handle, _silent(handle):
+    with _terminal() as handle:
+        _drop_typed(handle)
+        return _asked(handle, prompt)
+
+
+def _asked(handle: int, prompt: str) -> str:
+    with _silent(handle):
         os.write(handle, prompt.encode(errors="replace"))
         try:
             return _line(handle).decode(errors="surrogateescape")
@@ -50,15 +56,20 @@ def _terminal() -> Iterator[int]:
         os.close(handle)
 
 
+def _drop_typed(handle: int) -> None:
+    """Forget what was typed before it was asked for. Raises `RefusedError` where the input has ended: nobody types there."""
+    while select.select([handle], [], [], 0)[0]:
+        if not os.read(handle, _MAX_BYTES):
+            raise RefusedError("the input of the terminal has ended", "run it in a terminal")
+
+
 @contextmanager
 def _silent(handle: int) -> Iterator[None]:
     before = termios.tcgetattr(handle)
     quiet = termios.tcgetattr(handle)
     quiet[3] = quiet[3] & ~termios.ECHO | termios.ICANON | termios.ISIG
     try:
-        termios.tcsetattr(
-            handle, termios.TCSAFLUSH, quiet
-        )  # what was typed before it was asked for is no answer
+        termios.tcsetattr(handle, termios.TCSAFLUSH, quiet)
         yield
     finally:
         termios.tcsetattr(handle, termios.TCSAFLUSH, before)

@@ -294,3 +294,40 @@ def test_programs_that_these_tests_need_are_there() -> None:
     assert shutil.which("script")
     assert shutil.which("setsid")
     assert os.path.exists("/dev/tty")
+
+
+@pytest.mark.parametrize(
+    ("rules", "proposes"),
+    [
+        (("allow *",), True), (("allow shell.exec",), True), (("allow shell.exec:ls*",), True), (("allow *", "confirm before shell.exec"), False),
+        (("allow *", "deny shell.exec"), False), (("use file.read",), False),
+    ],
+)  # fmt: skip
+def test_init_proposes_a_pin_where_a_shell_runs_unasked(
+    rules: tuple[str, ...], tmp_path: Path, *, proposes: bool
+) -> None:
+    """With --yes `adjourn init` recommends it, if some shell command needs no yes; with a PIN it says nothing."""
+    account = Account(tmp_path)
+    with ProxyWorkspace(tmp_path, *rules) as work:
+        environment = account.environment(work.environment)
+        (work.root / ".mcp.json").write_text('{"mcpServers": {}}')
+        done = at_terminal([*COMMAND, "init", "--yes"], cwd=work.root, env=environment)
+    assert done.returncode == 0, done
+    assert ("adjourn keys pin" in done.stdout) == proposes, done
+
+
+def test_init_sets_the_pin_that_it_proposes(work: ProxyWorkspace, tmp_path: Path) -> None:
+    """A person who agrees types it at once."""
+    account = Account(tmp_path)
+    work.write_policy("allow *")
+    (work.root / ".mcp.json").write_text('{"mcpServers": {}}')
+    shown = screen(work, account, "init", apart=True)
+    shown.wait_for("y, n, or d")
+    shown.press(b"y\n")
+    shown.wait_for("Set a PIN now?")
+    shown.press(b"y\n")
+    for prompt in ("New PIN", "The same again"):
+        _type(shown, prompt, PIN)
+    said = shown.finish()
+    assert (shown.code, "PIN set" in said) == (0, True), said
+    account.pin.try_pin(PIN)

@@ -26,9 +26,8 @@ import msgspec
 
 from adjourn.clients.client import BOUND, CLIENT
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.host import Process, default_store, folders, keys, now, process, read_own_toml
-from adjourn.host.pin import AccountPin, PinMemory, PinState, WrongPinError
-from adjourn.host.secret_prompt import TERMINAL, ask, tell
+from adjourn.host import Process, default_store, folders, keys, now, process, read_own_toml, secret_prompt
+from adjourn.host import pin as pins
 from adjourn.log import digest, kinds
 from adjourn.store import Store, open_store
 from adjourn.tasks import SYSTEM, NewEvent, Task, existing, tasks_of
@@ -41,7 +40,7 @@ WITHOUT_PIN: Final = frozenset(("adjourn notify",))
 """What records no answer, and is for services."""
 _TRIES = 3
 """How often a command asks, unless a wait begins before."""
-_given = PinMemory()
+_given = pins.PinMemory()
 """That this process was given the PIN."""
 
 
@@ -90,16 +89,16 @@ def check(
 # --- the PIN
 
 
-def account_pin() -> AccountPin:
+def account_pin() -> pins.AccountPin:
     """The PIN of this account."""
-    return AccountPin(os.path.join(home(), ".config", "adjourn") if home() else folders.account())
+    return pins.AccountPin(os.path.join(home(), ".config", "adjourn") if home() else folders.account())
 
 
-def needed_pin(store: Store | None) -> PinState | None:
+def needed_pin(store: Store | None) -> pins.PinState | None:
     """The PIN that must be given, None where the account has none. Raises `RefusedError` where one was set and is gone or replaced."""
     pin = account_pin()
     state = pin.state()
-    known = store.ref(_ref_of(pin)) if store is not None else None
+    known = store.ref(_ref()) if store is not None else None
     if known is not None and (state is None or state.id != known):
         raise pin.missing()
     return state if state is not None and state.is_active else None
@@ -107,13 +106,13 @@ def needed_pin(store: Store | None) -> PinState | None:
 
 def give_pin(
     text: str,
-    memory: PinMemory,
+    memory: pins.PinMemory,
     store: Store | None,
     *,
     action: str,
     task: str = "",
     via: Literal["cli", "page"] = "cli",
-) -> PinState:
+) -> pins.PinState:
     """Try a PIN, and remember a right one. Returns the state before it, with the wrong PINs until then.
 
     Raises `WrongPinError`, which is counted in the history of `task`, and `RefusedError` while no try is taken.
@@ -121,7 +120,7 @@ def give_pin(
     pin = account_pin()
     try:
         before, state = pin.try_pin(text)
-    except WrongPinError as error:
+    except pins.WrongPinError as error:
         if store is not None and task:
             _record_wrong(store, task, kinds.PinRefused(action=action, failures=error.failures, via=via))
         raise
@@ -131,21 +130,21 @@ def give_pin(
     return before
 
 
-def note_pin(store: Store, state: PinState) -> None:
+def note_pin(store: Store, state: pins.PinState) -> None:
     """Have a store know which PIN this account has, so that its absence is noticed."""
-    name = _ref_of(account_pin())
+    name = _ref()
     with suppress(ConflictError):  # another process notes the same
         if (known := store.ref(name)) != state.id:
             store.swap(name, state.id, expect=known)
 
 
-def given_pin() -> PinMemory:
+def given_pin() -> pins.PinMemory:
     """That this process was given the PIN at its terminal."""
     return _given
 
 
-def warning_of(before: PinState) -> str:
-    """What a person is told who gave the right PIN after wrong ones; "" if there were none."""
+def warning_of(before: pins.PinState) -> str:
+    """The warning for a person who gives the right PIN after wrong ones; "" if there were none."""
     if not before.failures:
         return ""
     wrong = (
@@ -164,14 +163,16 @@ def _ask_for_pin(command: str, store: Store | None, task: str) -> None:
     for number in range(_TRIES):
         account_pin().check_wait()
         try:
-            before = give_pin(ask(f"PIN for `{command}`: "), _given, store, action=command, task=task)
-        except WrongPinError as error:
+            before = give_pin(
+                secret_prompt.ask(f"PIN for `{command}`: "), _given, store, action=command, task=task
+            )
+        except pins.WrongPinError as error:
             if not error.may_retry or number == _TRIES - 1:
                 raise
-            tell("the PIN is wrong; try again")
+            secret_prompt.tell("the PIN is wrong; try again")
         else:
             if warning := warning_of(before):
-                tell(warning)
+                secret_prompt.tell(warning)
             return
 
 
@@ -181,9 +182,9 @@ def _record_wrong(store: Store, task: str, fact: kinds.PinRefused) -> None:
         found.commit(lambda _: [NewEvent(fact, SYSTEM)])
 
 
-def _ref_of(pin: AccountPin) -> str:
+def _ref() -> str:
     """The ref for an account of a machine: people of several may share a store."""
-    where = f"{process.machine()}\0{os.getuid()}\0{pin.path}"
+    where = f"{process.machine()}\0{os.getuid()}"  # not its folder: no variable leads to an account that the store does not know
     return KNOWN_PIN + digest(where.encode(errors="surrogateescape"))[:32]
 
 
@@ -243,7 +244,7 @@ def _secret() -> bytes:
 def _has_terminal() -> bool:
     """Whether there is a controlling terminal; where the standard streams lead does not matter."""
     try:
-        os.close(os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+        os.close(os.open(secret_prompt.TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
         return False
     return True

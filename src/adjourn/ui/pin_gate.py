@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from adjourn.clients import person
 from adjourn.errors import RefusedError
-from adjourn.host.pin import PinMemory
+from adjourn.host import pin
 from adjourn.store import Store
 
 FIELD = "pin"
@@ -33,7 +33,7 @@ class PinGate:
 
     def __init__(self, find_store: Callable[[], Store | None]) -> None:
         self._find_store = find_store
-        self._memory = PinMemory()
+        self._memory = pin.PinMemory()
         self._trying = Lock()
 
     def check(self, path: str, form: Mapping[str, str]) -> tuple[PinQuestion | None, str]:

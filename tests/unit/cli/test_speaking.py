@@ -1,4 +1,4 @@
-"""Commands that speak for a person: what they were told is checked first, then who says it, and only then is anything written."""
+"""Commands that speak for a person: their arguments are checked first, then who says it, and only then is anything written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.cli.app import main
 from adjourn.clients import person
-from adjourn.host import keys
+from adjourn.host import keys, secret_prompt
 from adjourn.host.clock import now
 from adjourn.host.pin import AccountPin, PinMemory
 from adjourn.log import Actor, kinds
@@ -94,8 +94,8 @@ def work(tmp_path: Path, unattended: Path, monkeypatch: pytest.MonkeyPatch) -> I
     made = Workspace(tmp_path / "work", unattended.parent.parent.parent)
     monkeypatch.setattr(person, "_given", PinMemory())
     monkeypatch.setattr(person, "_has_terminal", lambda: True)
-    monkeypatch.setattr(person, "ask", lambda _prompt: made.typed.pop(0))
-    monkeypatch.setattr(person, "tell", lambda _text: None)
+    monkeypatch.setattr(secret_prompt, "ask", lambda _prompt: made.typed.pop(0))
+    monkeypatch.setattr(secret_prompt, "tell", lambda _text: None)
     yield made
     made.store.close()
 
@@ -187,6 +187,18 @@ def test_no_file_that_is_deleted_removes_the_pin(work: Workspace) -> None:
     work.typed = ["lilac-99"]
     code, said = work.say("settle", ("c9", "--done"))
     assert (code, "a PIN was set" in said, work.typed) == (3, True, ["lilac-99"])
+
+
+def test_an_account_that_is_looked_for_elsewhere_has_no_missing_pin(
+    work: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that knows the PIN lets nobody speak whose home folder has none, wherever that is said to be."""
+    work.account.set(PIN, expect=None, cost=CHEAP)
+    work.typed = [PIN]
+    assert work.say("deny", ("k1",))[0] == 0
+    monkeypatch.setattr(person, "home", lambda: str(tmp_path / "elsewhere"))
+    code, said = work.say("settle", ("c9", "--done"))
+    assert (code, "a PIN was set" in said) == (3, True), said
 
 
 def test_a_pin_that_was_removed_in_order_is_asked_for_no_more(work: Workspace) -> None:

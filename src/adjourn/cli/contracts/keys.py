@@ -37,9 +37,9 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
         return
 
     rows = [_to_json(name, public) for name, public in keys.trusted().items()]
-    from adjourn.clients.person import account_pin, warning_of  # noqa: PLC0415  # not for the help
+    from adjourn.clients import person  # noqa: PLC0415  # not for the help
 
-    state = account_pin().active
+    state = person.account_pin().active
     if as_json:
         say_json(folder=keys.folder(), keys=rows, pin=state is not None)
         return
@@ -51,7 +51,7 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
             [(r["name"], r["key"], "yours" if r["own"] else "trusted") for r in rows],
         )
     if state is not None:
-        say(warning_of(state) or "a PIN is set, and no wrong one was given since the last right one")
+        say(person.warning_of(state) or "a PIN is set, and no wrong one was given since the last right one")
     else:
         say("no PIN is set; an agent that starts programs may be able to answer for you: adjourn keys pin")
 
@@ -99,17 +99,16 @@ def distrust(name: str, *, as_json: bool) -> None:
 
 @keys_.command(epilog=example("adjourn keys pin", "adjourn keys pin --remove"))
 @click.option("--remove", is_flag=True, help="Remove the PIN: no command asks for it any more.")
-@for_machines
-def pin(*, remove: bool, as_json: bool) -> None:
+def pin(*, remove: bool) -> None:
     """Set or change your PIN: every answer and command that speaks for you then asks for it.
 
     It is asked for at the terminal or on the page of `adjourn ui`, and never taken from an option, a variable or a pipe. The account has one PIN; to
     change or remove it, give the old one. `adjourn help pin` says what it protects from.
     """
     from adjourn.cli.shared.pin_setting import set_pin  # noqa: PLC0415  # not for the help
-    from adjourn.clients.person import account_pin, note_pin  # noqa: PLC0415
+    from adjourn.clients import person  # noqa: PLC0415
 
-    setting = account_pin()
+    setting = person.account_pin()
     before = setting.state()
     if remove:
         if before is None or not before.is_active:
@@ -119,10 +118,8 @@ def pin(*, remove: bool, as_json: bool) -> None:
         set_pin(setting, before)
         with suppress(AdjournError):  # a store that cannot be written notes it with the first answer
             if (store := CommandContext().store_or_none()) and (state := setting.active):
-                note_pin(store, state)
-    if as_json:
-        say_json(pin=not remove, file=setting.path)
-    elif remove:
+                person.note_pin(store, state)
+    if remove:
         say("no PIN is asked for any more")
     else:
         say(f"PIN {'changed' if before and before.is_active else 'set'}: {safe(setting.path)}", "green")

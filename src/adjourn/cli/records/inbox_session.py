@@ -26,8 +26,8 @@ from adjourn.handover import (
     arguments_of,
     record_answer,
 )
+from adjourn.host import pin as pins
 from adjourn.host import secret
-from adjourn.host.pin import WrongPinError
 from adjourn.store import Head
 
 LOOK_SECONDS = 0.25
@@ -119,7 +119,7 @@ class InboxSession:
             by = Answerer(context.store, user(), "cli", context.clock, secret())
             said = record_answer(by, reply).text
         except AdjournError as error:
-            if isinstance(error, WrongPinError) and error.may_retry:
+            if isinstance(error, pins.WrongPinError) and error.may_retry:
                 self._keys.ask_pin(reply)
             said = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")
         else:

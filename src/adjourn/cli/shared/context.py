@@ -38,7 +38,7 @@ class CommandContext(StoreContext):
         return store if self._ask is None else cast("Store", AskingStore(store, self._ask))
 
     def check_when_writing(self, command: str) -> None:
-        """Have the command checked before it first writes into the store: what it was told is checked before then."""
+        """Have the command checked before it first writes into the store: by then, it has checked its arguments."""
         refused: list[AdjournError] = []
 
         def ask(stream: str) -> None:

@@ -12,28 +12,27 @@ import click
 from adjourn.aex import Policy
 from adjourn.cli.shared.context import check_person
 from adjourn.cli.shared.output import complain, safe, say, say_prose
-from adjourn.clients.person import account_pin, given_pin
+from adjourn.clients import person
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host.pin import MIN_CHARACTERS, AccountPin, PinState
-from adjourn.host.secret_prompt import ask, tell
+from adjourn.host import pin, secret_prompt
 from adjourn.policy import read_contract
 
 _TRIES = 3
 _SHELL = "shell.exec"
 
 
-def set_pin(setting: AccountPin, before: PinState | None) -> None:
+def set_pin(setting: pin.AccountPin, before: pin.PinState | None) -> None:
     """Ask for a new PIN twice, and set it in place of `before`. Raises `InvalidError` when no usable one is typed."""
     for number in range(_TRIES):
-        fresh = ask(f"New PIN (at least {MIN_CHARACTERS} characters): ")
+        fresh = secret_prompt.ask(f"New PIN (at least {pin.MIN_CHARACTERS} characters): ")
         try:
-            if ask("The same again: ") != fresh:
-                raise InvalidError("the two are not the same", "type the new PIN twice")  # noqa: TRY301  # told like a PIN that is too short
-            given_pin().remember(setting.set(fresh, expect=before))
+            if secret_prompt.ask("The same again: ") != fresh:
+                raise InvalidError("the two are not the same", "type the new PIN twice")  # noqa: TRY301  # as for a PIN that is too short
+            person.given_pin().remember(setting.set(fresh, expect=before))
         except InvalidError as error:
             if number == _TRIES - 1:
                 raise
-            tell(safe(f"{error.message}; {error.remedy}"))
+            secret_prompt.tell(safe(f"{error.message}; {error.remedy}"))
         else:
             return
 
@@ -45,7 +44,7 @@ def propose_pin(root: str, *, may_ask: bool) -> None:
     except AdjournError:  # what is wrong with it is said elsewhere
         return
     try:
-        setting = account_pin()
+        setting = person.account_pin()
         if setting.active is not None or not lets_shell_run(policy):
             return
         say_prose(

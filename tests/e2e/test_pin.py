@@ -47,10 +47,25 @@ def waiting(work: ProxyWorkspace) -> tuple[Client, object, str]:
     return client, call, next(iter(work.ledger().approvals))
 
 
-def screen(work: ProxyWorkspace, account: Account, *arguments: str, apart: bool = False) -> Screen:
+class Dialog(Screen):
+    """A command that asks at its terminal."""
+
+    _answered = 0
+
+    def reply(self, prompt: str, text: str) -> None:
+        """Type a line once a prompt is shown that was not there at the last line: what is typed before it is dropped."""
+        end = time.monotonic() + 20
+        while prompt not in self.shown[self._answered :] or not self.shown.rstrip(" ").endswith((":", "]")):
+            assert time.monotonic() < end, self.shown
+            self._read(0.05)
+        self._answered = len(self.shown)
+        self.press(text.encode() + b"\n")
+
+
+def screen(work: ProxyWorkspace, account: Account, *arguments: str, apart: bool = False) -> Dialog:
     environment = account.environment(work.environment)
     environment.pop("NO_COLOR", None)
-    return Screen(*arguments, cwd=work.root, env=environment, rows=24, apart=apart)
+    return Dialog(*arguments, cwd=work.root, env=environment, rows=24, apart=apart)
 
 
 def yes(work: ProxyWorkspace) -> bool:
@@ -82,10 +97,8 @@ def test_three_wrong_pins_end_the_command_and_are_counted(work: ProxyWorkspace, 
     """Each wrong PIN is an event of the task; then the right one has to wait."""
     _, _, question = waiting(work)
     shown = screen(work, account, "approve", question, apart=True)
-    for number in range(1, 4):
-        shown.wait_for("try again\nPIN" if number > 1 else "PIN for")
-        wait_for(lambda number=number: shown.shown.count("PIN for") == number or shown._read(0.05) is None)  # type: ignore[misc]
-        shown.press(WRONG.encode() + b"\n")
+    for _ in range(3):
+        shown.reply("PIN for", WRONG)
     said = shown.finish()
     assert (shown.code, yes(work)) == (3, False), said
     assert [one.failures for one in work.facts("pin.refused")] == [1, 2, 3]
@@ -164,6 +177,35 @@ def test_notifications_need_no_pin(work: ProxyWorkspace, account: Account) -> No
     assert done.returncode != 3, done
 
 
+CONTRACT = """task work v0
+goal "do it"
+use file.write
+do file.write(writes={"a.txt": "x"})
+return 1
+"""
+
+
+def test_a_run_asks_for_the_pin_at_its_terminal(tmp_path: Path, account: Account) -> None:
+    """Inside a client, too: a typed yes counts with the PIN only."""
+    with ProxyWorkspace(tmp_path, "use echo, file.write", "confirm before file.write") as work:
+        work.client().call("echo")
+        (work.root / "task.aex").write_text(CONTRACT)
+        shown = screen(work, account, "run", "task.aex", "--confirm-timeout", "1")
+        shown.wait_for("Do it? [y/N]")
+        shown.press(b"y\n")
+        for _ in range(3):
+            shown.reply("PIN for `adjourn run`", WRONG)
+        shown.finish()
+        assert not (work.root / "a.txt").exists()
+        account.pin.set(PIN, expect=account.pin.state(), cost=1 << 4)  # as after the wait
+        shown = screen(work, account, "run", "task.aex")
+        shown.wait_for("Do it? [y/N]")
+        shown.press(b"y\n")
+        shown.reply("PIN for `adjourn run`", PIN)
+        said = shown.finish()
+        assert ((work.root / "a.txt").read_text(), shown.code) == ("x", 0), said
+
+
 def test_setting_changing_and_removing_it(work: ProxyWorkspace, tmp_path: Path) -> None:
     """`adjourn keys pin` asks twice for a new PIN, for the old one before a change or a removal, and shows none of them."""
     account = Account(tmp_path)
@@ -176,8 +218,7 @@ def test_setting_changing_and_removing_it(work: ProxyWorkspace, tmp_path: Path) 
         ("again", PIN),
     ):
         if text:
-            shown.wait_for(prompt)
-            _type(shown, prompt, text)
+            shown.reply(prompt, text)
     said = shown.finish()
     assert (shown.code, "PIN set" in said) == (0, True), said
     shown = screen(work, account, "keys", "pin", apart=True)
@@ -186,8 +227,7 @@ def test_setting_changing_and_removing_it(work: ProxyWorkspace, tmp_path: Path) 
         ("New PIN", "lilac-99"),
         ("The same again", "lilac-99"),
     ):
-        shown.wait_for(prompt)
-        _type(shown, prompt, text)
+        shown.reply(prompt, text)
     said += shown.finish()
     assert (shown.code, "PIN changed" in said) == (0, True), said
     shown = screen(work, account, "keys", "pin", "--remove")
@@ -196,15 +236,6 @@ def test_setting_changing_and_removing_it(work: ProxyWorkspace, tmp_path: Path) 
     said += shown.finish()
     assert (shown.code, account.pin.active) == (0, None), said
     assert not any(text in said for text in (PIN, "lilac-99", "1234"))
-
-
-def _type(shown: Screen, prompt: str, text: str) -> None:
-    """Type after the terminal shows the last prompt: what comes before it is asked for is dropped."""
-    end = time.monotonic() + 20
-    while not shown.shown.rstrip(" ").endswith(":") or prompt not in shown.shown.rpartition("\n")[2]:
-        assert time.monotonic() < end, shown.shown
-        shown._read(0.05)
-    shown.press(text.encode() + b"\n")
 
 
 def test_the_interactive_inbox_asks_once(work: ProxyWorkspace, account: Account) -> None:
@@ -327,7 +358,7 @@ def test_init_sets_the_pin_that_it_proposes(work: ProxyWorkspace, tmp_path: Path
     shown.wait_for("Set a PIN now?")
     shown.press(b"y\n")
     for prompt in ("New PIN", "The same again"):
-        _type(shown, prompt, PIN)
+        shown.reply(prompt, PIN)
     said = shown.finish()
     assert (shown.code, "PIN set" in said) == (0, True), said
     account.pin.try_pin(PIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from html import unescape
 from pathlib import Path
@@ -14,9 +15,12 @@ from adjourn.host import pin as pins
 from adjourn.host.pin import AccountPin
 from adjourn.log import kinds
 from adjourn.tasks import waiting_approvals
-from adjourn.ui.pages import PAGES
+from adjourn.ui import Site
+from adjourn.ui.access import Access
+from adjourn.ui.app import Application
+from adjourn.ui.pages import OF_A_TEAM, PAGES
 from support import waiting
-from support.page_in_memory import PageInMemory
+from support.page_in_memory import ANN, PageInMemory
 from support.task_sessions import SharedTask
 
 PIN, WRONG = "tulip-42", "violet-42"
@@ -147,6 +151,31 @@ def test_each_form_that_changes_something_asks(
     assert paths >= READING
     asking = {path for path in paths if "Your PIN" in send(served, path).text}
     assert asking == paths - READING
+
+
+def test_a_person_who_signed_in_at_a_gateway_needs_no_pin_of_this_machine(
+    account: AccountPin, shared: SharedTask
+) -> None:
+    """The page behind the gateway's login has a login of its own."""
+    access = Access()
+    site = Site("/srv/none", "/srv/none", lambda: shared.store, ANN, shared.clock)
+    app = Application(site, access, OF_A_TEAM, "ann").unguarded()
+
+    async def send() -> httpx.Response:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="https://inbox.example.com"
+        ) as browser:
+            fields = {
+                "csrf": access.form_token,
+                "kind": "approval",
+                "id": "k1",
+                "task": "t1",
+                "action": "deny",
+            }
+            return await browser.post("/answer", data=fields)
+
+    assert asyncio.run(send()).status_code == 303
+    assert left(shared) == 1
 
 
 def test_a_verifier_that_is_gone_lets_nobody_answer(account: AccountPin, shared: SharedTask) -> None:

@@ -133,7 +133,7 @@ def test_a_terminal_that_an_agent_makes_gives_no_answer(
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize(
     "command", [("keys", "pin"), ("keys", "pin", "--remove"), ("keys", "distrust", "ann"), ("init", "--yes"), ("init", "--policy"), ("tighten", "--write"), ("doctor", "--fix"),
-                ("run", "task.aex", "--auto-confirm"), ("api-keys", "add", "ci", "--human"), ("ui", "--no-open"), ("verify", "t", "--accept"), ("rollback", "--yes"), ("sign", "task.aex")],
+                ("run", "task.aex", "--auto-confirm"), ("api-keys", "add", "ci", "--human"), ("ui", "--no-open")],
     ids=" ".join,
 )  # fmt: skip
 def test_no_command_speaks_without_the_pin_whatever_settings_say(

@@ -46,6 +46,8 @@ WHEN_WRITING = frozenset((
     "approve", "deny", "answer", "decide", "settle", "done", "reopen", "record resolve", "record check", "record complete",
 ))  # fmt: skip
 """Of these the commands whose first effect is a write into the store: they are checked then, after their arguments were."""
+WHEN_SAID = frozenset(("keys trust", "rollback", "sign", "verify"))
+"""Of these the commands that have themselves checked, after their arguments and before their first effect."""
 OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "init": ("--policy", *_YES),
     "doctor": (*_YES, "--fix"),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from adjourn.checkpoints import CheckpointRequest, save_checkpoint
 from adjourn.cli.app import main
 from adjourn.clients import person
 from adjourn.host import keys, secret_prompt
@@ -18,7 +19,7 @@ from adjourn.host.clock import now
 from adjourn.host.pin import AccountPin, PinMemory
 from adjourn.log import Actor, kinds
 from adjourn.log.event import decode
-from adjourn.policy.person_commands import WHEN_WRITING
+from adjourn.policy.person_commands import WHEN_SAID, WHEN_WRITING
 from adjourn.store import Store
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks import NewEvent, Task
@@ -103,6 +104,59 @@ def work(tmp_path: Path, unattended: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def test_each_command_that_is_checked_when_it_writes_is_tried_here() -> None:
     """The table here has each command of the table there."""
     assert set(SAID) == WHEN_WRITING
+
+
+OTHERS = {
+    "keys trust": (("bob", "7sB1" + "A" * 39 + "="), ("bob", "nothing")),
+    "sign": (("task.aex",), ("nothing.aex",)),
+    "verify": (("t1", "--accept"), ("nothing", "--accept")),
+    "rollback": (("first", "--yes"), ("nothing", "--yes")),
+}
+"""Of the commands that have themselves checked: what they do here, and what does not exist."""
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """All files of a workspace but its store."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and ".db" not in path.name]
+    return {str(path): path.read_bytes() for path in paths}
+
+
+def with_a_page(work: Workspace) -> None:
+    """A contract, and a checkpoint that can be rolled back to."""
+    (work.root / "task.aex").write_text('task work v0\ngoal "do it"\nreturn 1\n')
+    with contextlib.chdir(work.root):
+        save_checkpoint(work.task(), str(work.root), CheckpointRequest("first"))
+
+
+def test_each_command_that_has_itself_checked_is_tried_here() -> None:
+    """The table here has each command of the table there."""
+    assert set(OTHERS) == WHEN_SAID
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_others_change_nothing_without_a_person_either(
+    name: str, work: Workspace, unattended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused without a terminal and with a wrong PIN, after the arguments were checked; carried out with the right PIN."""
+    with_a_page(work)
+    said, unknown = OTHERS[name]
+    unattended.write_text("")
+    monkeypatch.setattr(person, "_has_terminal", lambda: False)
+    before, streams = files_of(tmp_path), work.store.streams()
+    code, text = work.say(name, said)
+    assert (code, "there is no terminal" in text) == (3, True), text
+    code, text = work.say(name, unknown)
+    assert (code in (1, 2), "speaks for a person" in text) == (True, False), text
+    assert (files_of(tmp_path), work.store.streams()) == (before, streams)
+    monkeypatch.setattr(person, "_has_terminal", lambda: True)
+    work.account.set(PIN, expect=None, cost=CHEAP)
+    work.typed = [WRONG] * 3
+    assert work.say(name, said)[0] == 3
+    assert files_of(work.root) == {path: data for path, data in before.items() if path in files_of(work.root)}
+    work.account.set(PIN, expect=work.account.state(), cost=CHEAP)
+    work.typed = [PIN]
+    code, text = work.say(name, said)
+    assert (code, work.typed) == (0, []), text
 
 
 @pytest.mark.parametrize("name", SAID)

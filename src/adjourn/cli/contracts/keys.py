@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.shared.context import CommandContext, example, for_machines
+from adjourn.cli.shared.context import CommandContext, example, for_machines, speak
 from adjourn.cli.shared.output import safe, say, say_json, say_prose, say_table
 from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
@@ -77,6 +77,7 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
     Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints for its owner, or a file that contains it.
     """
     public = _public(key)
+    speak()
     keys.trust(name, public)
     told = _to_json(name, public)
     if as_json:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -74,6 +75,19 @@ def check_person(command: str, context: CommandContext | None, *, attended: bool
     changes = context.changes if context else (person.home(),)
     there = context.store_or_none() if context else None
     person.check(f"adjourn {command}", changes, there, attended=attended, task=task)
+
+
+_SAYS = "adjourn.says"
+
+
+def check_when_said(command: str, context: CommandContext | None) -> None:
+    """Have the command checked when it calls `speak`."""
+    click.get_current_context().meta[_SAYS] = partial(check_person, command, context, attended=True)
+
+
+def speak() -> None:
+    """Check that whoever runs this command may speak for a person: its arguments are checked, and nothing is changed yet."""
+    click.get_current_context().meta.pop(_SAYS)()
 
 
 def example(*lines: str) -> str:

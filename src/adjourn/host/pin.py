@@ -194,6 +194,10 @@ class AccountPin:
         return locked(self._keys)
 
     def _write(self, state: PinState) -> None:
+        """Replace the file; the lock is held. What a killed writer has left goes."""
+        for name in os.listdir(self._keys):
+            if name.startswith(f".{_NAME}."):
+                remove_file(self._keys, name)
         write_file(self._keys, _NAME, msgspec.json.encode(state) + b"\n", 0o600)
 
     def _read(self) -> PinState | None:

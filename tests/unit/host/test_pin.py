@@ -175,6 +175,14 @@ def test_a_kill_refunds_no_try(tmp_path: Path) -> None:
         account.try_pin(RIGHT)
 
 
+def test_what_a_killed_writer_left_is_removed(account: AccountPin) -> None:
+    """Half a file of an earlier try, which would have a verifier in it, does not stay."""
+    left = Path(account.path).with_name(".pin.4711.0f0f0f0f")
+    left.write_bytes(Path(account.path).read_bytes())
+    guess(account)
+    assert not left.exists()
+
+
 def test_changing_keeps_the_id_and_ends_the_old_pin(account: AccountPin) -> None:
     """After a change, only the new PIN is right; the account's PIN has the same id."""
     before = account.state()

@@ -253,6 +253,8 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (SYSTEM, "s2", kinds.SessionClosed(reason="client-eof", unread=["c8"])),
     (SYSTEM, "", kinds.EffectRepeated(again="c9", approval="q2", call="c8", task="t2")),
     (SYSTEM, "", kinds.EffectRepeated(again="c9", task="t2")),
+    (SYSTEM, "", kinds.PinRefused(action="adjourn approve", failures=1)),
+    (SYSTEM, "", kinds.PinRefused(action="/answer", failures=2, via="page")),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

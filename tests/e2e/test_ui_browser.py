@@ -12,7 +12,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, expect
 
-from support.browser import Window, check
+from support.account import PIN, WRONG, Account
+from support.browser import PICTURES, Window, check
 from support.gateway import free_port
 from support.page import serving
 from support.proxy import Client, ProxyWorkspace, refused, run, text_of, wait_for
@@ -213,4 +214,49 @@ def test_the_timeline_of_a_task_is_live(work: ProxyWorkspace, opened: Opened) ->
     expect(page.locator(".timeline").get_by_text("file.read")).to_be_visible(timeout=3000)
     client.call("aex.checkpoint", {"name": "half-way"})
     expect(page.get_by_role("link", name="half-way").first).to_be_visible(timeout=3000)
+    assert window.errors == []
+
+
+def test_the_page_asks_for_the_pin_and_then_remembers_it(
+    browser: Browser, work: ProxyWorkspace, tmp_path: Path
+) -> None:
+    """An answer by key leads to the field for the PIN; a wrong one is said, the right one records it, and the next answer needs none."""
+    account = Account(tmp_path)
+    client = work.client(elicits=False)
+    with serving(work.root, account.environment(work.environment)) as served:
+        account.set_pin()
+        call = asks(work, client)
+        context = browser.new_context(viewport={"width": 390, "height": 800}, reduced_motion="reduce")
+        window = Window(context, served)
+        page = window.page
+        expect(page.get_by_role("article", name="file.write")).to_be_visible()
+        page.keyboard.press("j")
+        page.keyboard.press("r")
+        page.keyboard.type("as agreed")
+        page.keyboard.press("Escape")
+        page.keyboard.press("a")
+        field = page.get_by_label("PIN")
+        expect(field).to_be_focused()
+        check(page, 390)
+        page.screenshot(path=PICTURES / "pin.png")
+        field.fill(WRONG)
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.get_by_role("alert")).to_contain_text("The PIN is wrong")
+        check(page, 390)
+        page.screenshot(path=PICTURES / "pin-wrong.png")
+        page.set_viewport_size({"width": 1200, "height": 800})
+        page.screenshot(path=PICTURES / "pin-wide.png")
+        field.fill(PIN)
+        field.press("Enter")
+        assert not refused(client.answer(call))
+        expect(page.get_by_text("Approved: echo.file.write. It runs once.")).to_be_visible()
+        expect(page.get_by_text("1 wrong PIN was given since")).to_be_visible()
+        page.screenshot(path=PICTURES / "pin-answered.png")
+        assert PIN not in page.url
+        second = client.begin("deploy", {"to": "prod"})
+        expect(page.get_by_role("article", name="deploy")).to_be_visible()
+        page.get_by_role("button", name="Approve once").click()
+        assert not refused(client.answer(second))
+        context.close()
+    assert work.facts("confirm.approved")[0].reason == "as agreed"
     assert window.errors == []

@@ -1,13 +1,17 @@
 """Who may speak for a person. The rules, in order:
 
-1. A process that descends from a client which adjourn governs speaks for that client's agent.
-2. A process without a controlling terminal speaks for no person.
+1. Where the account has a PIN, whoever gives it at the controlling terminal, and nobody else.
+2. A process that descends from a client which adjourn governs speaks for that client's agent.
+3. A process without a controlling terminal speaks for no person.
 
-A person's settings waive either, everywhere or for what lies in some folders. They are in the account's home folder, which the
-user database names: no environment variable, and no file in a workspace, can be them.
+Without a PIN, a person's settings waive 2 or 3, everywhere or for what lies in some folders. Nothing waives 1: an agent that can write
+the settings must not get past the PIN. PIN and settings are in the account's home folder, which the user database names: no environment
+variable, and no file in a workspace, can be them.
 
-Owns: these rules, and reading those settings. Must never: be taken for a wall. A process that was started apart from its client,
-with a terminal of its own, looks like a person's.
+A store notes the PIN that was given for it. Where the account has another one, or none, nobody speaks for a person in that store.
+
+Owns: these rules, asking for the PIN, and reading those settings. Must never: be taken for a wall without a PIN. A process that was
+started apart from its client, with a terminal of its own, looks like a person's.
 """
 
 from __future__ import annotations
@@ -16,18 +20,28 @@ import os
 import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Final, Literal
 
 import msgspec
 
 from adjourn.clients.client import BOUND, CLIENT
-from adjourn.errors import AdjournError, RefusedError
-from adjourn.host import Process, default_store, keys, now, process, read_own_toml
+from adjourn.errors import AdjournError, ConflictError, RefusedError
+from adjourn.host import Process, default_store, folders, keys, now, process, read_own_toml, secret_prompt
+from adjourn.host import pin as pins
+from adjourn.log import digest, kinds
 from adjourn.store import Store, open_store
-from adjourn.tasks import Task, tasks_of
+from adjourn.tasks import SYSTEM, NewEvent, Task, existing, tasks_of
 
 SETTINGS = ".config/adjourn/settings.toml"
 """In the account's home folder."""
-_TERMINAL = "/dev/tty"
+KNOWN_PIN: Final = "pin/"
+"""Begins the name of the ref in which a store notes the PIN of an account."""
+WITHOUT_PIN: Final = frozenset(("adjourn notify",))
+"""What records no answer, and is for services."""
+_TRIES = 3
+"""How often a command asks, unless a wait begins before."""
+_given = pins.PinMemory()
+"""That this process was given the PIN."""
 
 
 class Waivers(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
@@ -40,12 +54,19 @@ class Waivers(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields
     allow_inside_client: bool | list[str] = False
 
 
-def check(command: str, changes: Sequence[str], store: Store | None = None, *, attended: bool = True) -> None:
+def check(
+    command: str, changes: Sequence[str], store: Store | None = None, *, attended: bool = True, task: str = ""
+) -> None:
     """Raise `RefusedError` unless this process may speak for a person.
 
-    `changes` are the real paths of what the command changes, `store` is the one that it works on; `attended`: a person must
-    be at a terminal.
+    `changes` are the real paths of what the command changes, `store` is the one that it works on, `task` the task that it is about, if
+    that is known; `attended`: a person must be at a terminal.
     """
+    state = None if command in WITHOUT_PIN else needed_pin(store)
+    if state is not None:
+        if not _given.covers(state):
+            _ask_for_pin(command, store, task)
+        return
     waivers: Waivers | None = None
     client = client_of(store)
     if client is not None:
@@ -53,15 +74,121 @@ def check(command: str, changes: Sequence[str], store: Store | None = None, *, a
         if not _covers(waivers.allow_inside_client, changes):
             raise RefusedError(
                 f"`{command}` speaks for a person, and was started inside {_shown(client)}, a client that adjourn governs",
-                "run it in a terminal of your own, outside that client",
+                "run it in a terminal of your own, outside that client; to answer here, set a PIN there: adjourn keys pin; or set "
+                f"allow-inside-client = true in {_settings()}, which lets the client's agent answer, too",
             )
     if not attended or _has_terminal():
         return
     if not _covers((waivers or read_waivers()).allow_unattended, changes):
         raise RefusedError(
             f"`{command}` speaks for a person, and there is no terminal",
-            "run it in a terminal of your own; for automation, set allow-unattended in the settings of your account",
+            f"run it in a terminal of your own; for automation, set allow-unattended = true in {_settings()}",
         )
+
+
+# --- the PIN
+
+
+def account_pin() -> pins.AccountPin:
+    """The PIN of this account."""
+    return pins.AccountPin(os.path.join(home(), ".config", "adjourn") if home() else folders.account())
+
+
+def needed_pin(store: Store | None) -> pins.PinState | None:
+    """The PIN that must be given, None where the account has none. Raises `RefusedError` where one was set and is gone or replaced."""
+    pin = account_pin()
+    state = pin.state()
+    known = store.ref(_ref()) if store is not None else None
+    if known is not None and (state is None or state.id != known):
+        raise pin.missing()
+    return state if state is not None and state.is_active else None
+
+
+def give_pin(
+    text: str,
+    memory: pins.PinMemory,
+    store: Store | None,
+    *,
+    action: str,
+    task: str = "",
+    via: Literal["cli", "page"] = "cli",
+) -> pins.PinState:
+    """Try a PIN, and remember a right one. Returns the state before it, with the wrong PINs until then.
+
+    Raises `WrongPinError`, which is counted in the history of `task`, and `RefusedError` while no try is taken.
+    """
+    pin = account_pin()
+    try:
+        before, state = pin.try_pin(text)
+    except pins.WrongPinError as error:
+        if store is not None and task:
+            _record_wrong(store, task, kinds.PinRefused(action=action, failures=error.failures, via=via))
+        raise
+    memory.remember(state)
+    if store is not None:
+        note_pin(store, state)
+    return before
+
+
+def note_pin(store: Store, state: pins.PinState) -> None:
+    """Have a store know which PIN this account has, so that its absence is noticed."""
+    name = _ref()
+    with suppress(ConflictError):  # another process notes the same
+        if (known := store.ref(name)) != state.id:
+            store.swap(name, state.id, expect=known)
+
+
+def given_pin() -> pins.PinMemory:
+    """That this process was given the PIN at its terminal."""
+    return _given
+
+
+def warning_of(before: pins.PinState) -> str:
+    """The warning for a person who gives the right PIN after wrong ones; "" if there were none."""
+    if not before.failures:
+        return ""
+    wrong = (
+        f"{before.failures} wrong PIN{'s were' if before.failures > 1 else ' was'} given since {before.since}"
+    )
+    return f"{wrong}: if that was not you, an agent may be guessing"
+
+
+def _ask_for_pin(command: str, store: Store | None, task: str) -> None:
+    """Ask at the terminal until the PIN is right."""
+    if not _has_terminal():
+        raise RefusedError(
+            f"`{command}` speaks for a person and needs your PIN, and there is no terminal to ask for it",
+            "run it in a terminal; no setting waives the PIN",
+        )
+    for number in range(_TRIES):
+        account_pin().check_wait()
+        try:
+            before = give_pin(
+                secret_prompt.ask(f"PIN for `{command}`: "), _given, store, action=command, task=task
+            )
+        except pins.WrongPinError as error:
+            if not error.may_retry or number == _TRIES - 1:
+                raise
+            secret_prompt.tell("the PIN is wrong; try again")
+        else:
+            if warning := warning_of(before):
+                secret_prompt.tell(warning)
+            return
+
+
+def _record_wrong(store: Store, task: str, fact: kinds.PinRefused) -> None:
+    with suppress(AdjournError):  # it is counted all the same, beside the verifier
+        found = existing(store, task, clock=now, secret=_secret())
+        found.commit(lambda _: [NewEvent(fact, SYSTEM)])
+
+
+def _ref() -> str:
+    """The ref for an account of a machine: people of several may share a store."""
+    where = f"{process.machine()}\0{os.getuid()}"  # not its folder: no variable leads to an account that the store does not know
+    return KNOWN_PIN + digest(where.encode(errors="surrogateescape"))[:32]
+
+
+# --- the processes above
 
 
 def client_of(store: Store | None) -> Process | None:
@@ -117,7 +244,7 @@ def _secret() -> bytes:
 def _has_terminal() -> bool:
     """Whether there is a controlling terminal; where the standard streams lead does not matter."""
     try:
-        os.close(os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+        os.close(os.open(secret_prompt.TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
         return False
     return True
@@ -140,14 +267,18 @@ def home() -> str:
 
 def read_waivers() -> Waivers:
     """The settings, if there are any. Raises `InvalidError` for those that cannot be read, or that others may write."""
-    path = os.path.join(home(), SETTINGS)
+    path = _settings()
     remedy = "set only allow-unattended and allow-inside-client, each to true or to a list of folders"
     found = read_own_toml(path, Waivers, remedy) if os.path.isabs(path) else None
     return found.settings if found else Waivers()
 
 
+def _settings() -> str:
+    return os.path.join(home(), SETTINGS)
+
+
 def _covers(waiver: bool | list[str], changes: Sequence[str]) -> bool:  # a value of the settings
     if isinstance(waiver, bool):
         return waiver
-    folders = [os.path.realpath(folder).rstrip("/") + "/" for folder in waiver if os.path.isabs(folder)]
-    return all(any(f"{path}/".startswith(folder) for folder in folders) for path in changes)
+    folders_ = [os.path.realpath(folder).rstrip("/") + "/" for folder in waiver if os.path.isabs(folder)]
+    return all(any(f"{path}/".startswith(folder) for folder in folders_) for path in changes)

@@ -78,6 +78,11 @@ def host() -> str:
     return f"{os.uname().nodename[:64]}:{boot}:{namespace}"
 
 
+def machine() -> str:
+    """What names this machine, also after a restart and in another network."""
+    return _read("/etc/machine-id").strip() or os.uname().nodename[:64]
+
+
 def program(pid: int) -> str:
     """The name of the program that a process runs; "" where it is not known."""
     return _read(f"/proc/{pid}/comm").strip()

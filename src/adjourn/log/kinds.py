@@ -318,6 +318,17 @@ class ConfirmAutoApproved(Data, frozen=True, kw_only=True):
     tool: str
 
 
+class PinRefused(Data, frozen=True, kw_only=True):
+    """A wrong PIN was given for what would speak for a person in this task. `failures` counts those since the last right one, of the
+    whole account; `action` is the command, or the form of the page.
+    """
+
+    KIND = "pin.refused"
+    action: str
+    failures: int
+    via: Literal["cli", "page"] = "cli"
+
+
 class PolicyChanged(Data, frozen=True, kw_only=True):
     """The policy or the contract was edited while a session worked under it; from here on the new one counts.
 

@@ -28,13 +28,21 @@ if TYPE_CHECKING:
     )
     from adjourn.policy.destructive import COMMANDS, DEFAULT, FILE, TOOLS, Matcher, Settings, read_settings
     from adjourn.policy.own_tools import OWN_TOOLS
-    from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
+    from adjourn.policy.person_commands import (
+        ALWAYS,
+        AT_TERMINAL,
+        BY_CLIENT,
+        OUR_COMMAND,
+        OUTSIDE_CLIENT,
+        WHEN_SAID,
+        WHEN_WRITING,
+    )
     from adjourn.policy.principal import Principal
     from adjourn.policy.signatures import read_secret
 
 __all__ = [
     "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT", "OWN_TOOLS",
-    "READING_VERBS", "TOOLS", "UNKNOWN", "BrokenContractError", "CallPaths", "Contract", "Matcher", "Principal",
+    "READING_VERBS", "TOOLS", "UNKNOWN", "WHEN_SAID", "WHEN_WRITING", "BrokenContractError", "CallPaths", "Contract", "Matcher", "Principal",
     "Settings", "arguments_digest", "call_paths", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
     "read_contract", "read_secret", "read_settings", "reread_policy", "spellings", "unsigned",
 ]  # fmt: skip
@@ -48,7 +56,7 @@ if not TYPE_CHECKING:
         ),
         "destructive": ("COMMANDS", "DEFAULT", "FILE", "Matcher", "Settings", "TOOLS", "read_settings"),
         "own_tools": ("OWN_TOOLS",),
-        "person_commands": ("ALWAYS", "AT_TERMINAL", "BY_CLIENT", "OUR_COMMAND", "OUTSIDE_CLIENT"),
+        "person_commands": ("ALWAYS", "AT_TERMINAL", "BY_CLIENT", "OUR_COMMAND", "OUTSIDE_CLIENT", "WHEN_SAID", "WHEN_WRITING"),
         "principal": ("Principal",),
         "signatures": ("read_secret",),
     })  # fmt: skip

@@ -29,6 +29,7 @@ AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
     "record complete": ALWAYS,
     "keys trust": ALWAYS,
     "keys distrust": ALWAYS,
+    "keys pin": ALWAYS,
     "sign": ALWAYS,
     "verify": ("--accept",),
     "rollback": _YES,
@@ -41,6 +42,12 @@ AT_TERMINAL: Mapping[str, tuple[str, ...]] = {
 
 What only shows or lists something speaks for nobody.
 """
+WHEN_WRITING = frozenset((
+    "approve", "deny", "answer", "decide", "settle", "done", "reopen", "record resolve", "record check", "record complete",
+))  # fmt: skip
+"""Of these the commands whose first effect is a write into the store: they are checked then, after their arguments were."""
+WHEN_SAID = frozenset(("keys trust", "rollback", "sign", "verify"))
+"""Of these the commands that have themselves checked, after their arguments and before their first effect."""
 OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "init": ("--policy", *_YES),
     "doctor": (*_YES, "--fix"),

@@ -28,6 +28,7 @@ from adjourn.ui.guard import RequestGuard
 from adjourn.ui.live import LOOK_SECONDS, Live
 from adjourn.ui.page import Form, Notice, WebPage, read_form
 from adjourn.ui.pages import PAGES
+from adjourn.ui.pin_gate import FIELD, PinGate
 from adjourn.ui.rendering import renderer
 from adjourn.ui.shared_answers import SharedAnswers
 from adjourn.ui.site import Site
@@ -40,11 +41,12 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Application:
-    """The `pages` of a site, for whoever the guard lets pass. `person` is the name of who signed in ("": this machine's)."""
+    """The `pages` of a site, for whoever the guard lets pass. `person` is the name of who signed in ("": this machine's, whose PIN is asked for)."""
 
     def __init__(
         self, site: Site, access: Access, pages: Sequence[WebPage] = PAGES, person: str = ""
     ) -> None:
+        self._gate = None if person else PinGate(site.find_store)
         self._site = site
         self._pages = pages
         self._person = person
@@ -113,7 +115,16 @@ class Application:
             form = read_form((await request.body()).decode(errors="replace"))
             if not self._access.is_form_token(form.get("csrf", "")):
                 raise HTTPException(403, "this form is not of this page")
+            warning = ""
+            if self._gate is not None and name not in page.reading:
+                question, warning = await anyio.to_thread.run_sync(self._gate.check, request.url.path, form)
+                if question is not None:
+                    asking = {"title": "Your PIN", "question": question, "notice": None}
+                    return await self._page("pin.html", asking, None)
+            form = {field: value for field, value in form.items() if field != FIELD}
             notice = await anyio.to_thread.run_sync(action, self._site, form)
+            if warning:
+                notice = notice._replace(text=f"{notice.text} {warning}.", tone="bad")
             if notice.shown is not None:
                 values = {**notice.shown, "title": page.title, "notice": notice if notice.text else None}
                 return await self._page(page.template, values, page)

@@ -37,7 +37,8 @@ class Notice(NamedTuple):
 class WebPage(NamedTuple):
     """A page. `query` gets the fields of the address and returns what the template shows; `actions` are at PATH/NAME.
 
-    After an action without `shown` the browser goes to the page at `after` ("": this one). `is_listed`: in the navigation.
+    After an action without `shown` the browser goes to the page at `after` ("": this one). `is_listed`: in the navigation. Actions that are
+    in `reading` change nothing; all others speak for a person.
     """
 
     path: str
@@ -47,6 +48,7 @@ class WebPage(NamedTuple):
     actions: Mapping[str, Callable[[Site, Form], Notice]] = MappingProxyType({})
     after: str = ""
     is_listed: bool = True
+    reading: frozenset[str] = frozenset()
 
 
 def read_form(text: str) -> Form:

@@ -58,6 +58,7 @@ def test_what_prints_data_prints_json_too() -> None:
         "checkpoint edit",
         "completion",
         "help",
+        "keys pin",
         "notify",
         "ui",
         "watch",

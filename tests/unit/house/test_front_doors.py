@@ -39,7 +39,7 @@ PUBLIC_MODULES: Final = {
     "clients": {"person"},
     "code.server": {"skill_files"},
     "hooks": {"standby"},
-    "host": {"folders", "ids", "keys", "process", "python"},
+    "host": {"folders", "ids", "keys", "pin", "process", "python", "secret_prompt"},
     "knowledge.records": {"agent_notes"},
     "log": {"kinds"},
     "mcp": {"frames", "server_lines"},

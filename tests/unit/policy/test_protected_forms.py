@@ -229,6 +229,8 @@ def test_other_folders_for_keys(places: ProtectedPlaces, monkeypatch: pytest.Mon
     assert protected_path({"path": "keys/secret"}, moved, reads=True) == KEYS
     assert protected_path({"path": "heads/x"}, moved) == KEYS
     assert protected_path({"path": "/nobody/.config/adjourn/settings.toml"}, moved) == KEYS
+    for of_the_pin in ("keys/pin", "heads/pin"):
+        assert protected_path({"path": f"/nobody/.config/adjourn/{of_the_pin}"}, moved, reads=True) == KEYS
     assert protected_path({"path": "src/a.py"}, moved) is None
 
 

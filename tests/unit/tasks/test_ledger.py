@@ -239,6 +239,7 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         {"approvals": {"q1": the_question(refused="cli")}, "calls_refused": 1},
     ),
     ("confirm.approved of an unknown question does nothing", [answered(yes=True)], {"approvals": {}}),
+    ("pin.refused is history only", [(kinds.PinRefused(action="adjourn approve", failures=1), "")], {"calls_used": 0}),
     ("confirm.auto_approved is history only", [(kinds.ConfirmAutoApproved(tool="t"), "s1")], {"calls_used": 0}),
     (
         "checkpoint.created is remembered with what was spent",

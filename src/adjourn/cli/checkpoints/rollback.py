@@ -6,7 +6,7 @@ import click
 
 from adjourn.checkpoints import RollbackChange
 from adjourn.checkpoints import rollback as engine
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, speak, user
 from adjourn.cli.shared.output import complain, cut, safe, say, say_json
 from adjourn.cli.shared.terminal import width
 from adjourn.errors import ConflictError
@@ -43,6 +43,8 @@ def rollback(
     task = context.writable(target.task) if yes else context.task(target.task)
     both = files == state
     made = engine.plan(task, context.root, target, files=files or both, tree=context.tree)
+    if yes:
+        speak()
     done = (
         engine.carry_out(task, context.root, made, state=state or both, by=user(), tree=context.tree)
         if yes
@@ -71,6 +73,8 @@ def _finish(context: CommandContext, interrupted: str, checkpoint: str, *, yes: 
     """Finish a rollback that was killed. Another one cannot begin before."""
     if checkpoint:
         raise ConflictError("an earlier rollback was interrupted", "finish it first: adjourn rollback --yes")
+    if yes:
+        speak()
     done = (
         engine.finish(context.writable(interrupted), context.root, by=user(), tree=context.tree)
         if yes

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from adjourn.cli.shared.context import example, for_machines
-from adjourn.cli.shared.output import safe, say, say_json, say_table
+from adjourn.cli.shared.context import CommandContext, example, for_machines, speak
+from adjourn.cli.shared.output import safe, say, say_json, say_prose, say_table
 from adjourn.cli.shared.usage import SuggestingGroup
-from adjourn.errors import InvalidError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host import KEY_BYTES, keys
 from adjourn.log import decode_bytes, encode_bytes, fingerprint
 
@@ -36,8 +37,11 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
         return
 
     rows = [_to_json(name, public) for name, public in keys.trusted().items()]
+    from adjourn.clients import person  # noqa: PLC0415  # not for the help
+
+    state = person.account_pin().active
     if as_json:
-        say_json(folder=keys.folder(), keys=rows)
+        say_json(folder=keys.folder(), keys=rows, pin=state is not None)
         return
     if not any(row["own"] for row in rows):
         say("you have no key yet; create it: adjourn keys show")
@@ -46,6 +50,10 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
             ("NAME", "FINGERPRINT", "WHOSE"),
             [(r["name"], r["key"], "yours" if r["own"] else "trusted") for r in rows],
         )
+    if state is not None:
+        say(person.warning_of(state) or "a PIN is set, and no wrong one was given since the last right one")
+    else:
+        say("no PIN is set; an agent that starts programs may be able to answer for you: adjourn keys pin")
 
 
 @keys_.command(epilog=example("adjourn keys show"))
@@ -69,6 +77,7 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
     Checkpoints that it signed may be resumed here. KEY is what `adjourn keys show` prints for its owner, or a file that contains it.
     """
     public = _public(key)
+    speak()
     keys.trust(name, public)
     told = _to_json(name, public)
     if as_json:
@@ -87,6 +96,35 @@ def distrust(name: str, *, as_json: bool) -> None:
         say_json(name=name, trusted=False)
     else:
         say(f"no longer trusted: {safe(name)}")
+
+
+@keys_.command(epilog=example("adjourn keys pin", "adjourn keys pin --remove"))
+@click.option("--remove", is_flag=True, help="Remove the PIN: no command asks for it any more.")
+def pin(*, remove: bool) -> None:
+    """Set or change your PIN: every answer and command that speaks for you then asks for it.
+
+    It is asked for at the terminal or on the page of `adjourn ui`, and never taken from an option, a variable or a pipe. The account has one PIN; to
+    change or remove it, give the old one. `adjourn help pin` says what it protects from.
+    """
+    from adjourn.cli.shared.pin_setting import set_pin  # noqa: PLC0415  # not for the help
+    from adjourn.clients import person  # noqa: PLC0415
+
+    setting = person.account_pin()
+    before = setting.state()
+    if remove:
+        if before is None or not before.is_active:
+            raise NotFoundError("no PIN is set", "set one: adjourn keys pin")
+        setting.remove(before)
+    else:
+        set_pin(setting, before)
+        with suppress(AdjournError):  # a store that cannot be written notes it with the first answer
+            if (store := CommandContext().store_or_none()) and (state := setting.active):
+                person.note_pin(store, state)
+    if remove:
+        say("no PIN is asked for any more")
+    else:
+        say(f"PIN {'changed' if before and before.is_active else 'set'}: {safe(setting.path)}", "green")
+        say_prose("Every answer and every command that speaks for you now asks for it. adjourn help pin")
 
 
 def _to_json(name: str, public: bytes) -> dict[str, Any]:

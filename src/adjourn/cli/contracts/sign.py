@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from adjourn.cli.shared.context import example, for_machines, in_folder, user
+from adjourn.cli.shared.context import example, for_machines, in_folder, speak, user
 from adjourn.cli.shared.documents import text_of
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.cli.shared.signatures import members, secret_of, what_signed, with_secret
@@ -36,6 +36,7 @@ def sign(
     """
     secret = secret_of(key, key_file)
     text = text_of(file).encode()
+    speak()
     made = signatures.sign(file, text, signer=signer or user().id, signed_at=timestamp(now()), secret=secret)
     path = output or signatures.place(file)
     signatures.write(made, path)

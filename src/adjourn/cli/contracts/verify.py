@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from adjourn.checkpoints import anchors
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, speak
 from adjourn.cli.shared.output import complain, safe, say, say_finding, say_json
 from adjourn.cli.shared.sessions import verify_sessions
 from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
@@ -137,6 +137,7 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
 
     Raises `RefusedError` where the events that are left do not hold.
     """
+    speak()
     checked = VerificationReport(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
     for task in report.tasks:
         codes = {one.finding.code for one in task.findings if one.finding.severity == "error"}

@@ -1,6 +1,7 @@
 """What the keys of the interactive inbox do: which item is selected, what is written, which answer that is.
 
-An answer takes two keys: one that names it, and Enter, beside the item's title; so no single key approves a call.
+An answer takes two keys: one that names it, and Enter, beside the item's title; so no single key approves a call. Where the account has a
+PIN, it is asked for then.
 
 Owns: the state of the screen, without the screen. Must never: read a store or a clock, record, or draw.
 """
@@ -13,6 +14,8 @@ from typing import NamedTuple
 
 from adjourn.cli.shared.keyboard import Key
 from adjourn.handover import MAX_ANSWER, ItemReply, ShownArguments, WaitingItem
+
+MAX_PIN = 200
 
 
 class Action(NamedTuple):
@@ -70,6 +73,14 @@ class DraftedReply(NamedTuple):
     option: int | None = None
 
 
+class PinDraft(NamedTuple):
+    """An answer that waits for the PIN, as far as that is typed."""
+
+    reply: ItemReply
+    title: str
+    pin: str = ""
+
+
 class InboxKeys:
     """The state: items, the selected one, its chosen option and arguments, the draft, the lines scrolled in the preview."""
 
@@ -79,6 +90,8 @@ class InboxKeys:
         self.option: int | None = None
         self.arguments = ShownArguments()
         self.draft: DraftedReply | None = None
+        self.unproven: PinDraft | None = None
+        self.given_pin = ""
         self.scrolled = 0
         self.helps = False
         self.is_over = False
@@ -106,6 +119,8 @@ class InboxKeys:
             self.is_over = True
         elif self.helps:
             self.helps = False
+        elif self.unproven is not None:
+            return self._write_pin(self.unproven, key)
         elif self.draft is not None:
             return self._write(self.draft, key)
         else:
@@ -167,6 +182,27 @@ class InboxKeys:
         self.notice = ""
         if draft.action.prompt:
             self.draft = draft._replace(text=_edited(text, key)[:MAX_ANSWER])
+        return None
+
+    def ask_pin(self, reply: ItemReply) -> None:
+        """Have the person type the PIN before an answer is recorded."""
+        titles = (item.title for item in self.items if (item.kind, item.id) == (reply.kind, reply.id))
+        self.unproven = PinDraft(reply, next(titles, reply.id))
+
+    def take_pin(self) -> str:
+        """The PIN that was typed for the answer that was just returned; it is not kept."""
+        pin, self.given_pin = self.given_pin, ""
+        return pin
+
+    def _write_pin(self, draft: PinDraft, key: Key) -> ItemReply | None:
+        if key.name in ("escape", "enter"):
+            self.unproven, self.notice = None, ""
+        if key.name == "enter" and draft.pin:
+            self.given_pin = draft.pin
+            return draft.reply
+        if self.unproven is not None:
+            self.notice = ""
+            self.unproven = draft._replace(pin=_edited(draft.pin, key)[:MAX_PIN])
         return None
 
 

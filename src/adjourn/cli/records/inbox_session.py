@@ -15,6 +15,7 @@ from adjourn.cli.shared.context import CommandContext, check_person, user
 from adjourn.cli.shared.drawing import drawn_line, live
 from adjourn.cli.shared.keyboard import keyboard
 from adjourn.cli.shared.terminal import height, width
+from adjourn.clients import person
 from adjourn.errors import AdjournError
 from adjourn.handover import (
     Answerer,
@@ -25,6 +26,7 @@ from adjourn.handover import (
     arguments_of,
     record_answer,
 )
+from adjourn.host import pin as pins
 from adjourn.host import secret
 from adjourn.store import Head
 
@@ -71,7 +73,7 @@ class InboxSession:
                         shown = None
                     reply = self._keys.press(key)
                     if reply is not None:
-                        self._record(reply)
+                        self._record(reply, self._keys.take_pin())
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -100,15 +102,27 @@ class InboxSession:
         if item is not None:
             self._keys.arguments = arguments_of(self._context.store, item, self._context.tree)
 
-    def _record(self, reply: ItemReply) -> None:
+    def _record(self, reply: ItemReply, pin: str) -> None:
         context = self._context
+        warning = ""
         try:
-            check_person("inbox", context, attended=True)
+            if (state := person.needed_pin(context.store)) and not person.given_pin().covers(state):
+                if not pin:
+                    person.account_pin().check_wait()
+                    self._keys.ask_pin(reply)
+                    return
+                before = person.give_pin(
+                    pin, person.given_pin(), context.store, action="adjourn inbox", task=reply.task
+                )
+                warning = person.warning_of(before)
+            check_person("inbox", context, attended=True, task=reply.task)
             by = Answerer(context.store, user(), "cli", context.clock, secret(), context.root, context.tree)
             said = record_answer(by, reply).text
         except AdjournError as error:
+            if isinstance(error, pins.WrongPinError) and error.may_retry:
+                self._keys.ask_pin(reply)
             said = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")
         else:
             self.answered.append(said)
-        self._keys.notice = said
+        self._keys.notice = f"{said} {warning}".rstrip()
         self._heads, self._rested = None, 0.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from adjourn.cli.records.inbox_keys import DraftedReply, InboxKeys, actions_of
+from adjourn.cli.records.inbox_keys import DraftedReply, InboxKeys, PinDraft, actions_of
 from adjourn.cli.shared.output import cut, safe, safe_lines
 from adjourn.cli.shared.terminal import Spans, cells
 from adjourn.handover import ShownArguments, WaitingItem
@@ -165,6 +165,10 @@ def _diff(arguments: ShownArguments, columns: int) -> list[Spans]:
 def _footer(state: InboxKeys, columns: int) -> Iterator[Spans]:
     yield [("─" * columns, "dim")]
     said: list[Spans] = [[(line, "yellow")] for line in folded(safe(state.notice), columns)[:_NOTICE_LINES]]
+    if (unproven := state.unproven) is not None:
+        yield _asked_for_pin(unproven, columns)
+        yield from said if state.notice else [_typed(unproven, columns)]
+        return
     if (draft := state.draft) is not None:
         yield _asked(draft, columns)
         yield from said if state.notice else [_written(draft, columns)]
@@ -175,6 +179,16 @@ def _footer(state: InboxKeys, columns: int) -> Iterator[Spans]:
     named = [f"{key} {action.label}" for key, action in zip("ad", actions, strict=False)]
     choose = [f"1-{min(9, len(item.options))} choose"] if item and item.options else []
     yield [("  ".join(["↑↓ select", *choose, *named, "? help", "q quit"]), "dim")]
+
+
+def _asked_for_pin(draft: PinDraft, columns: int) -> Spans:
+    tail = "  Enter record, Esc back"
+    title = cut(f"{draft.reply.action.capitalize()}: {safe(draft.title)}", max(8, columns - cells(tail)))
+    return [(title, "bold"), (tail, "dim")]
+
+
+def _typed(draft: PinDraft, columns: int) -> Spans:
+    return [("your PIN: ", "dim"), ("•" * min(len(draft.pin), columns - 12), ""), ("█", "")]
 
 
 def _asked(draft: DraftedReply, columns: int) -> Spans:

@@ -101,6 +101,7 @@ def set_up(how: Asked, *, observe: bool) -> int:
     if not pending:
         said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up"
         _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
+        propose_pin(root, how)
         return 0
     if not how.as_json and (how.diff or not how.yes):
         init_summary.show_tools(listed)
@@ -118,9 +119,18 @@ def set_up(how: Asked, *, observe: bool) -> int:
         say(said)
         init_summary.show(made, listed, [one.name for one in shown], observe=observe)
         _tell_notes(notes, root)
+        propose_pin(root, how)
         return 0
     _tell(said, shown, notes, root, as_json=True, done=True, servers=listed)
     return 0
+
+
+def propose_pin(root: str, how: Asked) -> None:
+    """Propose a PIN where the policy lets a shell run unasked; with --yes only say so."""
+    if not how.as_json:
+        from adjourn.cli.shared.pin_setting import propose_pin as propose  # noqa: PLC0415  # not for the help
+
+        propose(root, may_ask=not how.yes)
 
 
 def set_up_user(how: Asked) -> int:

@@ -22,7 +22,7 @@ from adjourn.text import nearest
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Explain a topic, or show the help of a command; without a word, list both.
 
-    Topics: policy, budgets, approvals, checkpoints, stores, notifications, exit-codes, environment.
+    Topics: policy, budgets, approvals, pin, checkpoints, stores, notifications, exit-codes, environment.
     """
     parent = ctx.parent
     assert parent is not None  # it is a command of the program

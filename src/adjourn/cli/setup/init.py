@@ -85,6 +85,8 @@ def init(
     if policy and discover(".") is None:
         first = clients.policy_for(how, observe=observe)
     _write_first(first, policy=policy, task=task, code=code, as_json=how.as_json)
+    if policy:
+        clients.propose_pin(os.getcwd(), how)
     return 0
 
 

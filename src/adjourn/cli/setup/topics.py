@@ -99,6 +99,28 @@ A call that was sent and got no answer is in doubt. It is not repeated until
 a person records what happened:
 
   adjourn settle CALL --done | --not-done"""),
+    "pin": Topic("A PIN for what speaks for you", """\
+An agent that may run a shell can start a terminal of its own and answer for
+you. A PIN is what it does not know:
+
+  adjourn keys pin            set or change it; asked for at the terminal
+  adjourn keys pin --remove   remove it, with the PIN
+
+Every answer and every command that speaks for you then asks for it, whatever
+the settings say, also in the terminal of an IDE. The inbox and the page of
+`adjourn ui` ask again after 5 minutes. After three wrong PINs you wait.
+
+Type it only into a command that you started yourself. It does not stop a
+program of your account that writes the store, or reads what you type.
+
+If its file is gone, restore it from a backup: keys/pin in
+~/.config/adjourn. If you forgot the PIN, remove by hand what is left of it:
+
+  rm ~/.config/adjourn/keys/pin ~/.config/adjourn/heads/pin
+  sqlite3 .aex/adjourn.db "DELETE FROM ref WHERE name LIKE 'pin/%'"
+
+The last one in each workspace where you used it. No command does this, since an
+agent could run it."""),
     "checkpoints": Topic("How work continues in another session", """\
 A checkpoint is a named, signed position in the history of a task, with a page
 that describes the state of the work. Agents save one with aex.checkpoint;

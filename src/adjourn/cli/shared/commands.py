@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from adjourn.cli.shared.context import check_person
+from adjourn.cli.shared.context import check_person, check_when_said
 from adjourn.cli.shared.usage import SuggestingGroup
-from adjourn.policy import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT
+from adjourn.policy import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT, WHEN_SAID, WHEN_WRITING
 
 
 class CommandEntry(NamedTuple):
@@ -153,7 +153,13 @@ def _guard(command: click.Command, name: str) -> None:
             given = _given(command, values)
             attended = not given.isdisjoint(AT_TERMINAL.get(name, ()))
             if attended or not given.isdisjoint(OUTSIDE_CLIENT.get(name, ())):
-                check_person(name, values.get("context"), attended=attended)
+                context = values.get("context")
+                if name in WHEN_WRITING and context is not None:
+                    context.check_when_writing(name)
+                elif name in WHEN_SAID and attended:
+                    check_when_said(name, context)
+                else:
+                    check_person(name, context, attended=attended)
             return callback(**values)
 
         command.callback = checked

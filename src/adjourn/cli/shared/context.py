@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from adjourn import log
+from adjourn.cli.shared.asking_store import AskingStore
 from adjourn.cli.shared.store_context import StoreContext
+from adjourn.errors import AdjournError
 from adjourn.host.python import leave_working_folder
 from adjourn.store.passwords import check_argument
 
@@ -27,10 +30,33 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class CommandContext(StoreContext):
     """The workspace of a command of the framework, which closes the store when the command ends."""
 
+    _ask: Callable[[str], None] | None = None
+
     def make_store(self) -> Store:
         if self._store is None and (context := click.get_current_context(silent=True)):
             context.call_on_close(self.close)
-        return super().make_store()
+        store = super().make_store()
+        return store if self._ask is None else cast("Store", AskingStore(store, self._ask))
+
+    def check_when_writing(self, command: str) -> None:
+        """Have the command checked before it first writes into the store: by then, it has checked its arguments."""
+        refused: list[AdjournError] = []
+
+        def ask(stream: str) -> None:
+            if refused:  # a writer that tries again asks nobody again
+                raise refused[0]
+            if self._ask is None:
+                return
+            self._ask = None  # the check itself writes
+            try:
+                check_person(command, self, attended=True, task=stream)
+            except BaseException as error:
+                self._ask = ask
+                if isinstance(error, AdjournError):
+                    refused.append(error)
+                raise
+
+        self._ask = ask
 
 
 def user() -> log.Actor:
@@ -42,13 +68,26 @@ def user() -> log.Actor:
     return log.Actor(name, "human")
 
 
-def check_person(command: str, context: CommandContext | None, *, attended: bool) -> None:
-    """Raise `RefusedError` unless whoever runs the command may speak for a person."""
+def check_person(command: str, context: CommandContext | None, *, attended: bool, task: str = "") -> None:
+    """Raise `RefusedError` unless whoever runs the command may speak for a person. `task` is what it is about, if that is known."""
     from adjourn.clients import person  # noqa: PLC0415  # only for such commands
 
     changes = context.changes if context else (person.home(),)
     there = context.store_or_none() if context else None
-    person.check(f"adjourn {command}", changes, there, attended=attended)
+    person.check(f"adjourn {command}", changes, there, attended=attended, task=task)
+
+
+_SAYS = "adjourn.says"
+
+
+def check_when_said(command: str, context: CommandContext | None) -> None:
+    """Have the command checked when it calls `speak`."""
+    click.get_current_context().meta[_SAYS] = partial(check_person, command, context, attended=True)
+
+
+def speak() -> None:
+    """Check that whoever runs this command may speak for a person: its arguments are checked, and nothing is changed yet."""
+    click.get_current_context().meta.pop(_SAYS)()
 
 
 def example(*lines: str) -> str:

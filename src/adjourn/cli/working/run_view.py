@@ -21,6 +21,7 @@ from adjourn.aex import render
 from adjourn.cli.shared.context import user
 from adjourn.cli.shared.output import complain, cut, safe, say_finding
 from adjourn.cli.shared.terminal import width
+from adjourn.errors import RefusedError
 from adjourn.host import now
 from adjourn.log import digest, milliseconds, timestamp, tool_name
 from adjourn.store import Head
@@ -160,13 +161,19 @@ class Person:
     def __call__(self, task: Task, question: Approval) -> None:
         with self._printer.silent():
             at_terminal = sys.stdin.isatty() and sys.stdout.isatty() and question.who in ("", user().id)
-            if at_terminal and clients.client_of(task.store) is None:
-                _ask(task, question)
-            else:
-                _wait(task, question, self._seconds)
+            from adjourn.clients import person  # noqa: PLC0415  # only where a person is asked
+
+            try:
+                needs_pin = at_terminal and person.needed_pin(task.store) is not None
+                if at_terminal and (needs_pin or clients.client_of(task.store) is None):
+                    _ask(task, question, needs_pin=needs_pin)
+                    return
+            except RefusedError as error:
+                print(safe(str(error)), file=sys.stderr)
+            _wait(task, question, self._seconds)
 
 
-def _ask(task: Task, question: Approval) -> None:
+def _ask(task: Task, question: Approval, *, needs_pin: bool) -> None:
     print(
         f"\n{safe(tool_name(question))} {safe(question.arguments)}\n  why: {safe(question.cause)}",
         file=sys.stderr,
@@ -175,12 +182,21 @@ def _ask(task: Task, question: Approval) -> None:
         print("  It may have happened before the run was interrupted. Check, then answer.", file=sys.stderr)
         said = _answered("Did it happen? [y: it did / n: it did not, do it now / Enter: leave it] ")
         if said in ("y", "yes", "n", "no"):
+            _check(task, needs_pin=needs_pin)
             settle_doubt(
                 task, question.doubt, happened=said[0] == "y", by=user(), note="asked at the terminal"
             )
     else:
         yes = _answered("Do it? [y/N] ") in ("y", "yes")
+        _check(task, needs_pin=needs_pin)
         answer(task, question.id, yes=yes, via="terminal", by=user())
+
+
+def _check(task: Task, *, needs_pin: bool) -> None:
+    if needs_pin:
+        from adjourn.clients import person  # noqa: PLC0415  # only where a person is asked
+
+        person.check("adjourn run", (), task.store, task=task.id)
 
 
 def _answered(prompt: str) -> str:

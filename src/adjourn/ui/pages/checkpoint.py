@@ -381,4 +381,5 @@ PAGE = WebPage(
     "checkpoint.html",
     query,
     {"preview": preview, "save": save, "verify": verify, "back": go_back},
+    reading=frozenset(("preview", "verify")),
 )

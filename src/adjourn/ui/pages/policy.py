@@ -202,4 +202,4 @@ def _ledger(site: Site, store: Store | None) -> Ledger:
     return site.task(store, newest.id).ledger
 
 
-PAGE = WebPage("/policy", "Policy", "policy.html", query, {"replay": replay})
+PAGE = WebPage("/policy", "Policy", "policy.html", query, {"replay": replay}, reading=frozenset(("replay",)))

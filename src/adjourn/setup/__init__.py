@@ -6,7 +6,6 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.setup.checks import findings, has_code_behind_proxy, listed_servers
-    from adjourn.setup.effects import Effect
     from adjourn.setup.entries import ServerEntry
     from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
     from adjourn.setup.loosening import without_confirm
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from adjourn.setup.trying import RegisteredServer, hooks_to_try, registered_servers
 
 __all__ = [
-    "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "Effect", "ListedServer", "Probed", "ProbedTool", "RegisteredServer",
+    "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "ListedServer", "Probed", "ProbedTool", "RegisteredServer",
     "RuledTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "Tightened", "ToolUse", "check_lasting", "findings", "has_code_behind_proxy", "home",
     "hooks_to_try", "is_beside_python", "listed_servers", "moved_programs", "plan", "plan_for_user", "probe_all", "registered_servers",
     "ruled", "tightened", "user_folder", "without_confirm",
@@ -35,7 +34,6 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "checks": ("findings", "has_code_behind_proxy", "listed_servers"),
-        "effects": ("Effect",),
         "entries": ("ServerEntry",),
         "first_policy": ("ListedServer", "RuledTool", "ruled"),
         "loosening": ("without_confirm",),

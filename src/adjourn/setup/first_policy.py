@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from adjourn.aex import Policy, from_text, tool_name_ok
-from adjourn.setup.effects import Effect, ToolEffect, effect_of
+from adjourn.policy import Effect, ToolEffect, effect_of, shared_words
 from adjourn.setup.probe import Probed, ProbedTool
 from adjourn.text import beginning, visible_line
 
@@ -106,8 +106,10 @@ class RuledTool(NamedTuple):
 def ruled(server: ListedServer) -> list[RuledTool]:
     """The tools of a server with what the policy does with each; the harmless first."""
     found = []
-    for tool in server.probed.tools[:MAX_NAMED]:
-        effect = effect_of(tool)
+    tools = server.probed.tools[:MAX_NAMED]
+    shared = shared_words(tool.name for tool in tools)
+    for tool in tools:
+        effect = effect_of(tool.name, read_only=tool.read_only, destructive=tool.destructive, shared=shared)
         found.append(RuledTool(server.name, tool, effect, _ruling(f"{server.name}.{tool.name}", effect)))
     return sorted(found, key=lambda one: (_KINDS.index(one.effect.kind), one.ruling, one.tool.name))
 

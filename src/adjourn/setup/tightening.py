@@ -16,8 +16,7 @@ import msgspec
 
 from adjourn.aex import Document, Permission, Policy, examine, from_text, layer, matches, split_scope
 from adjourn.errors import InvalidError
-from adjourn.setup.effects import effect_of
-from adjourn.setup.probe import ProbedTool
+from adjourn.policy import effect_of
 
 MIN_CALLS = 20
 """Recorded calls from which on it counts that a tool was never called."""
@@ -155,7 +154,7 @@ def _observed(policy: Policy, uses: Collection[ToolUse]) -> Iterator[tuple[str, 
         bound = policy.at_server(use.server) if use.server else policy
         if bound.judge(use.tool).effect != "closed" or bound.looks_at_arguments(use.tool):
             continue
-        effect = effect_of(ProbedTool(use.tool))
+        effect = effect_of(use.tool)
         if effect.kind == "destroys":
             yield "", Proposal(0, use.name, use.calls, f"stays refused ({effect.why})")
             continue

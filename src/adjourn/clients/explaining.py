@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from adjourn.aex import CallQuery, Explanation, KnownTools, Policy, canonical_server, explain
+from adjourn.aex import (
+    OWN_TOOLS,
+    CallQuery,
+    Explanation,
+    KnownTools,
+    Policy,
+    canonical_server,
+    explain,
+    names_own,
+)
 from adjourn.clients.client import ClientContext
 from adjourn.log import full_name
 from adjourn.policy import (
-    OWN_TOOLS,
     READING_VERBS,
     arguments_digest,
     call_paths,
@@ -71,7 +79,7 @@ def _meant(tool: str, known: KnownTools) -> Iterator[tuple[str, str]]:
         if name in OWN_TOOLS:
             yield "", name
         yield from ((server, name) for server in servers)
-    elif dot and rest and canonical_server(head) and head not in _HEADS:
+    elif dot and rest and canonical_server(head) and not names_own(name):
         yield canonical_server(head), rest
     else:
         yield "", name

@@ -102,14 +102,15 @@ def set_up(how: Asked, *, observe: bool) -> int:
         said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up"
         _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
         return 0
-    if not how.as_json and (how.diff or not how.yes):
+    extends = any(change.before and change.path.endswith(".aex") for change in pending)
+    if not how.as_json and (how.diff or not how.yes or extends):
         init_summary.show_tools(listed)
     head = f"{clients}: {counted(len(pending), 'file')} to change"
     if not _agreed(head, shown, how):
         _tell("nothing was changed", shown, notes, root, as_json=how.as_json, done=False, servers=listed)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
-    if any(change.before and change.path.endswith(".aex") for change in pending):
+    if extends:
         check_person("init", None, attended=False)  # more is permitted from now on
     undo.make(pending, root)
     _keep_tools(asked, answers, root)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from adjourn.cli.setup import init_summary
+from adjourn.cli.setup.starts import AskedStart, agreed
 from adjourn.cli.shared.context import CommandContext, check_person
 from adjourn.cli.shared.output import (
     complain,
@@ -55,9 +56,10 @@ _BY_HAND = (
 
 
 class Asked(NamedTuple):
-    """The options of `adjourn init` about what is asked and shown."""
+    """The options of `adjourn init` about what is asked and shown. `no_start`: no server is started, whatever `yes` says."""
 
     yes: bool
+    no_start: bool
     diff: bool
     as_json: bool
 
@@ -168,13 +170,14 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
     starts = [start for start in found if isinstance(start, ServerStart)]
     if not starts:
         return [start for start in found if isinstance(start, Probed)]
-    yes = how.yes
-    if not yes and not how.as_json and sys.stdin.isatty():
-        say_prose("to see which tools they list, adjourn starts these servers once, and calls nothing:")
-        for entry, start in zip(entries, found, strict=True):
-            if isinstance(start, ServerStart):
-                say(f"  {safe(entry.name)}: {safe(entry.command)}")
-        yes = click.confirm("Start them?", default=True)
+    yes = how.yes and not how.no_start
+    if not (how.yes or how.no_start or how.as_json) and sys.stdin.isatty():
+        asked = [
+            AskedStart(entry, start)
+            for entry, start in zip(entries, found, strict=True)
+            if isinstance(start, ServerStart)
+        ]
+        yes = agreed(asked, root, "to see which tools they list")
     if not yes:
         return [start if isinstance(start, Probed) else policy_plan.NOT_STARTED for start in found]
     check_person("init", None, attended=False)  # what is started is what settings of the workspace say

@@ -374,6 +374,29 @@ def test_a_script_can_set_up_a_repository_without_starting_its_servers(tmp_path:
     assert asking.mark.exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [("npx", ["-y", "docs"]), ("adjourn", ["proxy", "--name", "docs", "--", "npx", "-y", "docs"])],
+)
+def test_a_path_that_an_entry_sets_leads_to_no_adjourn_of_the_workspace(
+    tmp_path: Path, command: str, args: list[str]
+) -> None:
+    """The client would look `adjourn` up with that PATH: init writes the interpreter's own path, and changes an earlier entry so."""
+    at, mark = Home(tmp_path), tmp_path / "mark"
+    for name in ("adjourn", "npx"):
+        program(at.root / "bin" / name, mark)
+    entry = {"command": command, "args": args, "env": {"PATH": str(at.root / "bin")}}
+    at.write(".mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+    assert at.run("init", "--yes", "--no-start").code == 0
+    written = json.loads((at.root / ".mcp.json").read_text())["mcpServers"]["docs"]
+    assert (written["command"], written["args"][:4]) == (sys.executable, ["-P", "-m", "adjourn", "proxy"])
+    assert written["args"][-4:] == ["--", "npx", "-y", "docs"]
+    again = at.run("init", "--yes", "--no-start")
+    assert again.out.startswith("nothing to change")
+    at.run("doctor", "--yes")
+    assert str(at.root / "bin" / "adjourn") not in mark.read_text()
+
+
 def test_doctor_runs_no_hook_that_a_repository_gave_another_store(tmp_path: Path) -> None:
     """Without asking, it tries only hooks that nothing in the settings leads elsewhere."""
     asking = Asking(tmp_path)

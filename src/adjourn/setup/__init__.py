@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
     from adjourn.setup.repairs import moved_programs
-    from adjourn.setup.shown_start import shown_start
+    from adjourn.setup.shown_start import shown_program, shown_start
     from adjourn.setup.starting import check_lasting, is_beside_python
     from adjourn.setup.tightening import Tightened, ToolUse, tightened
     from adjourn.setup.trying import RegisteredServer, hooks_to_try, registered_servers
@@ -29,7 +29,7 @@ __all__ = [
     "CODEX", "IGNORED", "IGNORED_FILES", "POLICY", "SERVER_FILES", "ListedServer", "Probed", "ProbedTool", "RegisteredServer",
     "RuledTool", "ServerEntry", "ServerStart", "SettingsChange", "SetupNote", "SetupPlan", "Tightened", "ToolUse", "check_lasting", "findings", "has_code_behind_proxy", "home",
     "hooks_to_try", "is_beside_python", "listed_servers", "moved_programs", "plan", "plan_for_user", "probe_all", "registered_servers",
-    "ruled", "shown_start", "tightened", "user_folder", "without_confirm",
+    "ruled", "shown_program", "shown_start", "tightened", "user_folder", "without_confirm",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -42,7 +42,7 @@ if not TYPE_CHECKING:
         "planning": ("IGNORED_FILES", "SettingsChange", "SetupNote", "SetupPlan", "plan", "plan_for_user"),
         "probe": ("Probed", "ProbedTool", "ServerStart", "probe_all"),
         "repairs": ("moved_programs",),
-        "shown_start": ("shown_start",),
+        "shown_start": ("shown_program", "shown_start"),
         "starting": ("check_lasting", "is_beside_python"),
         "tightening": ("Tightened", "ToolUse", "tightened"),
         "trying": ("RegisteredServer", "hooks_to_try", "registered_servers"),

@@ -41,7 +41,7 @@ _NAME = re.compile(r"[\w@][\w.@-]*")
 
 def shown_start(entry: ServerEntry, start: ServerStart, root: str) -> Iterator[tuple[str, str]]:
     """Rows about a server that `start` starts: a word for each value, and the value. The caller makes them safe for a terminal."""
-    yield "program", _program(start, root)
+    yield "program", shown_program(start, root)
     words = list(start.words[1:])
     if words:
         yield "arguments", _cut(shlex.join(entry.words[1:]))
@@ -57,7 +57,8 @@ def shown_start(entry: ServerEntry, start: ServerStart, root: str) -> Iterator[t
         yield "folder", start.cwd
 
 
-def _program(start: ServerStart, root: str) -> str:
+def shown_program(start: ServerStart, root: str) -> str:
+    """The file that is started, found with the PATH that it is started with."""
     found = find(start.words[0], given=start.environment)
     if found is None:
         return f"{start.words[0]} (not found on its PATH)"

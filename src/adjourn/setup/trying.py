@@ -15,6 +15,7 @@ from adjourn.setup.checks import home_entries, hook_commands, listed_entries
 from adjourn.setup.entries import ServerEntry, entry_of, start_of
 from adjourn.setup.places import Home
 from adjourn.setup.probe import Probed, ServerStart
+from adjourn.setup.shown_start import shown_program
 
 
 class RegisteredServer(NamedTuple):
@@ -25,11 +26,13 @@ class RegisteredServer(NamedTuple):
     is_proxied: bool
     reason: str = ""
 
-    @property
-    def behind(self) -> str:
+    def behind(self, root: str) -> str:
         """The command of its proxy; "" if it is behind none."""
-        words = list(self.start.words) if self.start and self.is_proxied else []
-        return shlex.join(words[: words.index("--")] if "--" in words else words)
+        if self.start is None or not self.is_proxied:
+            return ""
+        words = list(self.start.words)[1:]
+        options = shlex.join(words[: words.index("--")] if "--" in words else words)
+        return f"{shown_program(self.start, root)} {options}"
 
     def own_start(self, root: str, environment: Mapping[str, str]) -> ServerStart | None:
         """How the server itself is started, by its proxy or directly."""

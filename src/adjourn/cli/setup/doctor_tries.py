@@ -82,7 +82,9 @@ def _agreed(able: Sequence[RegisteredServer], root: str, *, as_json: bool) -> bo
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     asked = [
-        AskedStart(one.entry, start, one.behind) for one in able if (start := one.own_start(root, os.environ))
+        AskedStart(one.entry, start, one.behind(root))
+        for one in able
+        if (start := one.own_start(root, os.environ))
     ]
     return agreed(asked, root, "to see whether they work")
 

@@ -38,34 +38,42 @@ _SHOWN = READS | {
 }  # fmt: skip
 """Last words of a name that say what it returns: `commit_history`."""
 WRITES = frozenset((
-    "accept", "ack", "acknowledge", "acquire", "activate", "add", "adjust", "amend", "append", "apply", "approve", "arm", "assign",
-    "attach", "authorize", "ban", "bind", "bump", "buy", "cancel", "checkin", "checkout", "click", "clone", "complete", "configure",
-    "connect", "create", "deactivate", "decline", "decrement", "demote", "deny", "deregister", "detach", "disable", "disarm",
-    "disconnect", "dismiss", "dispatch", "downgrade", "edit", "eject", "emit", "enable", "encrypt", "enqueue", "enroll", "escalate",
-    "eval", "evaluate", "exec", "execute", "fill", "finalize", "fix", "generate", "grant", "hide", "import", "increment", "ingest",
-    "init", "initialize", "insert", "install", "interact", "invite", "invoke", "join", "kick", "launch", "leave", "login", "logout",
-    "make", "manage", "mark", "minimize", "mkdir", "modify", "mutate", "mute", "navigate", "notify", "onboard", "pause", "pay",
-    "persist", "pin", "play", "pop", "prepare", "press", "promote", "provision", "publish", "purchase", "put", "reassign", "rebase",
-    "reboot", "rebuild", "recreate", "redeploy", "redo", "refund", "register", "reindex", "reject", "reload", "rename",
-    "reopen", "reorder", "repair", "replace", "replicate", "reschedule", "resend", "resize", "restart", "restore",
-    "resubmit", "resume", "retry", "rewrite", "rotate", "run", "save", "scale", "select", "sell", "send", "set", "shutdown", "simulate",
-    "spawn", "start", "stop", "subscribe", "submit", "suspend", "swap", "toggle", "touch", "train", "trigger",
-    "unapprove", "unarchive", "unassign", "unban", "undelete", "undo", "unfollow", "unlock", "unmark", "unmute", "unpin",
-    "unprotect", "unshare", "unstar", "unsubscribe", "update", "upgrade", "upload", "upsert", "write",
+    "abort", "accept", "ack", "acknowledge", "acquire", "activate", "add", "adjust", "allocate", "alter", "amend", "anonymize",
+    "append", "apply", "approve", "arm", "assign", "attach", "authorize", "ban", "bind", "broadcast", "bump", "buy", "cancel",
+    "checkin", "checkout", "click", "clone", "complete", "configure", "connect", "consume", "create", "deactivate", "decline",
+    "decrement", "decrypt", "demote", "deny", "dequeue", "deregister", "detach", "disable", "disarm", "disburse", "disconnect",
+    "dismiss", "dispatch", "downgrade", "duplicate", "edit", "eject", "elevate", "emit", "enable", "encrypt", "enforce",
+    "enqueue", "enroll", "escalate", "eval", "evaluate", "exec", "execute", "expire", "failover", "fill", "finalize", "fix",
+    "forward", "freeze", "generate", "grant", "hide", "impersonate", "import", "increment", "ingest", "init", "initialize",
+    "inject", "insert", "install", "interact", "invalidate", "invite", "invoke", "join", "kick", "launch", "leave", "login",
+    "logout", "make", "manage", "mark", "minimize", "mkdir", "modify", "mount", "mutate", "mute", "navigate", "notify",
+    "offboard", "onboard", "override", "paste", "pause", "pay", "persist", "pin", "play", "pop", "populate", "prepare", "press",
+    "promote", "propagate", "provision", "publish", "purchase", "put", "quarantine", "reassign", "rebase", "reboot", "rebuild",
+    "reclaim", "recover", "recreate", "redeem", "redeploy", "redirect", "redo", "refresh", "refund", "register", "reindex",
+    "reject", "reload", "relocate", "rename", "renew", "reopen", "reorder", "repair", "replace", "replay", "replicate",
+    "requeue", "reschedule", "resend", "resize", "respond", "restart", "restore", "resubmit", "resume", "retire", "retract",
+    "retry", "revise", "rewrite", "rotate", "run", "save", "scale", "select", "sell", "send", "set", "shutdown", "silence",
+    "simulate", "snooze", "spawn", "start", "stop", "submit", "subscribe", "supersede", "suspend", "swap", "synchronize",
+    "throttle", "toggle", "touch", "train", "transmit", "trigger", "unapprove", "unarchive", "unassign", "unban", "unblock",
+    "undelete", "undo", "unfollow", "unfreeze", "unlock", "unmark", "unmount", "unmute", "unpin", "unprotect", "unregister",
+    "unset", "unshare", "unstar", "unsubscribe", "update", "upgrade", "upload", "upsert", "vacuum", "void", "withdraw", "write",
 ))  # fmt: skip
 """Words that write wherever they stand in a name."""
 _WRITING_FIRST = frozenset((
-    "archive", "backup", "block", "book", "branch", "call", "change", "charge", "close", "comment", "commit", "copy", "drag", "email",
-    "export", "follow", "fork", "invoice", "label", "like", "link", "lock", "map", "merge", "message", "move", "order", "patch",
-    "post", "protect", "pull", "push", "rate", "react", "release", "reply", "request", "reserve", "review", "schedule", "share", "sign",
-    "star", "stash", "store", "sync", "tag", "test", "transfer", "tweet", "type", "vote",
+    "archive", "backup", "bid", "block", "book", "branch", "call", "capture", "change", "charge", "claim", "close", "comment",
+    "commit", "copy", "deposit", "draft", "drag", "email", "export", "flag", "follow", "fork", "invoice", "label", "like",
+    "link", "lock", "mail", "map", "merge", "message", "mint", "mirror", "move", "order", "patch", "post", "protect", "pull",
+    "push", "raise", "rate", "react", "record", "release", "reply", "request", "reserve", "review", "schedule", "share", "sign",
+    "split", "stage", "star", "stash", "store", "sync", "tag", "test", "trade", "transfer", "transition", "trim", "tweet",
+    "type", "vote",
 ))  # fmt: skip
 """Words that write where a name begins with them, and are things elsewhere: `comment_issue`, `issue_comment`."""
 DESTROYS = frozenset((
-    "clean", "cleanup", "clear", "decommission", "del", "delete", "deploy", "deprovision", "destroy", "discard", "drop", "erase",
-    "evict", "expunge", "flush", "force", "kill", "migrate", "nuke", "obliterate", "overwrite", "prune", "purge", "remove", "reset", "revert",
-    "revoke", "rm", "rmdir", "rollback", "shred", "terminate", "trash", "truncate", "uninstall", "unlink", "unpublish", "unsafe",
-    "wipe",
+    "annihilate", "burn", "clean", "cleanup", "clear", "deallocate", "decommission", "del", "delete", "delist", "demolish",
+    "deploy", "deprovision", "destroy", "discard", "dismantle", "dispose", "drop", "eliminate", "eradicate", "erase", "evict",
+    "expunge", "flush", "force", "forget", "kill", "migrate", "nuke", "obliterate", "overwrite", "prune", "purge", "reformat",
+    "remove", "reset", "revert", "revoke", "rm", "rmdir", "rmtree", "rollback", "scrub", "shred", "teardown", "terminate",
+    "trash", "truncate", "undeploy", "uninstall", "unlink", "unpublish", "unsafe", "wipe", "zap",
 ))  # fmt: skip
 _VERBS = WRITES | _WRITING_FIRST | DESTROYS
 _EMPTIED = {"empty": (), "format": ("disk", "drive", "partition", "sd", "volume")}

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from adjourn.aex.json_policy import read_json_policy
     from adjourn.aex.layers import discover, effective, from_text, layer, merge, not_granted, read_layer
     from adjourn.aex.match import fold, glob_path, glob_text, matches, split_scope, tool_name_ok
+    from adjourn.aex.own_tools import OWN_TOOLS, names_own, shares
     from adjourn.aex.parser import parse
     from adjourn.aex.policy import Policy
     from adjourn.aex.reports import github, sarif
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from adjourn.aex.whom import Asker, narrowed
 
 __all__ = [
-    "BLANK", "DIAGNOSTICS", "MAX_DOCUMENT_BYTES", "MAX_SEAL_BYTES", "NOTHING_KNOWN", "Asker", "CallQuery",
+    "BLANK", "DIAGNOSTICS", "MAX_DOCUMENT_BYTES", "MAX_SEAL_BYTES", "NOTHING_KNOWN", "OWN_TOOLS", "Asker", "CallQuery",
     "CheckStep", "Condition", "ConfirmStep", "Constant", "Diagnostic", "DoModel", "DoStep", "Document",
     "Explanation", "ForModel", "ForStep", "IfModel", "IfStep", "KnownTool", "KnownTools", "ListOf",
     "MakeModel", "MakeStep", "Name", "ObjectEntry", "ObjectOf", "PathMatcher", "Permission", "Permissions", "Policy",
@@ -68,9 +69,9 @@ __all__ = [
     "StepModel", "Text", "Value", "Word", "as_client_names_it", "canonical_server", "check_inputs",
     "classify", "compiled", "decoded", "discover", "effective", "examine", "explain", "finding", "fold",
     "formatted", "from_text", "github", "glob_path", "glob_text", "is_of", "known_type",
-    "layer", "load", "matches", "merge", "model", "narrowed", "not_granted", "parse", "parse_condition", "read_json_policy",
+    "layer", "load", "matches", "merge", "model", "names_own", "narrowed", "not_granted", "parse", "parse_condition", "read_json_policy",
     "read_layer", "refused_of", "render", "review", "reviewed", "safe_name", "sample_task", "sarif",
-    "split_scope", "steps_of", "summary", "tool_name_ok", "unmatched_rules", "unparse", "values_at",
+    "shares", "split_scope", "steps_of", "summary", "tool_name_ok", "unmatched_rules", "unparse", "values_at",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -91,6 +92,7 @@ if not TYPE_CHECKING:
         "json_policy": ("read_json_policy",),
         "layers": ("discover", "effective", "from_text", "layer", "merge", "not_granted", "read_layer"),
         "match": ("fold", "glob_path", "glob_text", "matches", "split_scope", "tool_name_ok"),
+        "own_tools": ("OWN_TOOLS", "names_own", "shares"),
         "parser": ("parse",),
         "policy": ("Policy",),
         "reports": ("github", "sarif"),

@@ -286,6 +286,12 @@ _TABLE = (
         "A deny, a confirm or a limit without a server counts for all of them.",
         "write SERVER.TOOL",
     ),
+    Diagnostic(
+        "AEX172", "warning", "For no server",
+        "An allow names tools of no server, such as git.status, and a server has the name that it begins with. It allows none of the "
+        "server's tools: a rule for one is never inherited by the other. A deny, a confirm or a limit counts for both.",
+        "write SERVER.TOOL as the server lists it, or give the server another name in the client's settings",
+    ),
 )  # fmt: skip
 
 DIAGNOSTICS = {entry.code: entry for entry in _TABLE}

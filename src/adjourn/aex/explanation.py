@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from adjourn.aex.match import glob_path, matches, matches_folded, split_scope, tool_name_ok
+from adjourn.aex.own_tools import names_own, shares
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule, RuleVerdict
 from adjourn.aex.where import PathMatcher
@@ -107,6 +108,10 @@ def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[R
             named = full_name(policy.server, call.tool)
             why = f"does not count, since it may mean the tool of another server; write {named}"
             yield RuleAnswer(rule, decides=False, why=why)
+        elif policy.server and not shares(rule.pattern, call.tool):
+            named = full_name(policy.server, call.tool)
+            told = "give the server another name" if names_own(named) else f"write {named}"
+            yield RuleAnswer(rule, decides=False, why=f"does not count: it is for tools of no server; {told}")
         elif not any(matches(split_scope(rule.pattern)[0], name) for name in _names(policy, call)):
             yield RuleAnswer(
                 rule,

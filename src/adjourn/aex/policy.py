@@ -13,6 +13,7 @@ from types import MappingProxyType
 import msgspec
 
 from adjourn.aex.match import fold, glob_path, matches, split_scope
+from adjourn.aex.own_tools import names_own, shares
 from adjourn.aex.rule import CLOSED, Named, Rule, RuleSet, RuleVerdict, allowing, applying, asking
 from adjourn.aex.servers import NOTHING_KNOWN, KnownTools, as_client_names_it, canonical_server
 from adjourn.aex.where import PathMatcher
@@ -106,7 +107,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         A refusal, a question, a limit, a `once` and a checkpoint rule count by either form of a tool's name. An allow by the
         short form does not where it may mean another server: one of those `known` that has a tool of that name, or that the
-        first part of the pattern names.
+        first part of the pattern names. Nor does one that names a tool of no server: `git.*` is not for the server `git`.
 
         For a server without a name, `claim` is the one that it would like: by that, refusals and the like count, allows do not.
         """
@@ -179,14 +180,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def grants(self, pattern: str) -> bool:
         """Whether an allow names all the tools that the pattern names, so that a contract may ask for it."""
-        return bool(self._sets["allow"].naming(split_scope(pattern)[0]))
+        return bool(self._granting(pattern))
 
     def under(self, rule: Rule) -> list[Rule]:
         """What remains of a contract's allow: itself, or one rule for each of the allows here that narrow it."""
-        named = self._sets["allow"].naming(split_scope(rule.pattern)[0])
+        named = self._granting(rule.pattern)
         if any(guard is None for _, guard in named):
             return [rule]
         return [rule.narrowed_by(outer) for outer, _ in named]
+
+    def _granting(self, pattern: str) -> list[Named]:
+        """The allows that name all the tools that the pattern names. One for tools of no server grants none of a server."""
+        named = self._sets["allow"].naming(split_scope(pattern)[0])
+        return [one for one in named if names_own(pattern) or not names_own(one[0].pattern)]
 
     def limits_of(self, tool: str) -> tuple[Rule, ...]:
         """The rates that a call of the tool counts for: `amount` calls in `per_seconds`, all tools of a rule together."""
@@ -258,6 +264,8 @@ class ToolRules:
         asked = sets["confirm"].naming(folded) if servers or claims else self.asked
         self.asked_open = [named for named in asked if _names_open(named[0])]
         allowed = _allows_of(sets["allow"], name, servers)
+        if servers or claims:
+            allowed = [named for named in allowed if shares(named[0].pattern, name)]
         self.unclear = _unclear_of(allowed, name, policy) if known and (servers or claims) else ()
         counting = [named for named in allowed if named[0] not in self.unclear]
         plain = [named for named in counting if named[1] is None]

@@ -1,4 +1,4 @@
-"""Which rules name no known tool, and which allows may mean the tools of two servers.
+"""Which rules name no known tool, and which allows may mean the tools of two servers, or are for none.
 
 Owns: these findings. Must never: guess that a rule is wrong because its server has not listed its tools yet.
 """
@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.match import fold, matches, matches_folded, split_scope
+from adjourn.aex.own_tools import OWN_TOOLS, names_own
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.aex.servers import KnownTools, canonical_server
@@ -22,20 +23,21 @@ _KINDS = ("allow", "deny", "confirm", "limits", "once", "checkpoints")
 
 
 def unmatched_rules(
-    policy: Policy, known: KnownTools, *, own: Collection[str] = (), is_complete: bool = False
+    policy: Policy, known: KnownTools, *, listed: Collection[str] = (), is_complete: bool = False
 ) -> list[Finding]:
-    """A finding for each rule that names no known tool, and for each allow that is closed because it may mean two servers.
+    """A finding for each rule that names no known tool, and for each allow that is closed because it may mean two servers, or is for none.
 
-    `own` are names of tools that are of no server; patterns that begin as one of them are left alone. `is_complete`: there are no
-    servers but the known ones. Else a rule for a server that is not known is only reported where it looks like a typing error.
+    `listed` are the names of servers that may not have listed their tools yet. Patterns that begin as the name of a tool of no server are left alone. `is_complete`: there are no servers but the known ones. Else
+    a rule for a server that is not known is only reported where it looks like a typing error.
     """
+    found = _for_none(policy, known, {*listed, *known.servers})
     if not known:
-        return []
+        return found
     rules = [rule for kind in _KINDS for rule in getattr(policy, kind)]
-    allows = [rule for rule in policy.allow if split_scope(rule.pattern)[0] not in own]
+    allows = [rule for rule in policy.allow if split_scope(rule.pattern)[0] not in OWN_TOOLS]
     unclear = {id(rule): servers for rule, servers in _unclear(allows, known)}
-    looked = _Look(known, own, is_complete=is_complete)
-    found: dict[tuple[int, str], Finding] = {}
+    looked = _Look(known, is_complete=is_complete)
+    of_names: dict[tuple[int, str], Finding] = {}
     for rule in rules:
         pattern = split_scope(rule.pattern)[0]
         if id(rule) in unclear:
@@ -47,22 +49,39 @@ def unmatched_rules(
         if told:
             code, message, help_text = told
             one = finding(code, message, Span(rule.line), source=rule.source, help=help_text)
-            found.setdefault((rule.line, pattern), one)
-    return list(found.values())
+            of_names.setdefault((rule.line, pattern), one)
+    return [*found, *of_names.values()]
+
+
+def _for_none(policy: Policy, known: KnownTools, servers: Collection[str]) -> list[Finding]:
+    """A finding for each allow of tools of no server that a server's name and tools look like."""
+    found = []
+    for rule in policy.allow_of_anybody:
+        pattern = split_scope(rule.pattern)[0]
+        head, _, rest = pattern.partition(".")
+        if head in servers and names_own(pattern):
+            tools = [tool.name for tool in known.servers.get(head, ())]
+            if rest == "*" or rest in tools:
+                message = (
+                    f"{quoted(pattern)} is for tools of no server, so it allows none of the server {head}"
+                )
+                named = [tool for tool in tools if not names_own(f"{head}.{tool}")]
+                told = f"write {full_name(head, named[0])}" if named else ""
+                found.append(finding("AEX172", message, Span(rule.line), source=rule.source, help=told))
+    return found
 
 
 class _Look:
     """The known tools, prepared for many patterns."""
 
-    def __init__(self, known: KnownTools, own: Collection[str], *, is_complete: bool) -> None:
+    def __init__(self, known: KnownTools, *, is_complete: bool) -> None:
         self._known = known
-        self._own = own
-        self._heads = {name.partition(".")[0] for name in own}
+        self._heads = {name.partition(".")[0] for name in OWN_TOOLS}
         self._is_complete = is_complete
         self._names = list(known.names())
         self._full = [f"{server}.{tool}" for server, tool in self._names]
         self._short = [tool for _, tool in self._names]
-        self._exact = {*self._full, *self._short, *own}
+        self._exact = {*self._full, *self._short, *OWN_TOOLS}
         self._folded = set(map(fold, self._exact))
 
     def is_fine(self, pattern: str, *, is_allow: bool) -> bool:

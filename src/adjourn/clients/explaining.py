@@ -10,11 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from adjourn.aex import CallQuery, Explanation, KnownTools, Policy, canonical_server, explain
+from adjourn.aex import (
+    OWN_TOOLS,
+    CallQuery,
+    Explanation,
+    KnownTools,
+    Policy,
+    canonical_server,
+    explain,
+    names_own,
+)
 from adjourn.clients.client import ClientContext
 from adjourn.log import full_name
-from adjourn.policy import OWN_TOOLS, READING_VERBS, arguments_digest, call_paths, meta_tool
-from adjourn.policy.protected import only_reads, protected_path
+from adjourn.policy import (
+    READING_VERBS,
+    arguments_digest,
+    call_paths,
+    meta_tool,
+    reading_of,
+    shared_words,
+)
+from adjourn.policy.protected import protected_path
 from adjourn.tasks import (
     Ask,
     Block,
@@ -73,7 +89,7 @@ def _meant(tool: str, known: KnownTools) -> Iterator[tuple[str, str]]:
         if name in OWN_TOOLS:
             yield "", name
         yield from ((server, name) for server in servers)
-    elif dot and rest and canonical_server(head) and head not in _HEADS:
+    elif dot and rest and canonical_server(head) and not names_own(name):
         yield canonical_server(head), rest
     else:
         yield "", name
@@ -88,8 +104,11 @@ def _answer(
         return ExplainedCall(
             asked, "", Explanation("yes", "always passes: no session works without it"), True, []
         )
-    listed = next((one for one in known.servers.get(server, ()) if one.name == tool), None)
-    reads = tool in READING_VERBS or (listed is not None and listed.read_only)
+    listed = {one.name: one.read_only for one in known.servers.get(server, ())}
+    is_verb, reading = (
+        tool in READING_VERBS,
+        reading_of(tool, shared_words(listed)) if listed.get(tool) else None,
+    )
     own = bool(meta_tool(tool)) and not server
     is_request = tool.startswith("mcp.") and not server
     paths, matcher = call_paths(policy, tool, given, client.options.root)
@@ -99,13 +118,15 @@ def _answer(
         server=server,
         tool=tool,
         digest=arguments_digest(given),
-        effectful=not (own or reads),
+        effectful=not (own or is_verb or reading),
         named_only=own or is_request,
         vendor=is_request and is_vendors(tool),
         given=given,
         paths=paths,
         matcher=matcher,
-        protected="" if own else _touched(client, tool, given, reads=reads),
+        protected=""
+        if own
+        else _touched(client, tool, given, reads=is_verb or (reading is not None and reading.named)),
     )
     decision = decide(policy, ledger, request, now=client.clock(), workspace=WorkspaceState(spent=workspace))
     notes = list(_listing_notes(server, tool, known))
@@ -129,8 +150,7 @@ def _answer(
 
 def _touched(client: ClientContext, tool: str, given: Mapping[str, object], *, reads: bool) -> str:
     """The protected place that the call would touch, as the proxy looks for it."""
-    harmless = tool in READING_VERBS or (reads and only_reads(tool))
-    return protected_path(dict(given), client.places, tool=tool, reads=harmless) or ""
+    return protected_path(dict(given), client.places, tool=tool, reads=reads) or ""
 
 
 def _listing_notes(server: str, tool: str, known: KnownTools) -> Iterator[str]:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         unsigned,
     )
     from adjourn.policy.destructive import COMMANDS, DEFAULT, FILE, TOOLS, Matcher, Settings, read_settings
-    from adjourn.policy.own_tools import OWN_TOOLS
     from adjourn.policy.person_commands import (
         ALWAYS,
         AT_TERMINAL,
@@ -39,12 +38,13 @@ if TYPE_CHECKING:
     )
     from adjourn.policy.principal import Principal
     from adjourn.policy.signatures import read_secret
+    from adjourn.policy.tool_effects import Effect, ToolEffect, effect_of, reading_of, shared_words
 
 __all__ = [
-    "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT", "OWN_TOOLS",
-    "READING_VERBS", "TOOLS", "UNKNOWN", "WHEN_SAID", "WHEN_WRITING", "BrokenContractError", "CallPaths", "Contract", "Matcher", "Principal",
-    "Settings", "arguments_digest", "call_paths", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
-    "read_contract", "read_secret", "read_settings", "reread_policy", "spellings", "unsigned",
+    "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT",
+    "READING_VERBS", "TOOLS", "UNKNOWN", "WHEN_SAID", "WHEN_WRITING", "BrokenContractError", "CallPaths", "Contract", "Effect", "Matcher", "Principal",
+    "Settings", "ToolEffect", "arguments_digest", "call_paths", "effect_of", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
+    "read_contract", "read_secret", "read_settings", "reading_of", "reread_policy", "shared_words", "spellings", "unsigned",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
@@ -55,8 +55,8 @@ if not TYPE_CHECKING:
             "BrokenContractError", "Contract", "for_task", "read_contract", "reread_policy", "unsigned",
         ),
         "destructive": ("COMMANDS", "DEFAULT", "FILE", "Matcher", "Settings", "TOOLS", "read_settings"),
-        "own_tools": ("OWN_TOOLS",),
         "person_commands": ("ALWAYS", "AT_TERMINAL", "BY_CLIENT", "OUR_COMMAND", "OUTSIDE_CLIENT", "WHEN_SAID", "WHEN_WRITING"),
         "principal": ("Principal",),
         "signatures": ("read_secret",),
+        "tool_effects": ("Effect", "ToolEffect", "effect_of", "reading_of", "shared_words"),
     })  # fmt: skip

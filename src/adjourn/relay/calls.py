@@ -15,8 +15,7 @@ import msgspec
 from adjourn.aex import tool_name_ok
 from adjourn.log import digest
 from adjourn.mcp import frames
-from adjourn.policy import READING_VERBS, arguments_digest, encode_sorted, meta_tool
-from adjourn.policy.protected import only_reads
+from adjourn.policy import READING_VERBS, arguments_digest, encode_sorted, meta_tool, reading_of
 from adjourn.relay.connection import Connection
 from adjourn.relay.request import Request
 from adjourn.tasks import ToolRequest
@@ -86,14 +85,15 @@ def plan_of(name: str, connection: Connection) -> ToolPlan | None:
         return None
     upstream = connection.upstream
     own = meta_tool(name)
-    effectful = not own and not (upstream.read_only.get(name) or name in READING_VERBS)
+    reading = reading_of(name, upstream.shared_words) if upstream.read_only.get(name) else None
+    is_verb = name in READING_VERBS
+    effectful = not (own or is_verb or reading)
     plan = ToolPlan(
         tool=own or name,
         is_named_only=bool(own),
         effectful=effectful,
         destructive=name in upstream.destructive,
-        # a server's word that a tool only reads counts where its name says so, too
-        only_reads=name in READING_VERBS or (not effectful and only_reads(name)),
+        only_reads=is_verb or (reading is not None and reading.named),
         definition="" if own else connection.context.served.definitions.get(name, ""),
     )
     if len(upstream.plans) >= MAX_PLANS:

@@ -14,6 +14,7 @@ from adjourn.clients import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
+from adjourn.policy import shared_words
 from adjourn.relay.listed_tools import PermittedTools, RuleCheck
 from adjourn.relay.lists import ListEdit
 from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, SharedCommits, Unread
@@ -46,6 +47,7 @@ class UpstreamFacts:
         """As answered to `initialize`; empty in protocol revisions without it (2026-07-28 and later)."""
         self.read_only: dict[str, bool] = {}
         self.destructive: set[str] = set()
+        self._shared: int | None = None
         self.plans: dict[str, ToolPlan] = {}
         """What the calls of each tool have in common, by the name that the client gives."""
 
@@ -58,7 +60,15 @@ class UpstreamFacts:
         self.read_only.update(edit.read_only)
         self.destructive.difference_update(edit.names)
         self.destructive |= edit.destructive
+        self._shared = None
         self.plans.clear()
+
+    @property
+    def shared_words(self) -> int:
+        """The number of words that the names of all its tools begin with."""
+        if self._shared is None:
+            self._shared = shared_words(self.read_only)
+        return self._shared
 
 
 class Connection:

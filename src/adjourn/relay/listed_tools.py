@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 from adjourn.aex import Policy, unmatched_rules
 from adjourn.clients import ClientContext
-from adjourn.policy import OWN_TOOLS
 from adjourn.relay.meta_definitions import DEFINITIONS
 from adjourn.relay.stderr_log import StderrLog
 
@@ -60,7 +59,7 @@ class RuleCheck:
 
     def tell(self) -> None:
         """Report the findings about the rules that were not reported yet."""
-        found = unmatched_rules(self._context.contract.policy, self._context.served.known, own=OWN_TOOLS)
+        found = unmatched_rules(self._context.contract.policy, self._context.served.known)
         for one in found[:MAX_LINES]:
             line = f"{one.code} {one.source}:{one.span.line} {one.message} ({one.help})"
             if line not in self._told:

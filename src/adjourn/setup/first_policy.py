@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from adjourn.aex import Policy, from_text, tool_name_ok
-from adjourn.setup.effects import Effect, ToolEffect, effect_of
+from adjourn.aex import Policy, from_text, names_own, tool_name_ok
+from adjourn.policy import Effect, ToolEffect, effect_of, shared_words
 from adjourn.setup.probe import Probed, ProbedTool
 from adjourn.text import beginning, visible_line
 
@@ -41,7 +41,7 @@ allow agent.spawn, agent.message, agent.list, skill.run, shell.output, shell.sto
 allow file.write
 confirm before file.write
 allow network.fetch, network.search
-confirm before network.*
+confirm before network.fetch, network.search
 """
 _COMMANDS = """
 # Commands of the shell: a person is asked each time. Commands may do anything, so do not allow them all without asking.
@@ -57,10 +57,9 @@ allow shell.exec where command ~ "^sed -n '?[0-9]+(,[0-9]+)?p'? [A-Za-z0-9_./-]+
 allow shell.exec where command ~ "^rg( (-[a-zA-Z]+|--files|--hidden|[^- ;&|<>$`(){}][^ ;&|<>$`(){}]*))+$"
 """
 _STEPS = """
-# Steps of contracts that `adjourn run` works through.
-allow {patterns}
+# Steps of contracts that `adjourn run` works through. They are of no server: a server named git has rules of its own.
+allow git.status, git.diff, git.apply, tests.run:npm test*, tests.run:pytest*
 """
-_STEP_PATTERNS = ("git.*", "tests.run:npm test*", "tests.run:pytest*")
 _TAIL = """
 deny secrets.read
 
@@ -75,6 +74,7 @@ _ABOUT: dict[tuple[Effect, Ruling], str] = {
         "deny",
     ): "Destructive, by its name: refused. To be asked instead, make it `allow` with a `confirm before`.",
 }
+_NAMELESS = "No rule can name these; they are refused. If they are called as tools of no server (git.status): give the server another name."
 _KINDS: tuple[Effect, ...] = ("reads", "writes", "destroys")
 _LINES: dict[Ruling, tuple[str, ...]] = {
     "allow": ("allow {0}",), "confirm": ("allow {0}", "confirm before {0}"), "deny": ("deny {0}",), "": (),
@@ -106,14 +106,16 @@ class RuledTool(NamedTuple):
 def ruled(server: ListedServer) -> list[RuledTool]:
     """The tools of a server with what the policy does with each; the harmless first."""
     found = []
-    for tool in server.probed.tools[:MAX_NAMED]:
-        effect = effect_of(tool)
+    tools = server.probed.tools[:MAX_NAMED]
+    shared = shared_words(tool.name for tool in tools)
+    for tool in tools:
+        effect = effect_of(tool.name, read_only=tool.read_only, destructive=tool.destructive, shared=shared)
         found.append(RuledTool(server.name, tool, effect, _ruling(f"{server.name}.{tool.name}", effect)))
     return sorted(found, key=lambda one: (_KINDS.index(one.effect.kind), one.ruling, one.tool.name))
 
 
 def _ruling(name: str, effect: ToolEffect) -> Ruling:
-    if not tool_name_ok(name):
+    if not tool_name_ok(name) or names_own(name):
         return ""
     if effect.kind == "reads":
         return "allow"
@@ -122,12 +124,9 @@ def _ruling(name: str, effect: ToolEffect) -> Ruling:
 
 def compose(servers: Sequence[ListedServer], *, asks: bool = True, observe: bool = False) -> str:
     """The first policy of a workspace. `asks`: the clients can ask a person about a command of the shell."""
-    families = {server.name for server in servers}
-    steps = [pattern for pattern in _STEP_PATTERNS if pattern.partition(".")[0] not in families]
     mode = "\n# Nothing is refused yet, everything is recorded. Delete this line to enforce the rules below.\nmode observe\n"
     text = _HEAD.format(mode=mode if observe else "") + (_COMMANDS if asks else _READING_COMMANDS)
-    text += _STEPS.format(patterns=", ".join(steps)) if steps else ""
-    return "".join((text, _TAIL, *map(section, servers)))
+    return "".join((text, _STEPS, _TAIL, *map(section, servers)))
 
 
 def section(server: ListedServer) -> str:
@@ -152,7 +151,7 @@ def _section(server: ListedServer) -> Iterator[str]:
     for tool in ruled(server):
         group = (tool.effect.kind, tool.ruling)
         if group != last:
-            yield from ("", f"# {_ABOUT.get(group, 'No rule can name these; they are refused.')}")
+            yield from ("", f"# {_ABOUT.get(group, _NAMELESS)}")
             last = group
         if not tool.ruling:
             yield f"#   {_comment(tool.tool.name)}"
@@ -177,7 +176,7 @@ def unnamed(text: str, names: Iterable[str]) -> list[str]:
 
 
 def _names(pattern: str, server: str) -> bool:
-    return pattern.split(":", maxsplit=1)[0].partition(".")[0] == server
+    return pattern.split(":", maxsplit=1)[0].partition(".")[0] == server and not names_own(pattern)
 
 
 def extended(text: str, servers: Iterable[ListedServer]) -> str:

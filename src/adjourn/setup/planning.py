@@ -244,7 +244,8 @@ class _Planner:
                 "the policy does not reach it",
             )
             return False
-        before = servers.proxy_words(self._start, [*servers.named(canonical_server(name)), *self._options])
+        options = [*servers.named(canonical_server(name)), *self._options]
+        before = servers.proxy_words(self._start_of(server), options)
         target, place = into or (path, entry.at)
         try:
             text = self._text(target) or ""
@@ -257,6 +258,10 @@ class _Planner:
             return False
         self._change(target, after, f"server {name} behind the proxy")
         return True
+
+    def _start_of(self, server: Any) -> list[str]:
+        """The command that starts adjourn where a server's entry has it."""
+        return starting.program(self._root, own_path=False) if servers.sets_path(server) else self._start
 
     def _with_entry(
         self, text: str, path: str, place: Sequence[str], server: Any, words: Sequence[str]
@@ -291,7 +296,12 @@ class _Planner:
         return False
 
     def _start_safely(self, entry: ListedEntry) -> bool:
-        words = starting.repaired(servers.words_of(entry.server) or [], self._start, self._root)
+        words = starting.repaired(
+            servers.words_of(entry.server) or [],
+            self._start_of(entry.server),
+            self._root,
+            own_path=not servers.sets_path(entry.server),
+        )
         if words is None:
             return False
         place = words.index("proxy") + 1

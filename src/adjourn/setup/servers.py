@@ -23,7 +23,16 @@ _IS_OURS = re.compile(r"(^|[\s/'\"])adjourn['\"]?\s+(hook|gate)(\s|$)")
 
 def is_behind(server: Any, root: str) -> bool:
     """Whether a server's entry starts the proxy of the adjourn that runs here."""
-    return (after_program(words_of(server) or [], root) or [])[:1] == ["proxy"]
+    words = words_of(server) or [""]
+    return not (sets_path(server) and "/" not in words[0]) and (after_program(words, root) or [])[:1] == [
+        "proxy"
+    ]
+
+
+def sets_path(server: Any) -> bool:
+    """Whether a server's entry sets the PATH that its program is looked up with."""
+    env = server.get("env") if isinstance(server, dict) else None
+    return isinstance(env, dict) and "PATH" in env
 
 
 def names_proxy(server: Any) -> bool:

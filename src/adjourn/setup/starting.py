@@ -42,9 +42,12 @@ def cache_around(environment: str) -> str:
     return folder
 
 
-def program(root: str) -> list[str]:
-    """The command that starts adjourn in a workspace: its name if PATH leads to it, else the interpreter that runs it."""
-    found = shutil.which("adjourn")
+def program(root: str, *, own_path: bool = True) -> list[str]:
+    """The command that starts adjourn in a workspace: its name if PATH leads to it, else the interpreter that runs it.
+
+    Without `own_path`, it is started with another PATH than this process has, and a name may lead anywhere.
+    """
+    found = shutil.which("adjourn") if own_path else None
     by_name = found and not lies_in(found, root) and not problem(["adjourn"], root)
     return ["adjourn"] if by_name else python.command("-m", "adjourn")
 
@@ -100,15 +103,18 @@ def problem(words: Sequence[str], root: str) -> str:
     return "" if after_program(words, root) is not None else f"{words[0]} is not the adjourn that runs here"
 
 
-def repaired(words: Sequence[str], start: Sequence[str], root: str) -> list[str] | None:
-    """The command that starts the same proxy safely; None if nothing needs repair, or adjourn cannot repair it."""
+def repaired(
+    words: Sequence[str], start: Sequence[str], root: str, *, own_path: bool = True
+) -> list[str] | None:
+    """The command that starts the same proxy safely; None if nothing needs repair, or adjourn cannot repair it. `own_path` as above."""
     at = words.index("proxy") if "proxy" in words else 0
     before = words[1:at]
     by_name = os.path.basename(words[0]).partition(".")[0] == "adjourn" if words else False
     ours = (not before and by_name) or (
         before[-2:] == ["-m", "adjourn"] and all(word[0] == "-" for word in before[:-1])
     )
-    return [*start, *words[at:]] if at and ours and problem(words, root) else None
+    is_unsafe = at and (problem(words, root) or not (own_path or "/" in words[0]))
+    return [*start, *words[at:]] if ours and is_unsafe else None
 
 
 def is_inside(words: Sequence[str], root: str) -> bool:

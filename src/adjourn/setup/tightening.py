@@ -14,10 +14,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
-from adjourn.aex import Document, Permission, Policy, examine, from_text, layer, matches, split_scope
+from adjourn.aex import (
+    Document,
+    Permission,
+    Policy,
+    examine,
+    from_text,
+    layer,
+    matches,
+    names_own,
+    shares,
+    split_scope,
+)
 from adjourn.errors import InvalidError
-from adjourn.setup.effects import effect_of
-from adjourn.setup.probe import ProbedTool
+from adjourn.policy import effect_of
 
 MIN_CALLS = 20
 """Recorded calls from which on it counts that a tool was never called."""
@@ -104,7 +114,7 @@ def _line(permission: Permission, line: str, uses: Collection[ToolUse]) -> tuple
     enough = sum(use.calls for use in uses) >= MIN_CALLS
     for word in permission.patterns:
         pattern, scope = split_scope(word.text)
-        matched = [use for use in uses if any(matches(pattern, name) for name in (use.name, use.tool))]
+        matched = [use for use in uses if _counts_for(pattern, use)]
         calls = sum(use.calls for use in matched)
         if not matched and enough and pattern not in KEPT:
             unused.append(word.text)
@@ -123,6 +133,12 @@ def _line(permission: Permission, line: str, uses: Collection[ToolUse]) -> tuple
         + [f"{indent}{permission.keyword} {', '.join(kept)}"] * bool(kept),
         found,
     )
+
+
+def _counts_for(pattern: str, use: ToolUse) -> bool:
+    """Whether an allow by the pattern is one for the tool: `git.*` is none for a server `git`."""
+    names = any(matches(pattern, name) for name in (use.name, use.tool))
+    return names and (not use.server or shares(pattern, use.tool))
 
 
 def _narrowed(pattern: str, matched: Sequence[ToolUse]) -> list[str]:
@@ -155,7 +171,10 @@ def _observed(policy: Policy, uses: Collection[ToolUse]) -> Iterator[tuple[str, 
         bound = policy.at_server(use.server) if use.server else policy
         if bound.judge(use.tool).effect != "closed" or bound.looks_at_arguments(use.tool):
             continue
-        effect = effect_of(ProbedTool(use.tool))
+        if use.server and names_own(use.name):
+            yield "", Proposal(0, use.name, use.calls, "stays refused (it is called as a tool of no server)")
+            continue
+        effect = effect_of(use.tool)
         if effect.kind == "destroys":
             yield "", Proposal(0, use.name, use.calls, f"stays refused ({effect.why})")
             continue

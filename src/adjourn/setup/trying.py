@@ -6,14 +6,16 @@ Owns: how each is started. Must never: start a server, or a hook of another prog
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from adjourn.setup import servers
+from adjourn.setup import servers, weakening
 from adjourn.setup.checks import home_entries, hook_commands, listed_entries
 from adjourn.setup.entries import ServerEntry, entry_of, start_of
 from adjourn.setup.places import Home
 from adjourn.setup.probe import Probed, ServerStart
+from adjourn.setup.shown_start import shown_program
 
 
 class RegisteredServer(NamedTuple):
@@ -23,6 +25,19 @@ class RegisteredServer(NamedTuple):
     start: ServerStart | None
     is_proxied: bool
     reason: str = ""
+
+    def behind(self, root: str) -> str:
+        """The command of its proxy; "" if it is behind none."""
+        if self.start is None or not self.is_proxied:
+            return ""
+        words = list(self.start.words)[1:]
+        options = shlex.join(words[: words.index("--")] if "--" in words else words)
+        return f"{shown_program(self.start, root)} {options}"
+
+    def own_start(self, root: str, environment: Mapping[str, str]) -> ServerStart | None:
+        """How the server itself is started, by its proxy or directly."""
+        found = start_of(self.entry, root, environment)
+        return None if isinstance(found, str) else found
 
     def failure(self, found: Probed) -> str:
         """Why it lists no tools, as a sentence; "" if it does."""
@@ -63,9 +78,12 @@ def registered_servers(root: str, environment: Mapping[str, str], at: Home) -> l
 
 
 def hooks_to_try(root: str) -> Iterator[tuple[str, ServerStart]]:
-    """Each hook of the adjourn that runs here with the file that has it, started as its client would, but without standing by."""
+    """Each hook of the adjourn that runs here with the file that has it, started as its client would, but without standing by.
+
+    None with options that have it use another store or folder: the settings may be those of a repository, and nobody is asked.
+    """
     for path, command in dict.fromkeys(hook_commands(root)):
-        if servers.is_own_hook(command, root):
-            words = [word for word in servers.hook_words(command) if word != "--stay"]
+        words = [word for word in servers.hook_words(command) if word != "--stay"]
+        if servers.is_own_hook(command, root) and not any(weakening.options(words)):
             environment = {**os.environ, "CLAUDE_PROJECT_DIR": root}
             yield path, ServerStart([os.path.expanduser(words[0]), *words[1:]], environment, root)

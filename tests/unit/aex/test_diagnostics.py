@@ -264,8 +264,8 @@ def produced(tmp_path: Path) -> set[str]:
             found.code for found in read_json_policy(str(tmp_path / f"{name}.json"), str(tmp_path)).findings
         }
     known = KnownTools({server: (KnownTool("search"),) for server in ("inv", "notes")})
-    rules = from_text(POLICY + "allow search, inv.other", "p.aex")[0]
-    codes |= {found.code for found in unmatched_rules(rules, known)}
+    rules = from_text(POLICY + "allow search, inv.other, git.*", "p.aex")[0]
+    codes |= {found.code for found in unmatched_rules(rules, known, listed=["git"])}
     unsigned = check_sealed(b"", None, ["alice"], {})
     return codes | ({unsigned.code} if unsigned else set())
 

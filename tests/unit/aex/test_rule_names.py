@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from adjourn.aex import KnownTool, KnownTools, unmatched_rules
+from adjourn.aex import OWN_TOOLS, KnownTool, KnownTools, unmatched_rules
 from adjourn.hooks.claude_code import TOOLS
-from adjourn.policy import OWN_TOOLS, READING_VERBS
+from adjourn.policy import READING_VERBS
 from adjourn.policy.calls import META_TOOLS
 from support.policies import policy_of
 
@@ -20,7 +20,7 @@ KNOWN = KnownTools({
 
 def told(line: str, *, is_complete: bool = False, known: KnownTools = KNOWN) -> list[tuple[str, str, str]]:
     policy = policy_of(line, version="v1")
-    found = unmatched_rules(policy, known, own=OWN_TOOLS, is_complete=is_complete)
+    found = unmatched_rules(policy, known, is_complete=is_complete)
     assert all((one.severity, one.source, one.span.line) == ("warning", "p.aex", 4) for one in found)
     return [(one.code, one.message, one.help) for one in found]
 
@@ -82,6 +82,33 @@ def test_an_allow_that_may_mean_two_servers_is_found(line: str) -> None:
     """An allow without a server, for a tool that two servers have, is a finding that says what to write."""
     message = "`search` may mean a tool of inv, notes_2, so it allows none of them"
     assert told(line) == [("AEX171", message, "write inv.search or notes_2.search")]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("use git.*", "`git.*` is for tools of no server, so it allows none of the server git"),
+        (
+            "use git.status, git.push",
+            "`git.status` is for tools of no server, so it allows none of the server git",
+        ),
+    ],
+)
+def test_an_allow_for_tools_of_no_server_beside_a_server_of_that_name_is_found(
+    line: str, message: str
+) -> None:
+    """The finding says what to write. An exact name counts only where the server has a tool of it."""
+    known = KnownTools({"git": (KnownTool("status"), KnownTool("push"))})
+    assert told(line, known=known) == [("AEX172", message, "write git.push")]
+    assert told("use git.diff, git.push, *", known=known) == []
+
+
+def test_a_server_that_has_listed_nothing_yet_counts_for_a_wildcard() -> None:
+    """Settings name the server; what it lists is not known."""
+    found = unmatched_rules(
+        policy_of("use git.*, git.status", version="v1"), KnownTools(), listed=["git", "inv"]
+    )
+    assert [(one.code, one.span.line) for one in found] == [("AEX172", 4)]
 
 
 def test_without_known_tools_nothing_is_found() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.aex import KnownTool, KnownTools, Policy, canonical_server, from_text
+from adjourn.aex import NOTHING_KNOWN, KnownTool, KnownTools, Policy, canonical_server, from_text, merge
 from adjourn.log import full_name
 
 
@@ -120,7 +120,52 @@ def test_an_allow_for_another_known_server_is_none_for_a_tool_that_is_called_lik
     found = policy("use git.status, git.*")
     assert found.at_server("inv").judge("git.status").effect == "allow"
     assert found.at_server("inv", known(git="status")).judge("git.status").effect == "closed"
-    assert found.at_server("git", known(git="status")).judge("status").effect == "allow"
+    assert found.at_server("git", known(git="status")).judge("status").effect == "closed"
+
+
+@pytest.mark.parametrize(
+    ("line", "server", "tool"),
+    [
+        ("use git.*", "git", "reset"), ("use git.*", "git", "git_commit"), ("use git.*", "inv", "git.reset"), ("use file.read", "file", "read"),
+        ("use shell.exec:ls*", "shell", "exec"), ("use agent.*", "agent", "spawn"), ("use tests.run", "tests", "run"),
+        ("use network.*", "network", "post"), ("use unknown.Odd", "unknown", "Odd"), ("use unknown.*", "unknown", "x"),
+        ("use mcp.*", "mcp", "x"), ("use aex.*", "aex", "x"), ("use tools.search", "tools", "search"),
+    ],
+)  # fmt: skip
+def test_an_allow_for_tools_of_no_server_is_none_for_a_server_that_has_their_name(
+    line: str, server: str, tool: str
+) -> None:
+    """No tool of a server is allowed by a rule for adjourn's own tools, with its list known or not; deny and confirm count for both."""
+    found = policy(line)
+    for tools in (NOTHING_KNOWN, known(**{server: tool})):
+        assert found.at_server(server, tools).judge(tool).effect == "closed"
+    assert found.at_server("", known(**{server: tool}), claim=server).judge(tool).effect == "closed"
+    pattern = line.removeprefix("use ").partition(":")[0]
+    assert policy("use *", f"deny {pattern}").at_server(server).judge(tool).effect == "deny"
+
+
+def test_a_server_named_as_own_tools_are_has_rules_of_its_own() -> None:
+    """A rule that names a tool of the server, and none of adjourn's, counts; and `*` counts for all."""
+    at = policy("use git.git_status, git.branch.*, git.*").at_server("git")
+    assert [at.judge(tool).effect for tool in ("git_status", "branch.list", "git_reset")] == [
+        "allow",
+        "allow",
+        "closed",
+    ]
+    assert policy("use *").at_server("git").judge("git_reset").effect == "allow"
+    own = policy("use git.*, file.read")
+    assert [own.judge(tool).effect for tool in ("git.apply", "file.read")] == ["allow", "allow"]
+
+
+def test_a_contract_gets_no_tool_of_a_server_by_an_allow_for_tools_of_none() -> None:
+    """`use git.git_reset` of a contract is not granted by `allow git.*` of the policy, nor by a narrower rule below it."""
+    outer = policy("use git.*")
+    assert not outer.grants("git.git_reset")
+    assert outer.grants("git.status")
+    assert outer.grants("git.*")
+    merged = merge(outer, policy("use git.git_reset, git.status"))
+    assert merged.at_server("git").judge("git_reset").effect == "closed"
+    assert merged.judge("git.status").effect == "allow"
 
 
 def test_a_server_shadows_no_name_of_the_proxy() -> None:

@@ -95,6 +95,25 @@ def test_a_tool_of_the_client_is_answered_beside_that_of_a_server(capfd: pytest.
     ]
 
 
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [("git.git_push", "write git.git_push"), ("git.status", "give the server another name")],
+)
+def test_a_rule_for_tools_of_no_server_is_said_to_be_none_for_a_server_of_that_name(
+    workspace: Path, capfd: pytest.CaptureFixture[str], tool: str, told: str
+) -> None:
+    """Known to the store or not, `git.push` is a tool of a server; the answer says which rule does not count, and what to write."""
+    (workspace / ".aex" / "policy.aex").write_text(POLICY.replace("use inv.*", "use git.*"))
+    code, lines, _ = ask(capfd, "git.git_push")
+    assert (code, lines[0]) == (3, "no: git.git_push is allowed by no rule")
+    store = open_at(str(workspace), "")
+    keep_tools(store, "git", [KnownTool("git_push"), KnownTool("status")])
+    store.close()
+    code, lines, _ = ask(capfd, tool)
+    assert (code, lines[0]) == (3, f"no: {tool} is allowed by no rule")
+    assert f"    does not count: it is for tools of no server; {told}" in lines
+
+
 def test_a_name_that_the_server_does_not_list_is_said(capfd: pytest.CaptureFixture[str]) -> None:
     """A tool that its server does not list is shown, with the nearest one that it lists."""
     _, lines, told = ask(capfd, "inv.list_itmes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.aex import Policy, from_text
+from adjourn.aex import OWN_TOOLS, Policy, from_text
 from adjourn.setup.first_policy import ListedServer, compose, extended, ruled, section, unnamed
 from adjourn.setup.probe import Probed, ProbedTool
 
@@ -66,10 +66,68 @@ def test_texts_of_a_server_stay_in_comments() -> None:
     assert "*" not in [rule.pattern for rule in permitted(text).allow]
 
 
-@pytest.mark.parametrize("name", ["git", "tests"])
-def test_a_server_shares_no_family_with_the_steps_of_contracts(name: str) -> None:
-    """`git.*` of `adjourn run` does not allow each tool of a server `git`."""
-    assert verdicts(permitted(compose([server(name, "get")])), name, "other") == [("closed", False)]
+@pytest.mark.parametrize(
+    "name",
+    [
+        "agent",
+        "file",
+        "git",
+        "network",
+        "plan",
+        "schedule",
+        "secrets",
+        "shell",
+        "skill",
+        "tests",
+        "todo",
+        "tools",
+        "user",
+    ],
+)
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_server_inherits_no_rule_for_tools_of_no_server(name: str, *, asks: bool) -> None:
+    """A server that is added later and has the name of adjourn's own tools is allowed nothing by the policy that was there."""
+    policy = permitted(compose([], asks=asks))
+    own = [one.partition(".")[2] for one in OWN_TOOLS if one.startswith(f"{name}.")]
+    assert own
+    tools = (*own, "other", "get", f"{name}_commit")
+    assert {effect for effect, _ in verdicts(policy, name, *tools)} <= {"closed", "deny"}
+
+
+def test_a_server_gives_no_tool_of_no_server_away() -> None:
+    """Rules for a server named `shell` do not allow the client's own shell; its tool of that name is refused, and a comment says so."""
+    before, shell = compose([]), server("shell", "exec", "get_output", "write")
+    after = compose([shell])
+    assert "# No rule can name these; they are refused." in after
+    assert "#   exec" in after
+    assert verdicts(permitted(after), "shell", "exec", "get_output", "write") == [
+        ("closed", False), ("allow", False), ("allow", True),
+    ]  # fmt: skip
+    assert {tool: permitted(after).judge(tool) for tool in OWN_TOOLS} == {
+        tool: permitted(before).judge(tool) for tool in OWN_TOOLS
+    }
+
+
+@pytest.mark.parametrize(
+    "line", ["allow git.*", "use git.*\nconfirm before git.*", "allow git.status, git.diff"]
+)
+def test_a_server_with_the_name_of_own_tools_gets_its_rules_in_a_policy_that_names_those(line: str) -> None:
+    """What an earlier version wrote names no server; what a person wrote for the server's tools does."""
+    mine = f'policy mine v0\n\ngoal "x"\n\n{line}\n'
+    git = server("git", "get_log", "git_commit", "git_reset")
+    assert unnamed(mine, ["git"]) == ["git"]
+    after = extended(mine, [git])
+    assert after == mine + section(git)
+    assert [
+        effect for effect, _ in verdicts(permitted(after), "git", "get_log", "git_commit", "git_reset")
+    ] == [
+        "allow",
+        "allow",
+        "deny",
+    ]
+    assert verdicts(permitted(after), "git", "git_commit")[0][1]
+    assert unnamed(after, ["git"]) == []
+    assert unnamed(mine + "deny git.git_reset\n", ["git"]) == []
 
 
 def test_a_server_that_did_not_start_has_a_comment_in_its_place() -> None:

@@ -49,6 +49,18 @@ def test_a_policy_is_narrowed_to_what_was_called() -> None:
     assert tightened(found.text, "p.aex", USES).text == found.text
 
 
+def test_an_allow_for_tools_of_no_server_is_not_narrowed_to_those_of_a_server() -> None:
+    """`git.*` was never for the server `git`: its calls make no rule of it, and no rule for adjourn's own tool of their name."""
+    text = "policy work v1\n\nmode observe\n\nallow git.*\n"
+    uses = [use("git/git_push", 30), use("git.status", 2), use("git/status", 3)]
+    found = tightened(text, "p.aex", uses)
+    assert "allow git.status\n" in found.text
+    assert "\nallow git.git_push\nconfirm before git.git_push\n" in found.text
+    assert [(one.rule, one.text) for one in found.proposals][-1] == (
+        "git.status", "stays refused (it is called as a tool of no server)",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "paths",
     [

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from adjourn.cli.setup import init_summary
+from adjourn.cli.setup.starts import AskedStart, agreed
 from adjourn.cli.shared.context import CommandContext, check_person
 from adjourn.cli.shared.output import (
     complain,
@@ -55,9 +56,10 @@ _BY_HAND = (
 
 
 class Asked(NamedTuple):
-    """The options of `adjourn init` about what is asked and shown."""
+    """The options of `adjourn init` about what is asked and shown. `no_start`: no server is started, whatever `yes` says."""
 
     yes: bool
+    no_start: bool
     diff: bool
     as_json: bool
 
@@ -103,14 +105,15 @@ def set_up(how: Asked, *, observe: bool) -> int:
         _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
         propose_pin(root, how)
         return 0
-    if not how.as_json and (how.diff or not how.yes):
+    extends = any(change.before and change.path.endswith(".aex") for change in pending)
+    if not how.as_json and (how.diff or not how.yes or extends):
         init_summary.show_tools(listed)
     head = f"{clients}: {counted(len(pending), 'file')} to change"
     if not _agreed(head, shown, how):
         _tell("nothing was changed", shown, notes, root, as_json=how.as_json, done=False, servers=listed)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
-    if any(change.before and change.path.endswith(".aex") for change in pending):
+    if extends:
         check_person("init", None, attended=False)  # more is permitted from now on
     undo.make(pending, root)
     _keep_tools(asked, answers, root)
@@ -177,13 +180,14 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
     starts = [start for start in found if isinstance(start, ServerStart)]
     if not starts:
         return [start for start in found if isinstance(start, Probed)]
-    yes = how.yes
-    if not yes and not how.as_json and sys.stdin.isatty():
-        say_prose("to see which tools they list, adjourn starts these servers once, and calls nothing:")
-        for entry, start in zip(entries, found, strict=True):
-            if isinstance(start, ServerStart):
-                say(f"  {safe(entry.name)}: {safe(entry.command)}")
-        yes = click.confirm("Start them?", default=True)
+    yes = how.yes and not how.no_start
+    if not (how.yes or how.no_start or how.as_json) and sys.stdin.isatty():
+        asked = [
+            AskedStart(entry, start)
+            for entry, start in zip(entries, found, strict=True)
+            if isinstance(start, ServerStart)
+        ]
+        yes = agreed(asked, root, "to see which tools they list")
     if not yes:
         return [start if isinstance(start, Probed) else policy_plan.NOT_STARTED for start in found]
     check_person("init", None, attended=False)  # what is started is what settings of the workspace say

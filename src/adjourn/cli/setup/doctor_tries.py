@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
-import click
-
 from adjourn import __version__
+from adjourn.cli.setup.starts import AskedStart, agreed
 from adjourn.cli.shared.context import CommandContext, check_person
-from adjourn.cli.shared.output import counted, safe, say, say_prose
+from adjourn.cli.shared.output import counted
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.clients import keep_tools, known_tools
 from adjourn.errors import AdjournError
@@ -68,7 +67,7 @@ def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Fi
     able = [one for one in registered if one.start is not None]
     if not able:
         return
-    if not (yes or _agreed(able, as_json=as_json)):
+    if not (yes or _agreed(able, context.root, as_json=as_json)):
         yield found("servers-not-started", f"{counted(len(able), 'server')} not started to see whether they work",
                     "start them, and call nothing: adjourn doctor --yes", "warning")  # fmt: skip
         return
@@ -79,13 +78,15 @@ def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Fi
         yield from _tried(context, one, answer)
 
 
-def _agreed(able: Sequence[RegisteredServer], *, as_json: bool) -> bool:
+def _agreed(able: Sequence[RegisteredServer], root: str, *, as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    say_prose("to see whether they work, adjourn starts these servers once, and calls nothing:")
-    for one in able:
-        say(f"  {safe(one.entry.name)}{' behind the proxy' * one.is_proxied}: {safe(one.entry.command)}")
-    return click.confirm("Start them?", default=True)
+    asked = [
+        AskedStart(one.entry, start, one.behind(root))
+        for one in able
+        if (start := one.own_start(root, os.environ))
+    ]
+    return agreed(asked, root, "to see whether they work")
 
 
 def _tried(context: CommandContext, one: RegisteredServer, answer: Probed) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ from adjourn.setup import SERVER_FILES, check_lasting
         "adjourn init",
         "adjourn init --diff",
         "adjourn init --observe --yes",
+        "adjourn init --yes --no-start",
         "adjourn init --user",
         "adjourn init --undo",
         "adjourn init --policy",
@@ -46,7 +47,17 @@ from adjourn.setup import SERVER_FILES, check_lasting
 @click.option(
     "--here", is_flag=True, help="Set up the current folder, also if it belongs to a workspace above it."
 )
-@click.option("--yes", "-y", is_flag=True, help="Start the servers and change the files without asking.")
+@click.option(
+    "--yes",
+    "-y",
+    is_flag=True,
+    help="Start every server that settings here name, and change the files, without asking.",
+)
+@click.option(
+    "--no-start",
+    is_flag=True,
+    help="Start no server, and do not ask; its tools are refused until rules name them.",
+)
 @in_folder
 @for_machines
 def init(
@@ -54,8 +65,9 @@ def init(
 ) -> int:
     """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks, a policy for their tools.
 
-    Starts each server once to see which tools it lists, and calls none. The policy allows tools that read, asks a person about tools
-    that write, and denies tools whose name says that they destroy something. Shows what changes first, and asks. Files keep their
+    Starts each server once to see which tools it lists, and calls none. Shows what each would run before, and asks: a repository may
+    name any program. --yes agrees to all of them; in a repository that you do not trust, add --no-start. The policy allows tools that only read,
+    asks a person about tools that write, and denies tools whose name says that they destroy something. Shows what changes first, and asks. Files keep their
     layout and comments; their content is saved under .aex/undo, and --undo takes the changes back, also out of files edited since. A
     file that cannot be parsed is an error, and nothing is changed.
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from adjourn.cli.shared.output import counted, safe, say, say_facts, say_table
-from adjourn.setup import CODEX, Effect, ListedServer, RuledTool, SetupPlan, ruled
+from adjourn.policy import Effect
+from adjourn.setup import CODEX, ListedServer, RuledTool, SetupPlan, ruled
 
 MAX_ROWS = 200
 """Tools in the table."""

@@ -34,7 +34,7 @@ from adjourn.ui import Site
 
 POLICY = """policy acme v1
 
-use files.*, git.*, shell.run, postgres.query, tracker.*, release.*
+use files.*, git.log, git.show, shell.run, postgres.query, tracker.*, release.*
 deny git.reset
 confirm before release.*
 confirm before files.edit_file
@@ -43,7 +43,7 @@ checkpoint before release.*
 """
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
-READING = frozenset(("files.read_file", "git.log", "git.diff", "postgres.query", "tracker.get_issue"))
+READING = frozenset(("files.read_file", "git.log", "git.show", "postgres.query", "tracker.get_issue"))
 CLAUDE, CODEX = CRAuthor(id="claude-code", type="agent"), CRAuthor(id="codex", type="agent")
 PERSON = Actor("dana", "human")
 _EDIT = {
@@ -201,7 +201,7 @@ def _release(root: Path, clock: TourClock) -> None:
     first.leave()
     clock.pass_(minutes=60 * 17)
     second = TourClient(root, clock, "release-1-3", "codex")
-    second.call("git.diff", {"against": "v1.2.0"})
+    second.call("git.show", {"since": "v1.2.0"})
     second.approved("files.edit_file", {"path": "CHANGELOG.md", "old_string": "", "new_string": "## 1.3.0\n"})
     second.call("shell.run", {"command": "python -m build"}, after=5)
     second.call("shell.run", {"command": "twine check dist/*"})

@@ -12,7 +12,6 @@ from adjourn.cli.shared.context import CommandContext
 from adjourn.clients import known_tools
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.policy import OWN_TOOLS
 from adjourn.setup import home, listed_servers
 
 
@@ -28,8 +27,6 @@ def known_here(context: CommandContext) -> KnownTools:
 def rule_findings(policy: Policy, context: CommandContext) -> list[Finding]:
     """The findings about the rules of a policy that name no known tool."""
     known = known_here(context)
-    if not known:
-        return []
     listed = listed_servers(os.path.realpath(context.root), home(os.environ))
     is_complete = bool(listed) and listed <= known.servers.keys()
-    return unmatched_rules(policy, known, own=OWN_TOOLS, is_complete=is_complete)
+    return unmatched_rules(policy, known, listed=listed, is_complete=is_complete)

@@ -54,14 +54,6 @@ _REMOVING = frozenset((
     "rename", "rimraf", "rm", "rmdir", "rmtree", "shred", "trash", "truncate", "unlink", "wipe",
 ))  # fmt: skip
 _MOVING = frozenset(("move", "mv", "relocate", "rename"))
-_READING = frozenset((
-    "blame", "cat", "count", "describe", "diff", "exists", "find", "get", "glob", "grep", "head", "info", "inspect", "list",
-    "log", "lookup", "ls", "read", "search", "show", "stat", "status", "tail", "tree", "view",
-))  # fmt: skip
-_CHANGING = _REMOVING | {
-    "append", "apply", "copy", "cp", "create", "edit", "exec", "execute", "export", "install", "insert", "link", "make", "modify",
-    "overwrite", "patch", "put", "replace", "restore", "run", "save", "set", "sync", "touch", "update", "upload", "write",
-}  # fmt: skip
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
@@ -95,9 +87,3 @@ def removes(tool: str) -> bool:
 def moves(tool: str) -> bool:
     """Whether a tool's name says that it moves things."""
     return not _MOVING.isdisjoint(words_of(tool))
-
-
-def only_reads(tool: str) -> bool:
-    """Whether a tool's name says that it only reads."""
-    words = words_of(tool)
-    return not _READING.isdisjoint(words) and _CHANGING.isdisjoint(words)

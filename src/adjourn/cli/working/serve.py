@@ -93,7 +93,7 @@ def _page_maker(ground: gateway.Ground, origin: str) -> Callable[..., ui.TeamPag
                 nowhere,
                 nowhere,
                 lambda: store,
-                Actor(person.name, "human"),
+                Actor(person.shown, "human"),
                 now,
                 home=home,
                 contract=contract,

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 import jwt
 
 from adjourn.gateway.auth.issuer import ALGORITHMS, Issuer
+from adjourn.gateway.auth.people import claim_at, is_person
 from adjourn.gateway.auth.settings import OAuthSettings
 from adjourn.policy import Principal
 
@@ -118,19 +119,20 @@ class Tokens:
 
 
 def bearer_of(claims: Mapping[str, Any], settings: OAuthSettings) -> Principal | None:
-    """Whom the claims of a token name: a service where the client is its own subject, else a person. None for nobody."""
+    """Whom the claims of a token name: its subject, which nobody can choose. None for nobody."""
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_NAME:
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_NAME or not subject.isprintable():
         return None
-    name, groups = claims.get(settings.name), _texts(claims.get(settings.groups))
+    label, groups = claim_at(claims, settings.name), _texts(claim_at(claims, settings.groups))
     if len(groups) > MAX_GROUPS:
         return None
-    is_service = subject in (claims.get("client_id"), claims.get("azp"))
+    is_label = isinstance(label, str) and 0 < len(label) <= MAX_NAME and label.isprintable()
     return Principal(
         id=f"{settings.issuer} {subject}",
-        name=name if isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() else subject,
-        type="service" if is_service else "human",
+        name=subject,
+        type="human" if is_person(claims, settings) else "service",
         groups=tuple(dict.fromkeys(groups)),
+        label=str(label) if is_label else subject,
     )
 
 

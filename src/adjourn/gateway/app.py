@@ -105,6 +105,9 @@ class GatewayApp:
 
     def _authenticator(self, settings: AuthSettings) -> Authenticator:
         on_error = partial(self._report.event, "auth.error")
+        if settings.oauth is not None and not (settings.oauth.provider or settings.oauth.person):
+            text = f"each token of {settings.oauth.issuer} is a service's; set provider or person in [auth.oauth] to tell people"
+            self._report.event("auth.services", text)
         parts = AuthenticatorParts(self._ground.store, keys.secret(), now, self._parts.workers, on_error)
         return Authenticator(settings, parts)
 

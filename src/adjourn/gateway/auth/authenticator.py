@@ -18,7 +18,7 @@ from adjourn.errors import AdjournError
 from adjourn.gateway.asgi import Scope
 from adjourn.gateway.auth.api_keys import KEY, KeyRing, bearer_named
 from adjourn.gateway.auth.forwarded import Forwarded
-from adjourn.gateway.auth.names import Names
+from adjourn.gateway.auth.names import NameRegister
 from adjourn.gateway.auth.resource import Resource
 from adjourn.gateway.auth.settings import AuthSettings
 from adjourn.policy import Principal
@@ -66,7 +66,9 @@ class Authenticator:
         self._parts = parts
         self._ring = KeyRing(parts.store, parts.secret, parts.clock) if settings.keys else None
         self._looking = asyncio.Lock()
-        self._names = Names(parts.store, parts.secret, partial(bearer_named, parts.store, parts.secret))
+        self._names = NameRegister(
+            parts.store, parts.secret, partial(bearer_named, parts.store, parts.secret)
+        )
         self._forwarded = Forwarded(settings.proxy) if settings.proxy is not None else None
         self._resource: Resource | None = None
         self._tokens: Tokens | None = None

@@ -24,7 +24,7 @@ PREFIX = "named/"
 MAX_KEPT = 10_000
 
 
-class Names:
+class NameRegister:
     """The names of a store's principals. `key_named` returns the principal of the keys of a type and name, "" for none."""
 
     def __init__(self, store: Store, secret: bytes, key_named: Callable[[str, str], str]) -> None:

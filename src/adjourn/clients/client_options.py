@@ -20,7 +20,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     of (default: `tree`). `task` is an explicit task id, empty for the client's own; `server` is the name that a person gave the server
     behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume answers; `principal` is who stands
     behind the client, None where nobody authenticated one. Such a one sees the tasks of its `space`, and has its checkpoints and pages
-    in `home`.
+    in `home`. `secret` are files that no gated call may even read, absolute.
     """
 
     root: str
@@ -37,6 +37,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal | None = None
     space: Space | None = None
     home: str = ""
+    secret: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.tree:

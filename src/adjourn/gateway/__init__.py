@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from adjourn.gateway.kept_login import KeptLogin
     from adjourn.gateway.reload import Reload
     from adjourn.gateway.server import listen, serve
-    from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
+    from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings, store_files
     from adjourn.gateway.tenants import Tenants
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "read_settings",
     "revoke_key",
     "serve",
+    "store_files",
 ]
 
 if not TYPE_CHECKING:
@@ -51,7 +52,7 @@ if not TYPE_CHECKING:
             "kept_login": ("KeptLogin",),
             "reload": ("Reload",),
             "server": ("listen", "serve"),
-            "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
+            "settings": ("GatewaySettings", "ServerSettings", "read_settings", "store_files"),
             "tenants": ("Tenants",),
         },
     )

@@ -19,7 +19,7 @@ from adjourn.gateway import login as logins
 from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials, FixedCredentials, from_variables
 from adjourn.gateway.http_pool import Headers, UnreachableError
 from adjourn.gateway.settings import ServerSettings
-from adjourn.host import outside, python
+from adjourn.host import OF_CODE, common, outside, python
 
 MARGIN = 30.0
 """Seconds before its end at which a token is renewed."""
@@ -27,6 +27,11 @@ RENEWAL_SECONDS = 120.0
 RETRY_SECONDS = 5.0
 FRESH_SECONDS = 5.0
 """A token that is refused so soon after its renewal is not renewed again: the server wants another one."""
+_OF_LOGINS = (
+    "ADJOURN_CONFIG", "DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND",
+    "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "all_proxy", "https_proxy", "http_proxy", "no_proxy",
+)  # fmt: skip
+"""Variables that a renewal needs beside the common ones: it gets no other secrets of this process."""
 _SCOPE = re.compile(r"""\bscope="([\x21\x23-\x5b\x5d-\x7e ]{1,500})\"""")
 
 
@@ -121,7 +126,8 @@ class KeptLogin:
         if mark == login.mark and time.monotonic() < at + RETRY_SECONDS:
             return why
         words = python.command("-m", "adjourn", "connect", "--renew", login.mark, "--", self._url)
-        variables = outside(os.environ, os.getcwd())
+        given = {name: os.environ[name] for name in (*OF_CODE, *_OF_LOGINS) if name in os.environ}
+        variables = outside(common(os.environ) | given, os.getcwd())
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,

@@ -107,10 +107,11 @@ class Authenticator:
 
     async def _named(self, principal: Principal) -> Principal:
         """The principal, by a name that is its own. Raises `StoreError`."""
-        loop = asyncio.get_running_loop()
-        return self._names.known(principal) or await loop.run_in_executor(
-            self._parts.workers, self._names.look_up, principal
-        )
+        found = self._names.known(principal)
+        if found is None:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(self._parts.workers, self._names.look_up, principal)
+        return found
 
     async def _bearer(self, credential: str, path: str) -> Principal | Challenge:
         if self._ring is not None and (KEY.fullmatch(credential) or self._tokens is None):

@@ -64,10 +64,14 @@ class ProtectedPlaces:
         self._keys = keys
         self._settings = tuple(path for name, path in self._private if name == SETTINGS)
         self._own = [path for name, path in private if name == SETTINGS]
+        self.has_settings = bool(self._own)
+        """Whether settings of a gateway are among the private places, which have no folder of their own."""
         self._begin = (f"{self._base}/{FOLDER}", *(path for _, path in (*self._full, *self._private)))
         home = os.path.expanduser("~").rstrip("/").casefold() + "/"
         spelled = [(name, path.removeprefix(home) if home != "/" else path) for name, path in self._private]
-        self.mentions_private = re.compile("|".join(re.escape(path) for _, path in spelled)).search
+        files = {os.path.basename(path) for path in self._settings}  # they may be named from any folder
+        named = "|".join(re.escape(path) for path in (*(path for _, path in spelled), *sorted(files)))
+        self.mentions_private = re.compile(named).search
         """Whether a text without case mentions a private place in its usual spelling."""
         self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
         self._identities: frozenset[tuple[int, int]] = frozenset()

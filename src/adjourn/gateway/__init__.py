@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adjourn.gateway.bridge import connect
     from adjourn.gateway.contexts import Ground
     from adjourn.gateway.credentials import from_variables
+    from adjourn.gateway.incidents import Incidents, places_of_gateway
     from adjourn.gateway.kept_login import KeptLogin
     from adjourn.gateway.reload import Reload
     from adjourn.gateway.server import listen, serve
@@ -24,6 +25,7 @@ __all__ = [
     "GatewayApp",
     "GatewaySettings",
     "Ground",
+    "Incidents",
     "KeptLogin",
     "KeyWish",
     "Reload",
@@ -34,6 +36,7 @@ __all__ = [
     "from_variables",
     "keys_of",
     "listen",
+    "places_of_gateway",
     "read_settings",
     "revoke_key",
     "serve",
@@ -49,6 +52,7 @@ if not TYPE_CHECKING:
             "bridge": ("connect",),
             "contexts": ("Ground",),
             "credentials": ("from_variables",),
+            "incidents": ("Incidents", "places_of_gateway"),
             "kept_login": ("KeptLogin",),
             "reload": ("Reload",),
             "server": ("listen", "serve"),

@@ -73,6 +73,7 @@ class GatewayApp:
             report,
             RelayOptions(meta_tools="always"),
             Turn(self._failed),
+            ground.incidents,
             self.monitoring.of_calls,
         )
         self._tenants = Tenants(ground.workspace.root, settings.auth.shared if settings.auth else ())

@@ -22,6 +22,7 @@ from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError
 from adjourn.gateway.endpoint import Sender
 from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.incidents import Incidents
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.tenants import Tenants
 from adjourn.host import Workspace
@@ -41,7 +42,8 @@ class Ground(NamedTuple):
     """What all calls are decided on with, and recorded in.
 
     The store is shared by all contexts, and closed by whoever opened it. So is `lease_store`, the same one opened again for this
-    process's lease. `url` is the store's ("": the usual one). `secret` are files that no call
+    process's lease. `incidents` has the words that clients are told of errors. `url` is the store's ("": the
+    usual one). `secret` are files that no call
     may read, whatever the settings are.
     """
 
@@ -49,6 +51,7 @@ class Ground(NamedTuple):
     contract: Contract
     store: Store
     lease_store: Store
+    incidents: Incidents
     url: str = ""
     secret: tuple[str, ...] = ()
 
@@ -141,6 +144,7 @@ class Contexts:
             space=self._tenants.space(sender.principal),
             home=self._tenants.home(sender.principal),
             secret=self._secret,
+            words=self._ground.incidents.words,
         )
         context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
         name = _UNSAFE.sub("-", place.client)[:40] or "client"

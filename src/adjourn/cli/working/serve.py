@@ -66,11 +66,14 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     conceal()
     url = store or os.environ.get("ADJOURN_STORE", "")
     secret = (path, *gateway.store_files(url, os.environ))
+    incidents = gateway.Incidents(report, workspace.root, gateway.places_of_gateway(url, secret))
     with (
         closing(open_at(workspace.root, store)) as kept,
         closing(open_at(workspace.root, store)) as for_lease,
     ):
-        ground = gateway.Ground(workspace, contract, kept, for_lease, url, secret)
+        ground = gateway.Ground(
+            workspace, contract, incidents.store(kept), incidents.store(for_lease), incidents, url, secret
+        )
         page = _page_maker(ground, settings.page.public) if settings.page.listen else None
         serving = app(settings, ground, report, page)
         address = listening.getsockname()[0]

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 from mcp import Client
 
 from support.gateway import SERVER, GatewayWorkspace, free_port, text_of
 
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "client", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+ASKED = (
+    {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}},
+    {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}},
+    {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "_meta": META, "name": "gone.x", "arguments": {}}},
+)  # fmt: skip
 SPY = """import json, os, sys
 def read(path):
     try:
@@ -104,3 +119,73 @@ def test_a_variable_of_a_command_that_is_not_set_is_named_at_the_start(tmp_path:
     )  # fmt: skip
     assert done.returncode == 2
     assert "the variable NO_SUCH of the server up is not set" in done.stderr
+
+
+def test_an_error_names_neither_the_servers_address_nor_its_program(tmp_path: Path) -> None:
+    """At the address of one server and of all; the log has the whole reason under the id that the client gets."""
+    port = free_port()
+    more = (
+        f'[servers.gone]\nurl = "http://127.0.0.1:{port}/inner/mcp"\n'
+        f'[servers.missing]\ncommand = ["{tmp_path}/no-such-program"]\n'
+    )
+    with GatewayWorkspace(tmp_path, "allow *", settings=more) as work:
+        said = [
+            work.post(message, at=path).text
+            for path in ("/gone/mcp", "/missing/mcp", "/mcp")
+            for message in ASKED
+        ]
+        gateway = work.gateway
+        assert gateway is not None
+        gateway.terminate()
+        log = gateway.communicate(timeout=30)[1]
+    shown = "\n".join(said)
+    assert not [word for word in (str(port), "inner", "no-such-program", str(tmp_path)) if word in shown], (
+        shown
+    )
+    ids = set(re.findall(r"\(error ([0-9a-z]{8})\)", shown))
+    assert len(ids) >= 2
+    assert all(f"error {number}: " in log for number in ids)
+    assert f"cannot connect to 127.0.0.1:{port}" in log
+    assert "no-such-program" in log
+
+
+def test_an_error_of_the_store_does_not_say_where_it_is(tmp_path: Path) -> None:
+    """Neither in the answer to a call, of a meta-tool, or of the page, nor in a refusal; the log has the reason."""
+    page = f"http://127.0.0.1:{free_port()}"
+    settings = f'[auth]\nkeys = true\n[page]\nlisten = "{page.removeprefix("http://")}"\n'
+    (tmp_path / "store").mkdir()
+    store = tmp_path / "store" / "history.db"
+    arguments = ["--store", f"sqlite:{store}"]
+    variables = {"ADJOURN_STORE": f"sqlite:{store}"}  # of the commands of the test
+    with GatewayWorkspace(
+        tmp_path, "allow *", settings=settings, arguments=arguments, variables=variables
+    ) as work:
+        key = work.key("ann", "--human")
+        said: list[str] = []
+
+        async def session(client: Client) -> None:
+            assert text_of(await client.call_tool("write", {"text": "a"})) == "written"
+            for file in store.parent.iterdir():
+                file.write_bytes(b"no store" * 4096)
+            for tool, given in (
+                ("write", {"text": "b"}),
+                ("aex.checkpoint", {"name": "x"}),
+                ("aex.list_tasks", {}),
+            ):
+                said.append(text_of(await client.call_tool(tool, given)))
+
+        work.run(session, token=key)
+        with httpx.Client(base_url=page, headers={"authorization": f"Bearer {key}"}, timeout=20) as browser:
+            said += [browser.get(path).text for path in ("/", "/tasks", "/records")]
+        gateway = work.gateway
+        assert gateway is not None
+        gateway.terminate()
+        log = gateway.communicate(timeout=30)[1]
+    shown = "\n".join(said)
+    assert not [
+        word for word in (str(tmp_path), "history.db", "malformed", "not a database") if word in shown
+    ], shown
+    ids = set(re.findall(r"\(error ([0-9a-z]{8})\)", shown))
+    assert ids
+    assert all(f"error {number}: " in log for number in ids)
+    assert str(store) in log

@@ -137,11 +137,11 @@ class GatewayWorkspace:
 
         return asyncio.run(asyncio.wait_for(session(), 30))
 
-    def post(self, message: object, **headers: str) -> httpx.Response:
+    def post(self, message: object, at: str = "/up/mcp", **headers: str) -> httpx.Response:
         """A request as it is."""
         accepts = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        return httpx.post(self.url(), content=body, headers=accepts | headers, timeout=20)
+        return httpx.post(self.url(at), content=body, headers=accepts | headers, timeout=20)
 
     def key(self, name: str, *options: str) -> str:
         """Make an API key."""

@@ -1,7 +1,7 @@
 """What programs that adjourn starts must not learn: where its history is and how to get in.
 
-A program of the same user can read much of it elsewhere (the proxy's own environment under /proc, `~/.pgpass`). This keeps it from
-being delivered, printed in a crash report of that program, or used by mistake.
+A program of the same user can read some of it elsewhere (`~/.pgpass`). This keeps it from being delivered, printed in a crash report
+of that program, or used by mistake.
 
 Owns: which variables are ours. Must never: hand one of them on.
 """

@@ -107,6 +107,7 @@ def _page_maker(ground: gateway.Ground, origin: str) -> Callable[..., ui.TeamPag
                 now,
                 home=home,
                 contract=contract,
+                words=ground.incidents.words,
             )
 
         return team_page(find, site_of, origin)

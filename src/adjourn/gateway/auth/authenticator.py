@@ -73,10 +73,12 @@ class Authenticator:
         self._resource: Resource | None = None
         self._tokens: Tokens | None = None
         if settings.oauth is not None:
-            from adjourn.gateway.auth.tokens import tokens_of  # noqa: PLC0415  # 11 MiB, only where tokens are taken
+            from adjourn.gateway.auth.issuer import Issuer  # noqa: PLC0415  # 11 MiB, only where tokens are taken
+            from adjourn.gateway.auth.tokens import Tokens  # noqa: PLC0415
 
             self._resource = Resource(settings.oauth)
-            self._tokens = tokens_of(settings.oauth, parts.workers, parts.on_error, parts.clock)
+            issuer = Issuer(settings.oauth, parts.workers, parts.on_error)
+            self._tokens = Tokens(settings.oauth, issuer, parts.clock, self._named)
 
     def metadata(self, path: str) -> bytes | None:
         """What clients learn of the issuer at an address, if anything: anybody may ask for it."""
@@ -126,7 +128,7 @@ class Authenticator:
             return self._challenge(path, "invalid_token", "tokens are not taken here")
         verified = await self._tokens.bearer(credential, self._resource.audiences(path))
         if isinstance(verified, Principal):
-            return await self._named(verified)
+            return verified
         return self._challenge(path, verified.error, verified.why)
 
     def _challenge(self, path: str, error: str = "", why: str = "") -> Challenge:

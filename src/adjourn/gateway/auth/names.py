@@ -11,7 +11,6 @@ from __future__ import annotations
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -49,19 +48,26 @@ class NameRegister:
 
     def _first(self, principal: Principal) -> str:
         """The id of whoever came with a name first: this one, if nobody has."""
-        if found := first_named(self._store, self._secret, principal.type, principal.name):
-            return found
         ref = _ref(principal.type, principal.name)
-        with suppress(ConflictError):  # another one came with it just now
-            value = f"{_seal(self._secret, ref, principal.id)}:{principal.id}"
-            self._store.swap(ref, value, expect=self._store.ref(ref))
-        return first_named(self._store, self._secret, principal.type, principal.name)
+        there = self._store.ref(ref)
+        if not (found := _owner(self._secret, ref, there)):
+            found, value = principal.id, f"{_seal(self._secret, ref, principal.id)}:{principal.id}"
+            try:
+                self._store.swap(ref, value, expect=there)
+            except ConflictError:  # another one came with it just now
+                found = _owner(self._secret, ref, self._store.ref(ref))
+        return found
 
 
 def first_named(store: Store, secret: bytes, kind: str, name: str) -> str:
     """The id of the principal that came with a name first, without a key; "" for nobody."""
     ref = _ref(kind, name)
-    seal, _, owner = (store.ref(ref) or "").partition(":")
+    return _owner(secret, ref, store.ref(ref))
+
+
+def _owner(secret: bytes, ref: str, value: str | None) -> str:
+    """The id that a ref has under a seal; "" for none."""
+    seal, _, owner = (value or "").partition(":")
     return owner if hmac.compare_digest(seal.encode(), _seal(secret, ref, owner).encode()) else ""
 
 

@@ -148,8 +148,16 @@ def for_whom(policy: Policy, whom: Sequence[str]) -> Part:
 
 
 def _apart(part: Part, asker: Asker | None) -> Policy:
-    """The rules of a part. Who is meant by a label only has a count of its own: it must not spend what those have who are named."""
-    if asker is None or not part.whom or _is_named(part.whom, asker):
+    """The rules of a part. Who is meant only by a label, or by a name in another case, has a count of its own: it must not spend what
+    those have who are named.
+    """
+    groups = {name.lower() for name in part.whom if name.lower().startswith("group:")}
+    if (
+        asker is None
+        or not part.whom
+        or permits(part.whom, asker)
+        or not groups.isdisjoint(f"group:{group}".lower() for group in asker.groups)
+    ):
         return part.rules
     own = digest(asker.id.encode())
     budgets = [replace(rule, counter=f"{rule.counter}/of/{own}") for rule in part.rules.workspace_budgets]

@@ -276,9 +276,11 @@ def test_a_label_spends_nothing_of_whom_it_names() -> None:
     """A budget of ann counts ann's calls; whoever calls itself so has the same budget, and a count of its own."""
     team = read("policy p v1\nallow a.*\nfor user:ann\n  budget calls=5 per day")
     other = Principal(id="issuer u3", name="u3", type="human", label="Ann")
-    hers, eves, others = (narrowed(team, who).workspace_budgets[0] for who in (ANN, EVE, other))
-    assert hers.amount == eves.amount == others.amount
-    assert len({hers.counter, eves.counter, others.counter}) == 3
+    another = Principal(id="key:2", name="Ann", type="human")
+    everybody = (ANN, EVE, other, another)
+    budgets = [narrowed(team, who).workspace_budgets[0] for who in everybody]
+    assert {budget.amount for budget in budgets} == {5}
+    assert len({budget.counter for budget in budgets}) == len(everybody)
 
 
 @pytest.mark.parametrize(

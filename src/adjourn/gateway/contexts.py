@@ -42,7 +42,7 @@ class Ground(NamedTuple):
     """What all calls are decided on with, and recorded in.
 
     The store is shared by all contexts, and closed by whoever opened it. So is `lease_store`, the same one opened again for this
-    process's lease. `incidents` has the words that clients are told of errors. `url` is the store's ("": the
+    process's lease. `incidents` puts errors into words for clients. `url` is the store's ("": the
     usual one). `secret` are files that no call
     may read, whatever the settings are.
     """

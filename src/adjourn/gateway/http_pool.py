@@ -35,7 +35,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 class UnreachableError(AdjournError):
     """A request could not be made, or has no whole answer. `was_sent`: the server may have acted on it. `public` is what clients of
-    a gateway are told, where the message names an address or a file.
+    a gateway receive, where the message names an address or a file.
     """
 
     def __init__(self, message: str, *, was_sent: bool, public: str = "") -> None:

@@ -98,7 +98,7 @@ def test_a_store_that_works_is_the_same() -> None:
 
 
 def test_a_server_that_cannot_be_reached_is_told_without_its_address() -> None:
-    """An error without one is told as it is."""
+    """An error without one is shown as it is."""
     log = Log()
     incidents = Incidents(log, "/srv/work", [])
     hidden = UnreachableError(

@@ -12,7 +12,7 @@ from adjourn.errors import ConflictError, SchemaError, StoreError
 from adjourn.gateway.http_pool import UnreachableError
 from adjourn.gateway.incidents import Incidents, places_of_gateway
 from adjourn.relay import StderrLog
-from adjourn.store import EMPTY, Append, MemoryStore, SqliteStore
+from adjourn.store import EMPTY, Append, MemoryStore
 
 WHOLE = 'connection to server at "10.9.8.7", port 5432 failed: FATAL: password authentication failed for user "adj"'
 
@@ -90,7 +90,7 @@ def test_a_conflict_is_passed_on_as_it_is() -> None:
 
 def test_a_store_that_works_is_the_same() -> None:
     """Answers and attributes come through."""
-    below = SqliteStore(":memory:")
+    below = MemoryStore()
     store = Incidents(Log(), "/srv/work", []).store(below)
     store.swap("a", "b", expect=None)
     assert store.ref("a") == below.ref("a") == "b"

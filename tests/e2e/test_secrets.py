@@ -88,3 +88,15 @@ def test_what_the_driver_says_is_without_the_password(new_postgres_url: Callable
         with pytest.raises(AdjournError) as caught:
             open_store(url)
         assert SECRET not in str(caught.value)
+
+
+def test_an_upstream_finds_no_password_of_the_store_in_the_proxys_environment(tmp_path: Path) -> None:
+    """Under /proc the environment that the proxy began with does not have it any more when its server begins."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        script = 'tr "\\0" "\\n" < /proc/$PPID/environ > env.txt || echo none > env.txt; exec "$@"'
+        echo = [sys.executable, "-I", "-S", str(ECHO), str(work.upstream)]
+        client = work.client(upstream=["sh", "-c", script, "sh", *echo], era=NEW, env={"ADJOURN_STORE": URL})
+        client.call("echo")
+        got = (work.root / "env.txt").read_text()
+        assert got
+        assert SECRET not in got

@@ -13,6 +13,7 @@ from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of
 from support.proxy import wait_for
+from support.token_issuer import RESOURCE, TokenIssuer
 
 RULES = (
     "allow up.echo",
@@ -144,3 +145,57 @@ def test_an_answer_in_the_client_is_by_the_person_who_authenticated(
             answers += [event["by"] for event in events if event["event"] == "confirm.approved"]
             assert f"began, for {name} (human)" in work.adjourn("log", one["task"], "--full")
     assert answers == [{"id": name, "type": "human"}]
+
+
+def test_a_key_and_a_token_of_one_name_are_two_principals(tmp_path: Path) -> None:
+    """Each has tasks, rules, a budget and a name on record of its own, whether the subject or the username is that of the key."""
+    rules = (
+        "allow up.echo", "budget calls=4 per day each principal", "for user:ann", "  allow up.write",
+        "  budget calls=4 per day",
+    )  # fmt: skip
+    with TokenIssuer() as issuer:
+        oauth = (
+            f'[auth]\nkeys = true\n[auth.oauth]\nissuer = "{issuer.url}"\nresource = "{RESOURCE}"\n'
+            'person = {claim = "kind", values = ["person"]}\n'
+        )
+        with GatewayWorkspace(tmp_path, *rules, settings=oauth) as work:
+            key = work.key("ann", "--human")
+            others = [
+                issuer.token({"kind": "person"}),
+                issuer.token({"sub": "ann", "kind": "person"}),
+                issuer.token({"sub": "ann"}),
+            ]
+            for other in others:
+                written, *echoed = calls(work, other, "write", "echo", "echo")
+                assert "is not in the allow list" in written
+                assert echoed == ["x", "x"]
+            assert calls(work, key, "write", "echo", "echo", "echo") == ["written", "x", "x", "x"]
+            opened = []
+            for task in (one["task"] for one in json.loads(work.adjourn("tasks", "--json"))["tasks"]):
+                events = [json.loads(line) for line in work.adjourn("log", task, "--json").splitlines()]
+                opened += [one["data"] for one in events if one["event"] == "session.opened"]
+    said = {
+        (one["principal"].partition(":")[0], one["principalName"], one["principalType"]) for one in opened
+    }
+    assert ("key", "ann", "human") in said
+    assert {one["principalName"] for one in opened if one["principal"] == f"{issuer.url} u1"} == {"ann (u1)"}
+    alike = {
+        (one["principalName"], one["principalType"])
+        for one in opened
+        if one["principal"] == f"{issuer.url} ann"
+    }
+    assert alike == {("ann", "service"), (f"ann (another ann ({issuer.url} ann))", "human")}
+    assert len({one["principal"] for one in opened}) == 3
+
+
+def test_a_token_without_a_proof_is_not_asked_and_the_log_says_so(tmp_path: Path) -> None:
+    """Where no setting tells people from programs, the gateway names what to set, at its start."""
+    with TokenIssuer() as issuer:
+        oauth = f'[auth.oauth]\nissuer = "{issuer.url}"\nresource = "{RESOURCE}"\n'
+        with GatewayWorkspace(tmp_path, "allow up.echo", settings=oauth) as work:
+            assert calls(work, issuer.token(), "echo") == ["x"]
+            gateway = work.gateway
+            assert gateway is not None
+            gateway.terminate()
+            log = gateway.communicate(timeout=30)[1]
+    assert "set provider or person in [auth.oauth]" in log

@@ -75,8 +75,8 @@ def test_a_server_that_is_gone_is_named(work: GatewayWorkspace, mode: Mode) -> N
     async def session(client: Client) -> None:
         listed = await client.list_tools()
         assert "up.echo" in [tool.name for tool in listed.tools]
-        assert "cannot connect" in (listed.meta or {})["dev.adjourn/unavailable"]["gone"]
-        assert "Server gone is not available: cannot connect" in (client.instructions or "")
+        assert "cannot be reached (error " in (listed.meta or {})["dev.adjourn/unavailable"]["gone"]
+        assert "Server gone is not available: the server cannot be reached" in (client.instructions or "")
 
     work.run(session, path="/mcp", mode=mode)
 

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -36,16 +36,20 @@ def free_port() -> int:
 
 
 class GatewayWorkspace:
-    """`over` is how the gateway reaches the server: `http` or `stdio`. `settings` are further lines and tables of `adjourn.toml`."""
+    """`over` is how the gateway reaches the server: `http` or `stdio`. `settings` are further lines and tables of `adjourn.toml`,
+    `arguments` those of `adjourn serve`, `variables` of its environment. The settings are in `work/adjourn.toml`, or in the file after `--config`.
+    """
 
     def __init__(
-        self, path: Path, *rules: str, over: str = "http", server: Path = SERVER, settings: str = ""
-    ) -> None:
+        self, path: Path, *rules: str, over: str = "http", server: Path = SERVER, settings: str = "",
+        arguments: Sequence[str] = (), variables: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self.root = path / "work"
         (self.root / ".aex").mkdir(parents=True)
         text = "\n".join(("policy shop v1", *rules, ""))
         (self.root / ".aex" / "policy.aex").write_text(text, encoding="utf-8")
-        self.environment = {**os.environ, "ADJOURN_CONFIG": str(path / "config")}
+        self.environment = {**os.environ, **(variables or {}), "ADJOURN_CONFIG": str(path / "config")}
+        self._arguments = arguments
         self.port, self.server_port = free_port(), free_port()
         command = [sys.executable, str(server), "0", str(path)]
         line = (
@@ -53,7 +57,8 @@ class GatewayWorkspace:
             if over == "http"
             else f"command = {json.dumps(command)}"
         )
-        (self.root / "adjourn.toml").write_text(
+        self.settings = Path(arguments[1]) if arguments[:1] == ["--config"] else self.root / "adjourn.toml"
+        self.settings.write_text(
             f'listen = "127.0.0.1:{self.port}"\n{settings}\n[servers.up]\n{line}\n', encoding="utf-8"
         )
         self._calls = path / "calls"
@@ -85,7 +90,7 @@ class GatewayWorkspace:
     def start(self) -> None:
         """Start the gateway, and wait until it answers."""
         self.gateway = subprocess.Popen(
-            [sys.executable, "-m", "adjourn", "serve"], cwd=self.root, env=self.environment,
+            [sys.executable, "-m", "adjourn", "serve", *self._arguments], cwd=self.root, env=self.environment,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.gateway.stdout is not None
@@ -132,11 +137,11 @@ class GatewayWorkspace:
 
         return asyncio.run(asyncio.wait_for(session(), 30))
 
-    def post(self, message: object, **headers: str) -> httpx.Response:
+    def post(self, message: object, at: str = "/up/mcp", **headers: str) -> httpx.Response:
         """A request as it is."""
         accepts = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        return httpx.post(self.url(), content=body, headers=accepts | headers, timeout=20)
+        return httpx.post(self.url(at), content=body, headers=accepts | headers, timeout=20)
 
     def key(self, name: str, *options: str) -> str:
         """Make an API key."""

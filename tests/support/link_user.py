@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.http_pool import Headers
+from adjourn.gateway.http_pool import Headers, UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream
 
 LINE = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n'
@@ -50,6 +50,9 @@ class User:
 
     def forgotten(self, _link: object, _request_id: Any, /) -> bool:
         return False
+
+    def told(self, error: UnreachableError, /) -> str:
+        return error.message
 
     def fail(self, _request_id: Any, why: str, /, *, was_sent: bool) -> None:
         self.failed.append((why, was_sent))

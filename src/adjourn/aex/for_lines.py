@@ -11,7 +11,7 @@ from adjourn.aex.text import BLANK, DIGITS, LETTERS, Word, comma_list, only
 from adjourn.text import nearest
 
 KINDS = ("user", "group", "service")
-NAME_OF_SOMEBODY = LETTERS + DIGITS + "_-.@+/:"
+NAME_OF_SOMEBODY = LETTERS + DIGITS + "_-.@+/:|"
 MAX_NAME = 200
 MAX_WHOM = 100
 """Names behind one `for`."""

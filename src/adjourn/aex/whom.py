@@ -34,6 +34,13 @@ class Asker(Protocol):
     def type(self) -> str: ...
     @property
     def groups(self) -> Sequence[str]: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def shown(self) -> str: ...
+
+
+KINDS = ("user", "service")
 
 
 def names_of(asker: Asker) -> list[str]:
@@ -48,10 +55,22 @@ def permits(whom: Sequence[str], asker: Asker | None) -> bool:
 
 
 def restricts(whom: Sequence[str], asker: Asker | None) -> bool:
-    """Whether any other rule for `whom` holds for somebody; in any case of letters, and for all where nobody is known or named."""
-    if asker is None or not whom:
-        return True
+    """Whether any other rule for `whom` holds for somebody; in any case of letters, and for all where nobody is known or named.
+
+    It also holds by the label that somebody has, and then whatever they are: another label must not be a way out.
+    """
+    return asker is None or not whom or _is_named(whom, asker) or _is_labelled(whom, asker)
+
+
+def _is_named(whom: Sequence[str], asker: Asker) -> bool:
     return not {name.lower() for name in whom}.isdisjoint(name.lower() for name in names_of(asker))
+
+
+def _is_labelled(whom: Sequence[str], asker: Asker) -> bool:
+    if not asker.label:
+        return False
+    labels = (f"{kind}:{name}".lower() for kind in KINDS for name in (asker.label, asker.name))
+    return not {name.lower() for name in whom}.isdisjoint(labels)
 
 
 def narrowed(policy: Policy, asker: Asker | None) -> Policy:
@@ -67,7 +86,7 @@ def narrowed(policy: Policy, asker: Asker | None) -> Policy:
 
 def united(parts: Sequence[Part], asker: Asker | None) -> Policy:
     """One policy of those parts that hold for somebody. The first part is what holds for all."""
-    held = [part.rules for part in parts if restricts(part.whom, asker)]
+    held = [_apart(part, asker) for part in parts if restricts(part.whom, asker)]
     allow = (part.rules.allow for part in parts if not part.whom or permits(part.whom, asker))
     found = parts[0].rules
     for rules in held[1:]:
@@ -128,6 +147,23 @@ def for_whom(policy: Policy, whom: Sequence[str]) -> Part:
     return Part(tuple(whom), rules)
 
 
+def _apart(part: Part, asker: Asker | None) -> Policy:
+    """The rules of a part. Who is meant only by a label, or by a name in another case, has a count of its own: it must not spend what
+    those have who are named.
+    """
+    groups = {name.lower() for name in part.whom if name.lower().startswith("group:")}
+    if (
+        asker is None
+        or not part.whom
+        or permits(part.whom, asker)
+        or not groups.isdisjoint(f"group:{group}".lower() for group in asker.groups)
+    ):
+        return part.rules
+    own = digest(asker.id.encode())
+    budgets = [replace(rule, counter=f"{rule.counter}/of/{own}") for rule in part.rules.workspace_budgets]
+    return replace(part.rules, workspace_budgets=budgets)
+
+
 def _counted_together(rule: Rule) -> Rule:
     """A budget of all tasks as that of those whom it is for."""
     if rule.each or not rule.whom:
@@ -141,4 +177,4 @@ def _counted_for(rule: Rule, asker: Asker | None) -> Rule:
     if asker is None or not rule.each:
         return rule
     counter = f"{rule.per_seconds}/each/{digest(asker.id.encode())}"
-    return replace(rule, counter=counter, owner=printable(fit_text(asker.name, MAX_SHOWN)))
+    return replace(rule, counter=counter, owner=printable(fit_text(asker.shown, MAX_SHOWN)))

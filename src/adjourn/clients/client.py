@@ -290,7 +290,13 @@ class ClientContext:
     @cached_property
     def places(self) -> ProtectedPlaces:
         """All places that no gated call may touch."""
-        return places_of(self.options.tree, self.protected)
+        return places_of(self.options.tree, self.protected, self.options.secret)
+
+    def keep_secret(self, files: tuple[str, ...]) -> None:
+        """Let no gated call read these files from now on."""
+        if files != self.options.secret:
+            self.options = msgspec.structs.replace(self.options, secret=files)
+            self.__dict__.pop("places", None)
 
     # --- sessions
 

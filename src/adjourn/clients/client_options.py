@@ -6,6 +6,7 @@ Owns: these settings, and which places they make protected. Must never: open wha
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,7 +21,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     of (default: `tree`). `task` is an explicit task id, empty for the client's own; `server` is the name that a person gave the server
     behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume answers; `principal` is who stands
     behind the client, None where nobody authenticated one. Such a one sees the tasks of its `space`, and has its checkpoints and pages
-    in `home`.
+    in `home`. `secret` are files that no gated call may even read, absolute. `words` puts the text of an error into
+    those for the client.
     """
 
     root: str
@@ -37,6 +39,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     principal: Principal | None = None
     space: Space | None = None
     home: str = ""
+    secret: tuple[str, ...] = ()
+    words: Callable[[str], str] = str
 
     def __post_init__(self) -> None:
         if not self.tree:

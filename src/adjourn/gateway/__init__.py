@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from adjourn.gateway.bridge import connect
     from adjourn.gateway.contexts import Ground
     from adjourn.gateway.credentials import from_variables
+    from adjourn.gateway.incidents import Incidents, places_of_gateway
     from adjourn.gateway.kept_login import KeptLogin
     from adjourn.gateway.reload import Reload
     from adjourn.gateway.server import listen, serve
-    from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
+    from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings, store_files
     from adjourn.gateway.tenants import Tenants
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "GatewayApp",
     "GatewaySettings",
     "Ground",
+    "Incidents",
     "KeptLogin",
     "KeyWish",
     "Reload",
@@ -34,9 +36,11 @@ __all__ = [
     "from_variables",
     "keys_of",
     "listen",
+    "places_of_gateway",
     "read_settings",
     "revoke_key",
     "serve",
+    "store_files",
 ]
 
 if not TYPE_CHECKING:
@@ -48,10 +52,11 @@ if not TYPE_CHECKING:
             "bridge": ("connect",),
             "contexts": ("Ground",),
             "credentials": ("from_variables",),
+            "incidents": ("Incidents", "places_of_gateway"),
             "kept_login": ("KeptLogin",),
             "reload": ("Reload",),
             "server": ("listen", "serve"),
-            "settings": ("GatewaySettings", "ServerSettings", "read_settings"),
+            "settings": ("GatewaySettings", "ServerSettings", "read_settings", "store_files"),
             "tenants": ("Tenants",),
         },
     )

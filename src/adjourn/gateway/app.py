@@ -33,7 +33,7 @@ from adjourn.gateway.open_streams import OpenStreams
 from adjourn.gateway.person_page import PageMaker, PersonPage
 from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.routing import Routes, Routing
-from adjourn.gateway.settings import GatewaySettings, ServerSettings
+from adjourn.gateway.settings import GatewaySettings, ServerSettings, secret_files
 from adjourn.gateway.tenants import Tenants
 from adjourn.gateway.together import Member, SingleAddress
 from adjourn.gateway.turns import Turn
@@ -73,12 +73,14 @@ class GatewayApp:
             report,
             RelayOptions(meta_tools="always"),
             Turn(self._failed),
+            ground.incidents,
             self.monitoring.of_calls,
         )
         self._tenants = Tenants(ground.workspace.root, settings.auth.shared if settings.auth else ())
         self._streams = OpenStreams(self._may_stay)
         self._contexts = Contexts(ground, self._tenants, self._parts.workers, report)
         self._routes = Routes(settings, self._upstream, self._authenticator)
+        self._keep_secret(settings)
         self._together = SingleAddress(
             self._routing.upstreams.values(),
             self,
@@ -105,8 +107,16 @@ class GatewayApp:
 
     def _authenticator(self, settings: AuthSettings) -> Authenticator:
         on_error = partial(self._report.event, "auth.error")
+        if settings.oauth is not None and not (settings.oauth.provider or settings.oauth.person):
+            text = f"each token of {settings.oauth.issuer} is a service's; set provider or person in [auth.oauth] to tell people"
+            self._report.event("auth.services", text)
         parts = AuthenticatorParts(self._ground.store, keys.secret(), now, self._parts.workers, on_error)
         return Authenticator(settings, parts)
+
+    def _keep_secret(self, settings: GatewaySettings) -> None:
+        """Have no call read the settings, nor the files with secrets that they name."""
+        ground = self._ground
+        self._contexts.keep_secret((*ground.secret, *secret_files(settings, ground.workspace.tree)))
 
     def change(self, settings: GatewaySettings) -> None:
         """Serve other servers and clients from now on, with other limits. Raises `AdjournError` where that cannot be: then all stays.
@@ -115,6 +125,7 @@ class GatewayApp:
         """
         before = self._routing
         self._routes.change(settings)
+        self._keep_secret(settings)
         if settings.limits != before.settings.limits:
             self.throttle.change(settings.limits)
         if self._routing.upstreams != before.upstreams:
@@ -230,9 +241,7 @@ class GatewayApp:
         settings = upstream.settings
         if upstream.pool is not None:
             return UrlLink(user, upstream.pool, upstream.patience, upstream.credentials)
-        hidden, ground = self._routes.secrets, self._ground
-        environment = {name: value for name, value in ground.environment.items() if name not in hidden}
-        return PipeLink(user, settings.command, environment, ground.workspace.tree)
+        return PipeLink(user, settings.command, upstream.environment, self._ground.workspace.tree)
 
     # --- the life
 

@@ -18,7 +18,7 @@ import msgspec
 from adjourn.gateway.credentials import Credentials
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_link import patience
-from adjourn.gateway.http_pool import Headers, HttpPool
+from adjourn.gateway.http_pool import Headers, HttpPool, UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.gateway.url_link import UrlLink
@@ -187,6 +187,10 @@ class Bridge:
         """So says the server's answer, and the client begins another session."""
         del link, request_id
         return False
+
+    def told(self, error: UnreachableError) -> str:
+        """The words for why the server cannot be reached: whoever started this may know all of it."""
+        return error.message
 
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         """A request has no answer."""

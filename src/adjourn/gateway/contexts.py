@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +22,7 @@ from adjourn.clients import ClientContext, ClientOptions
 from adjourn.errors import AdjournError
 from adjourn.gateway.endpoint import Sender
 from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.incidents import Incidents
 from adjourn.gateway.replica import Replica
 from adjourn.gateway.tenants import Tenants
 from adjourn.host import Workspace
@@ -38,17 +39,21 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Ground(NamedTuple):
-    """What all calls are decided on with, and recorded in. `environment` is that of servers that are commands.
+    """What all calls are decided on with, and recorded in.
 
     The store is shared by all contexts, and closed by whoever opened it. So is `lease_store`, the same one opened again for this
-    process's lease.
+    process's lease. `incidents` puts errors into words for clients. `url` is the store's ("": the
+    usual one). `secret` are files that no call
+    may read, whatever the settings are.
     """
 
     workspace: Workspace
     contract: Contract
     store: Store
-    environment: Mapping[str, str]
     lease_store: Store
+    incidents: Incidents
+    url: str = ""
+    secret: tuple[str, ...] = ()
 
 
 class Place(NamedTuple):
@@ -95,6 +100,7 @@ class Contexts:
         self._all: dict[Place, SharedContext] = {}
         self._of_task: dict[str, set[SharedContext]] = {}
         """Those that work on a task of the path."""
+        self._secret: tuple[str, ...] = ()
         self._leaving: set[asyncio.Task[None]] = set()
         """For the servers of closed exchanges to end."""
 
@@ -106,6 +112,12 @@ class Contexts:
     def all(self) -> Iterable[ClientContext]:
         """Those there are now. From any thread."""
         return [shared.context for shared in list(self._all.values())]
+
+    def keep_secret(self, files: tuple[str, ...]) -> None:
+        """Let no call read these files from now on."""
+        self._secret = files
+        for context in self.all():
+            context.keep_secret(files)
 
     # --- their use
 
@@ -125,11 +137,14 @@ class Contexts:
             tree=workspace.tree,
             contract=self._ground.contract,
             task=sender.task,
+            store=self._ground.url,
             server=place.server,
             command=place.command,
             principal=sender.principal,
             space=self._tenants.space(sender.principal),
             home=self._tenants.home(sender.principal),
+            secret=self._secret,
+            words=self._ground.incidents.words,
         )
         context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
         name = _UNSAFE.sub("-", place.client)[:40] or "client"

@@ -22,7 +22,10 @@ class Credentials(Protocol):
         """The headers of a request. Raises `UnreachableError` where none can be had now."""
 
     async def refused(self, used: Headers, status: int, challenge: bytes) -> str:
-        """The server refused these headers: "" if a request may be made again with newer ones, else why not, and what to do."""
+        """The server refused these headers: "" if a request may be made again with newer ones, else why not, and what to do.
+
+        Raises `UnreachableError` for a reason with an address.
+        """
 
 
 class FixedCredentials:

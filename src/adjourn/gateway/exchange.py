@@ -21,7 +21,8 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.clients import ClientContext
 from adjourn.gateway.asyncio_loop import AsyncioLoop
 from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.http_pool import Headers
+from adjourn.gateway.http_pool import Headers, UnreachableError
+from adjourn.gateway.incidents import Incidents
 from adjourn.gateway.monitoring import CallWatch, Metrics
 from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
 from adjourn.gateway.turns import Turn
@@ -66,6 +67,7 @@ class ExchangeParts(NamedTuple):
     report: StderrLog
     options: RelayOptions
     turn: Turn
+    incidents: Incidents
     metrics: Metrics | None = None
 
 
@@ -78,6 +80,7 @@ class Exchange:
         self.context = context
         about = _about(context)
         self._report = parts.report.about(**about)
+        self._incidents = parts.incidents
         self._loop = AsyncioLoop(parts.workers, self._failed)
         self.relay = Relay(self._loop, context, self._report, parts.options)
         self.connection = self.relay.connection
@@ -217,6 +220,10 @@ class Exchange:
     def _break(self, about: Any) -> None:
         if (stream := self.waiting.pop(about, None)) is not None:
             stream.end()
+
+    def told(self, error: UnreachableError) -> str:
+        """The words for why the server cannot be reached."""
+        return self._incidents.told(error)
 
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         """The server did not answer a request, which it may have acted on."""

@@ -57,6 +57,9 @@ class LinkUser(Protocol):
     def fail(self, request_id: Any, why: str, /, *, was_sent: bool) -> None:
         """A request has no answer. `was_sent`: the server may have acted on it."""
 
+    def told(self, error: UnreachableError, /) -> str:
+        """The words for why a server cannot be reached."""
+
     def open_requests(self) -> list[Any]:
         """The ids of requests without an answer."""
 
@@ -148,7 +151,7 @@ class HttpLink:
             seconds = self._patience.seconds
             self._lost(request_id, f"the server said nothing for {seconds:g} seconds", was_sent=True)
         except UnreachableError as error:
-            self._lost(request_id, error.message, was_sent=error.was_sent)
+            self._lost(request_id, self._user.told(error), was_sent=error.was_sent)
         except (ValueError, msgspec.DecodeError) as error:
             self._lost(request_id, f"the server's answer cannot be read: {error}", was_sent=True)
         finally:

@@ -34,11 +34,14 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class UnreachableError(AdjournError):
-    """A request could not be made, or has no whole answer. `was_sent`: the server may have acted on it."""
+    """A request could not be made, or has no whole answer. `was_sent`: the server may have acted on it. `public` is what clients of
+    a gateway receive, where the message names an address or a file.
+    """
 
-    def __init__(self, message: str, *, was_sent: bool) -> None:
+    def __init__(self, message: str, *, was_sent: bool, public: str = "") -> None:
         super().__init__(message, "check that the server runs, and its address")
         self.was_sent = was_sent
+        self.public = public or message
 
 
 class HttpReply(asyncio.Protocol):
@@ -231,7 +234,9 @@ class HttpPool:
             self.is_up = False
             why = getattr(error, "strerror", "") or type(error).__name__
             raise UnreachableError(
-                f"cannot connect to {self._host}:{self._port}: {why}", was_sent=False
+                f"cannot connect to {self._host}:{self._port}: {why}",
+                was_sent=False,
+                public="the server cannot be reached",
             ) from error
         self.is_up = True
         return reply

@@ -19,7 +19,7 @@ from adjourn.gateway import login as logins
 from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials, FixedCredentials, from_variables
 from adjourn.gateway.http_pool import Headers, UnreachableError
 from adjourn.gateway.settings import ServerSettings
-from adjourn.host import outside, python
+from adjourn.host import OF_CODE, common, outside, python
 
 MARGIN = 30.0
 """Seconds before its end at which a token is renewed."""
@@ -27,6 +27,11 @@ RENEWAL_SECONDS = 120.0
 RETRY_SECONDS = 5.0
 FRESH_SECONDS = 5.0
 """A token that is refused so soon after its renewal is not renewed again: the server wants another one."""
+_OF_LOGINS = (
+    "ADJOURN_CONFIG", "DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND",
+    "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "all_proxy", "https_proxy", "http_proxy", "no_proxy",
+)  # fmt: skip
+"""Variables that a renewal needs beside the common ones: it gets no other secrets of this process."""
 _SCOPE = re.compile(r"""\bscope="([\x21\x23-\x5b\x5d-\x7e ]{1,500})\"""")
 
 
@@ -68,7 +73,7 @@ class KeptLogin:
         if why and time.time() < login.expires:
             self._until = time.time() + RETRY_SECONDS
         elif why:
-            raise UnreachableError(why, was_sent=False)
+            raise _wanting(why)
 
     async def refused(self, used: Headers, status: int, challenge: bytes) -> str:
         async with self._lock:
@@ -77,17 +82,21 @@ class KeptLogin:
             before = self._login
             await self._look()
             if self._login is None:
-                return f"{self._url} needs a login; run: {self._command()}"
+                raise _wanting(f"{self._url} needs a login; run: {self._command()}")
             if _mark(before) != self._login.mark:
                 return ""
             if status == 403:
-                return self._lacks(self._login, challenge.decode("latin-1"))
+                raise _wanting(self._lacks(self._login, challenge.decode("latin-1")))
             if not self._login.refresh:
-                return f"the login at {self._url} has ended; run: {self._command()}"
+                raise _wanting(f"the login at {self._url} has ended; run: {self._command()}")
             mark, at = self._renewed
             if mark == self._login.mark and time.monotonic() < at + FRESH_SECONDS:
-                return f"the server refuses a token that it was just given for {self._url}; run: {self._command()}"
-            return await self._renew(self._login)
+                raise _wanting(
+                    f"the server refuses a token that it was just given for {self._url}; run: {self._command()}"
+                )
+            if why := await self._renew(self._login):
+                raise _wanting(why)
+            return ""
 
     def _lacks(self, login: logins.Login, challenge: str) -> str:
         found = _SCOPE.search(challenge)
@@ -104,7 +113,7 @@ class KeptLogin:
         try:
             login = await asyncio.to_thread(logins.read, self._url)
         except AdjournError as error:
-            raise UnreachableError(str(error), was_sent=False) from error
+            raise _wanting(str(error)) from error
         if not self._headers or _mark(login) != _mark(self._login):
             token = f"Bearer {login.access}".encode("latin-1", "replace") if login is not None else b""
             own = [(b"authorization", token)] if token else []
@@ -121,7 +130,8 @@ class KeptLogin:
         if mark == login.mark and time.monotonic() < at + RETRY_SECONDS:
             return why
         words = python.command("-m", "adjourn", "connect", "--renew", login.mark, "--", self._url)
-        variables = outside(os.environ, os.getcwd())
+        given = {name: os.environ[name] for name in (*OF_CODE, *_OF_LOGINS) if name in os.environ}
+        variables = outside(common(os.environ) | given, os.getcwd())
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,
@@ -142,6 +152,11 @@ class KeptLogin:
         await self._look()
         self._renewed = (_mark(self._login), time.monotonic())
         return ""
+
+
+def _wanting(why: str) -> UnreachableError:
+    """What is wrong with a login: its server's address and the command for the operator are no client's."""
+    return UnreachableError(why, was_sent=False, public="the server wants a login that the gateway has not")
 
 
 def _mark(login: logins.Login | None) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from adjourn.gateway.http_link import LinkUser
+from adjourn.gateway.http_pool import UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.host import find
 from adjourn.mcp import frames
@@ -58,7 +59,9 @@ class PipeLink:
             while line := await self._process.stdout.readline():
                 self._user.hear(Heard(line))
         except (OSError, ValueError) as error:
-            self._fail(f"the server {self._command[0]!r} cannot be used: {error}")
+            what = f"the server {self._command[0]!r} cannot be used: {error}"
+            public = "the server cannot be started, or not be read"
+            self._fail(self._user.told(UnreachableError(what, was_sent=False, public=public)))
         else:
             self._fail(_GONE)
 

@@ -55,8 +55,6 @@ class Routes:
         self._authenticator = authenticator
         self._ending: dict[GatewayUpstream, float] = {}
         """Servers that are in force no longer, and when their last sessions are ended (`time.monotonic`)."""
-        self.secrets: frozenset[str] = frozenset()
-        """The variables of the environment that have had a server's secrets: no server that is a command gets them."""
         self.now = Routing(settings, {}, None, frozenset())
         self.change(settings)
 
@@ -76,7 +74,6 @@ class Routes:
             authenticator = self._authenticator(settings.auth) if settings.auth is not None else None
         hosts = frozenset((*_LOOPBACK, *settings.hosts, settings.address[0]))
         self.now = Routing(settings, upstreams, authenticator, hosts)
-        self.secrets = self.secrets.union(*(server.variables for server in settings.servers.values()))
         kept = set(upstreams.values())
         end = time.monotonic() + settings.limits.drain_seconds
         self._ending |= {one: end for one in before.upstreams.values() if one not in kept}

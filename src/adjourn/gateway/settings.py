@@ -13,10 +13,12 @@ Owns: this form. Must never: start or reach a server.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
+from collections.abc import Mapping
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -26,11 +28,21 @@ from adjourn.gateway.auth import AuthSettings, check_auth
 from adjourn.gateway.limits import LoadLimits
 from adjourn.gateway.monitoring import MetricsSettings, TracesSettings
 from adjourn.host import read_file
+from adjourn.store.passwords import is_postgres
 
 MAX_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 
+_SECRET = re.compile(
+    r"key|cert|token|secret|passw|passfile|credential|netrc|oauth|\.(?:pem|p12|pfx|jks|crt|der)$",
+    re.IGNORECASE,
+)
+"""What says of an option, a variable or a file that there is a secret in the file."""
+_OF_URL = ("passfile", "servicefile", "sslcert", "sslkey")
+_OF_ENVIRONMENT = ("PGPASSFILE", "PGSERVICEFILE", "PGSSLCERT", "PGSSLKEY")
+_USUAL = ("~/.pgpass", "~/.pg_service.conf", "~/.postgresql")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
 _TRANSPORT = frozenset((
     "accept", "connection", "content-length", "content-type", "host", "last-event-id", "te", "trailer", "transfer-encoding", "upgrade",
@@ -43,6 +55,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     `bearer_env` and `headers_env` name the variables that have its token and its headers' values. `login`: it gets the token of the login
     that the gateway's user has there (`adjourn login`).
+
+    A command gets the variables `env`, and those of `env_from`, each with the gateway's variable that has its value.
     """
 
     url: str = ""
@@ -50,6 +64,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
     bearer_env: str = ""
     headers_env: dict[str, str] = {}
+    env: dict[str, str] = {}
+    env_from: dict[str, str] = {}
     login: bool = False
 
     @property
@@ -102,6 +118,34 @@ def address_of(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def secret_files(settings: GatewaySettings, folder: str) -> tuple[str, ...]:
+    """The files and folders with keys, certificates, tokens or passwords that servers' commands and variables name, by the name of an
+    option, of a variable or of the file itself. Relative ones are of `folder`, where commands start.
+    """
+    found: dict[str, None] = {}
+    for server in settings.servers.values():
+        words = server.command[1:]
+        options = ("", *(word if word.startswith("-") else "" for word in words))
+        for option, word in (*zip(options, words, strict=False), *server.env.items()):
+            name, _, value = word.rpartition("=")
+            place = os.path.normpath(os.path.join(folder, os.path.expanduser(value)))
+            is_around = f"{folder.rstrip('/')}/".startswith(f"{place.rstrip('/')}/")
+            is_named = _SECRET.search(name or option) is not None and os.path.lexists(place)
+            is_one = _SECRET.search(os.path.basename(place)) is not None and os.path.isfile(place)
+            if value and not is_around and (is_named or is_one):
+                found[place] = None
+    return tuple(found)
+
+
+def store_files(url: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The files with keys and passwords that open a PostgreSQL store: those that its URL or a variable names, and the usual ones."""
+    if not is_postgres(url):
+        return ()
+    named = [value for name, value in parse_qsl(urlsplit(url).query) if name in _OF_URL]
+    named += [environment[name] for name in _OF_ENVIRONMENT if environment.get(name)]
+    return tuple(os.path.abspath(os.path.expanduser(name)) for name in (*named, *_USUAL))
+
+
 def read_settings(path: str) -> GatewaySettings:
     """Read the file. Raises `NotFoundError`, `InvalidError`, which name what is wrong."""
     try:
@@ -145,8 +189,9 @@ def _check_server(server: ServerSettings, name: str, source: str) -> None:
     if server.variables and not server.url:
         raise InvalidError(
             f"{source}: {name} is a command, and has {', '.join(sorted(server.variables))} for a server over HTTP",
-            "set the variables for the gateway: a command gets them by itself",
+            'name what the command needs in env_from, such as env_from = {TRACKER_TOKEN = "TRACKER_TOKEN"}',
         )
+    _check_variables(server, name, source)
     if server.login and (not server.url or server.bearer_env):
         raise InvalidError(
             f"{source}: {name} has a login beside a {'bearer_env' if server.url else 'command'}",
@@ -160,6 +205,23 @@ def _check_server(server: ServerSettings, name: str, source: str) -> None:
         ):
             raise InvalidError(
                 f"{source}: {name} cannot be sent the header {header[:80]!r}", "name another header"
+            )
+
+
+def _check_variables(server: ServerSettings, name: str, source: str) -> None:
+    if (server.env or server.env_from) and not server.command:
+        raise InvalidError(
+            f"{source}: {name} has variables, and is no command", "use bearer_env and headers_env for a url"
+        )
+    for variable in (*server.env, *server.env_from, *server.env_from.values()):
+        if _VARIABLE.fullmatch(variable) is None or variable.startswith("ADJOURN_"):
+            raise InvalidError(
+                f"{source}: {name} cannot have the variable {variable[:80]!r}", "use letters, digits and _"
+            )
+    for variable, value in server.env.items():
+        if "\0" in value or variable in server.env_from:
+            raise InvalidError(
+                f"{source}: {name} has no usable value for {variable}", "give it once, in env or in env_from"
             )
 
 

@@ -119,11 +119,12 @@ class SseLink:
                 self._watch(self._seconds)
             await session.post(line, given, self._seconds)
         except UnreachableError as error:
-            why = f"{error.message}; {NOT_KNOWN}" if error.was_sent else error.message
+            told = self._user.told(error)
+            why = f"{told}; {NOT_KNOWN}" if error.was_sent else told
             self._user.fail(request_id, why, was_sent=error.was_sent)
             self._news.set()
             if isinstance(error, ForgottenError) and session is not None:
-                session.lose(error.message)
+                session.lose(told)
         finally:
             self._waiting.discard(request_id)
             if task is not None:
@@ -153,7 +154,7 @@ class SseLink:
             session.close()
             self._session = self._beginning = None
             self.is_met = False
-            raise UnreachableError(error.message, was_sent=False) from error
+            raise UnreachableError(error.message, was_sent=False, public=error.public) from error
         self.is_met = True
         return session
 

@@ -149,12 +149,14 @@ def target_of(url: str, address: bytes) -> bytes:
         raise UnreachableError(
             f"the server at {own} names no address for messages: see whether the URL is that of its event stream",
             was_sent=False,
+            public="the server names no address for messages",
         )
     if theirs != own:
         raise UnreachableError(
             f"the server at {own} wants messages at {theirs[:200]}, another origin: have it name an address of its"
             " own, or use the URL of the origin that it names",
             was_sent=False,
+            public="the server wants messages at another origin",
         )
     return f"{found.path or '/'}{'?' + found.query if found.query else ''}".encode()
 

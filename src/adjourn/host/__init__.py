@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.host.clock import now
-    from adjourn.host.environment import for_others
+    from adjourn.host.environment import common, conceal, for_others
     from adjourn.host.executables import OF_CODE, find, lies_in, outside, strays
     from adjourn.host.files import open_plain, relative_inside
     from adjourn.host.finding import DEFAULT_STORE, Workspace, workspace_of
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHECKPOINTS", "DEFAULT_STORE", "KEY_BYTES", "LINK", "MAX_NAME", "OF_CODE", "GitCommand", "Process", "SpanExporter", "TraceSpan",
-    "UnansweredError", "Workspace", "address", "check_name", "create_file", "default_store", "distrusting", "exchange",
+    "UnansweredError", "Workspace", "address", "check_name", "common", "conceal", "create_file", "default_store", "distrusting", "exchange",
     "find", "for_others", "group_of", "has_store", "leave_working_folder", "lies_in", "lives", "locked", "main_of",
     "make_folder", "migrate_at", "now", "open_at", "open_plain", "open_regular", "outside", "page_host", "page_link", "read_file",
     "read_inside", "read_lines", "read_own_toml", "reading_secret", "relative_inside", "remove_file", "resolve_inside",
@@ -56,7 +56,7 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
         "clock": ("now",),
-        "environment": ("for_others",),
+        "environment": ("common", "conceal", "for_others"),
         "executables": ("OF_CODE", "find", "lies_in", "outside", "strays"),
         "files": ("open_plain", "relative_inside"),
         "finding": ("DEFAULT_STORE", "Workspace", "workspace_of"),

@@ -12,10 +12,16 @@ import msgspec
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """`id` is unique in a store, and never reused for somebody else: an issuer and its subject, or a key's own id. `name` and `groups`
-    are what rules and people write.
+    are what rules write; one name is one principal's. `label` is what somebody may have chosen for themselves: it permits nothing.
     """
 
     id: str
     name: str
     type: Literal["human", "service"]
     groups: tuple[str, ...] = ()
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        """Who it is, for people and the history."""
+        return f"{self.label} ({self.name})" if self.label not in ("", self.name) else self.name

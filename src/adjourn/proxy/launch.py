@@ -11,9 +11,10 @@ import sys
 
 from adjourn import text
 from adjourn.errors import AdjournError
-from adjourn.host import Workspace, find, for_others, python, workspace_of
+from adjourn.host import Workspace, conceal, find, for_others, python, workspace_of
 from adjourn.proxy.options import ProxyOptions, parse
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
+from adjourn.store.passwords import is_postgres
 
 OWN_FOLDER = "ADJOURN_CONFIG"
 
@@ -40,6 +41,8 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
             contract = read_contract(
                 workspace.root, options["--policy"], options["--contract"], searched=workspace.searched()
             )
+            if is_postgres(options["--store"] or os.environ.get("ADJOURN_STORE", "")):
+                conceal()  # its server is about to run beside it
             upstream = Upstream(options.upstream, variables(options))
         except (BrokenContractError, UpstreamStartError) as error:
             from adjourn.proxy import main  # noqa: PLC0415

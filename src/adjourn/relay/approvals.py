@@ -90,7 +90,7 @@ class Confirmations:
         principal = connection.context.options.principal
         self._is_person = principal is None or principal.type == "human"
         """A service cannot say yes to its own calls: nobody is asked through it."""
-        self._person = PERSON if principal is None else Actor(principal.name, "human")
+        self._person = PERSON if principal is None else Actor(principal.shown, "human")
         self._nonce = f"adjourn-{urandom(6).hex()}-"
         self._count = 0
 

@@ -113,7 +113,7 @@ class Connection:
             if block.remedy
             else block.message
         )
-        text = visible_lines(text)
+        text = visible_lines(self.context.options.words(text))
         if self._errors == "jsonrpc" or request.method != "tools/call":
             return frames.error(request.id, frames.INVALID_REQUEST, text)
         return frames.result(request.id, frames.tool_result(text, modern=request.modern, is_error=True))

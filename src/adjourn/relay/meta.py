@@ -100,7 +100,7 @@ class MetaTools:
         except AdjournError as error:
             self._report.event("meta.failed", f"{name}: {error}")
             text = f"Meta-tool error: {error.message}" + (f" ({error.remedy})" if error.remedy else "")
-            text = visible_line(without_secrets(text))
+            text = visible_line(without_secrets(self._context.options.words(text)))
             if self._errors == "jsonrpc":
                 return frames.error(message.id, frames.INTERNAL_ERROR, text)
             return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))

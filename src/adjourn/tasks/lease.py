@@ -155,7 +155,7 @@ class TaskLease:
             policy=digest(policy_text),
             principal=principal.id[:MAX_PRINCIPAL] if principal else "",
             principal_groups=list(principal.groups[:MAX_GROUPS]) if principal else [],
-            principal_name=principal.name[:MAX_PRINCIPAL] if principal else "",
+            principal_name=principal.shown[:MAX_PRINCIPAL] if principal else "",
             principal_type=principal.type if principal else "",
             prompt=self.prompt,
             started=process.started,

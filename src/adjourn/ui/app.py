@@ -145,7 +145,7 @@ class Application:
             status = (
                 404 if isinstance(error, NotFoundError) else 400 if isinstance(error, UsageError) else 409
             )
-            what, remedy = error.message, error.remedy
+            what, remedy = self._site.words(error.message), self._site.words(error.remedy)
         elif isinstance(error, HTTPException):
             status = error.status_code
             what = "there is no such page" if status == 404 else error.detail

@@ -25,7 +25,7 @@ class Site(msgspec.Struct, frozen=True):
 
     A look at the store may be `within` so many seconds old: a page that follows it gets an event for what is newer. For a person of
     another machine, `home` has its checkpoints and pages, `contract` returns what its sessions work under (or raises `AdjournError`), and
-    `root` and `tree` are an empty place.
+    `root` and `tree` are an empty place; `words` puts the text of an error into those for the person.
     """
 
     root: str
@@ -36,6 +36,7 @@ class Site(msgspec.Struct, frozen=True):
     within: float = 0
     home: str = ""
     contract: Callable[[], Contract] | None = None
+    words: Callable[[str], str] = str
     seen_by: Overview | None = None
 
     def __post_init__(self) -> None:

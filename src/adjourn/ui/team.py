@@ -187,7 +187,7 @@ class TeamPage:
     def _page_of(self, person: Principal) -> _PersonalPage:
         found = self._personal.get(person)
         if found is None:
-            application = Application(self._site_of(person), Access(), OF_A_TEAM, person.name)
+            application = Application(self._site_of(person), Access(), OF_A_TEAM, person.shown)
             watching = asyncio.get_running_loop().create_task(application.watch())
             found = self._personal[person] = _PersonalPage(application.unguarded(), watching)
             while len(self._personal) > MAX_PEOPLE:

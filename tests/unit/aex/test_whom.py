@@ -249,3 +249,45 @@ def test_layout_of_a_policy_with_blocks() -> None:
     assert formatted(examine(text)) == (
         "policy p v1\n\nallow c\n\nconfirm before c\n\nfor group:ops, user:ann\n  # why\n  allow a, b\n"
     )
+
+
+EVE = Principal(id="issuer u2", name="u2", type="service", label="ann")
+
+
+def test_a_label_permits_nothing_and_restricts_all_the_same() -> None:
+    """Who calls itself ann gets no rule that permits ann something, and those that restrict ann, person or service."""
+    team = read(
+        "policy p v1\nallow a.*\nfor user:ann\n  allow b.*\n  deny a.write\n  limit a.read 5 per minute"
+    )
+    assert [rule.pattern for rule in narrowed(team, ANN).allow] == ["a.*", "b.*"]
+    assert [rule.pattern for rule in narrowed(team, EVE).allow] == ["a.*"]
+    assert [rule.pattern for rule in narrowed(team, EVE).deny] == ["a.write"]
+    assert len(narrowed(team, EVE).limits) == 1
+
+
+def test_who_was_a_person_by_its_subject_keeps_what_restricts_it() -> None:
+    """A rule that restricts a subject holds for it as a person and as a service; for a key of that name it does not."""
+    team = read("policy p v1\nallow a.*\nfor user:u2\n  deny a.write")
+    assert narrowed(team, EVE).deny
+    assert not narrowed(team, Principal(id="key:1", name="u2", type="service")).deny
+
+
+def test_a_label_spends_nothing_of_whom_it_names() -> None:
+    """A budget of ann counts ann's calls; whoever calls itself so has the same budget, and a count of its own."""
+    team = read("policy p v1\nallow a.*\nfor user:ann\n  budget calls=5 per day")
+    other = Principal(id="issuer u3", name="u3", type="human", label="Ann")
+    another = Principal(id="key:2", name="Ann", type="human")
+    everybody = (ANN, EVE, other, another)
+    budgets = [narrowed(team, who).workspace_budgets[0] for who in everybody]
+    assert {budget.amount for budget in budgets} == {5}
+    assert len({budget.counter for budget in budgets}) == len(everybody)
+
+
+@pytest.mark.parametrize(
+    "name", ["auth0|6553da60a54af58e", "00u5t60iloOHN9pBi0h7", "abc@clients", "8d0f3a86-7c3f"]
+)
+def test_a_subject_of_a_token_can_be_named(name: str) -> None:
+    """As issuers form them."""
+    team = read(f"policy p v1\nallow a.*\nfor user:{name}, service:{name}\n  allow b.*")
+    who = Principal(id=f"issuer {name}", name=name, type="human", label="ann")
+    assert len(narrowed(team, who).allow) == 2

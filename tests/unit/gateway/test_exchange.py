@@ -43,7 +43,7 @@ def test_an_answer_that_waits_is_no_missing_one(monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> list[str]:
         with ThreadPoolExecutor(1) as workers:
-            parts = ExchangeParts(workers, StderrLog(as_json=False), stand_in, Turn(stand_in))
+            parts = ExchangeParts(workers, StderrLog(as_json=False), stand_in, Turn(stand_in), stand_in)
             options = SimpleNamespace(principal=None, server="up")
             context: Any = SimpleNamespace(options=options, group="gateway/here/me")
             exchange = Exchange(parts, context)

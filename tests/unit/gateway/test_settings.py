@@ -8,7 +8,13 @@ import pytest
 
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.gateway.server import listen
-from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings
+from adjourn.gateway.settings import (
+    GatewaySettings,
+    ServerSettings,
+    read_settings,
+    secret_files,
+    store_files,
+)
 
 SERVER = '[servers.a]\nurl = "http://127.0.0.1:1/mcp"\n'
 
@@ -37,6 +43,25 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     [
         ("", "servers"),
         ("[servers]", "names no server"),
+        ('[servers.a]\ncommand = ["x"]\nenv = {ADJOURN_STORE = "x"}', "cannot have the variable"),
+        ('[servers.a]\ncommand = ["x"]\nenv = {"A=B" = "x"}', "cannot have the variable"),
+        ('[servers.a]\ncommand = ["x"]\nenv_from = {A = "ADJOURN_STORE"}', "cannot have the variable"),
+        ('[servers.a]\ncommand = ["x"]\nenv = {A = "x"}\nenv_from = {A = "B"}', "no usable value for A"),
+        (SERVER + 'env = {A = "x"}', "has variables, and is no command"),
+        (
+            SERVER + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nprovider = "google"',
+            "provider",
+        ),
+        (
+            SERVER
+            + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nperson = {claim = "", values = ["x"]}',
+            "no claim or no value",
+        ),
+        (
+            SERVER
+            + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nperson = {claim = "c", values = ["x", ""]}',
+            "no claim or no value",
+        ),
         ("listen = 1\n" + SERVER, "Expected `str`"),
         ('listen = "8080"\n' + SERVER, "listen is '8080'"),
         ('listen = "h:99999"\n' + SERVER, "listen is"),
@@ -99,3 +124,30 @@ def test_a_page_for_people_needs_a_login(tmp_path: Path) -> None:
     """Nowhere without a way to tell who asks, not even on this machine."""
     with pytest.raises(AdjournError, match="nothing tells who asks"):
         settings(tmp_path, f'{SERVER}[page]\nlisten = "127.0.0.1:8090"\n')
+
+
+def test_files_with_secrets_that_settings_name(tmp_path: Path) -> None:
+    """By the name of an option, of a variable or of the file; not what a server is there to serve."""
+    for name in ("a.dat", "b.dat", "c.dat", "server.pem", "notes.db", "secret.txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "secrets").mkdir()
+    words = [
+        "serve", "--token-file", "a.dat", "--key=b.dat", "server.pem", "secret.txt", "notes.db", "secrets", "--secret", ".",
+        "--cert", "missing", "--credentials", "store",
+    ]  # fmt: skip
+    given = ServerSettings(
+        command=tuple(words), env={"API_KEY_FILE": "c.dat", "API_KEY": "sk-1", "MODE": "x"}
+    )
+    found = secret_files(GatewaySettings(servers={"a": given}), str(tmp_path))
+    wanted = ("a.dat", "b.dat", "server.pem", "secret.txt", "store", "c.dat")
+    assert sorted(found) == sorted(str(tmp_path / name) for name in wanted)
+
+
+def test_files_that_open_the_store(tmp_path: Path) -> None:
+    """Of a PostgreSQL store: those of its URL, of variables, and the usual ones."""
+    url = f"postgresql://h/db?sslkey={tmp_path}/k.pem&sslmode=require"
+    found = store_files(url, {"PGPASSFILE": f"{tmp_path}/pass"})
+    assert {f"{tmp_path}/k.pem", f"{tmp_path}/pass"} < set(found)
+    assert any(file.endswith("/.pgpass") for file in found)
+    assert store_files("sqlite:/x/y.db", {"PGPASSFILE": "/p"}) == ()

@@ -14,8 +14,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from adjourn.aex.whom import permits
 from adjourn.gateway.auth import Authenticator, AuthenticatorParts, AuthSettings, Challenge
-from adjourn.gateway.auth.settings import OAuthSettings
+from adjourn.gateway.auth.settings import OAuthSettings, PersonSettings
 from adjourn.host import now
 from adjourn.policy import Principal
 from adjourn.store import MemoryStore
@@ -51,14 +52,25 @@ def asked(
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256"])
 def test_a_token_of_the_issuer_names_its_bearer(issuer: TokenIssuer, algorithm: str) -> None:
-    """Subject, name and groups are those of the token; a client that is its own subject is a service."""
+    """Name and groups are the token's subject and groups; a person is who has the claim for it, and anybody else is a service."""
     person, service = asked(
         issuer,
-        issuer.token(algorithm=algorithm),
-        issuer.token({"client_id": "u1", "preferred_username": None, "groups": None}, algorithm=algorithm),
+        issuer.token({"kind": "person"}, algorithm=algorithm),
+        issuer.token({"preferred_username": None, "groups": None}, algorithm=algorithm),
+        person=PersonSettings(claim="kind", values=("person",)),
     )
-    assert person == Principal(id=f"{issuer.url} u1", name="ann", type="human", groups=("ops",))
-    assert service == Principal(id=f"{issuer.url} u1", name="u1", type="service")
+    assert person == Principal(id=f"{issuer.url} u1", name="u1", type="human", groups=("ops",), label="ann")
+    assert service == Principal(id=f"{issuer.url} u1", name="u1", type="service", label="u1")
+
+
+def test_a_name_that_another_token_took_over_is_not_its_principals(issuer: TokenIssuer) -> None:
+    """Two subjects that call themselves alike are two principals, and none is called so by rules."""
+    first, second = asked(issuer, issuer.token(), issuer.token({"sub": "u2"}))
+    assert isinstance(first, Principal)
+    assert isinstance(second, Principal)
+    assert (first.name, second.name) == ("u1", "u2")
+    assert first.id != second.id
+    assert not permits(["service:ann", "user:ann"], first)
 
 
 def _unsigned(issuer: TokenIssuer) -> str:

@@ -17,10 +17,11 @@ from adjourn.cli.shared.context import example, in_folder
 from adjourn.cli.shared.extras import needing
 from adjourn.cli.shared.output import say
 from adjourn.errors import RefusedError
-from adjourn.host import for_others, now, open_at, workspace_of
+from adjourn.host import conceal, now, open_at, workspace_of
 from adjourn.log import Actor
 from adjourn.policy import Contract, read_contract
 from adjourn.relay import StderrLog
+from adjourn.store.passwords import check_argument
 from adjourn.tasks import SpaceStore
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ FILE = "adjourn.toml"
     help=f"The servers and the address (default: {FILE} in the workspace).",
 )
 @click.option(
-    "--store", default="", metavar="URL", help="Keep history in this store.", envvar="ADJOURN_STORE"
+    "--store",
+    default="",
+    metavar="URL",
+    help="Keep history in this store (default: $ADJOURN_STORE, else .aex/adjourn.db).",
+    callback=lambda _ctx, _param, value: check_argument(value),
 )
 @click.option("--log-json", is_flag=True, help="Log to stderr as JSON, one object per line.")
 @in_folder
@@ -51,19 +56,24 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
     Clients reach a server at /NAME/mcp, a certain task of it at /NAME/t/TASK/mcp. Ctrl-C ends it. Needs the extra `gateway`.
     """
     workspace = workspace_of()
-    path = config or os.path.join(workspace.root, FILE)
+    path = os.path.abspath(config or os.path.join(workspace.root, FILE))
     settings = gateway.read_settings(path)
     contract = read_contract(workspace.root, searched=workspace.searched())
     with needing("gateway"):
         listen, app = gateway.listen, gateway.GatewayApp
     listening = listen(settings)
     report = StderrLog(as_json=log_json or settings.log == "json")
-    environment = for_others(os.environ, store)
+    conceal()
+    url = store or os.environ.get("ADJOURN_STORE", "")
+    secret = (path, *gateway.store_files(url, os.environ))
+    incidents = gateway.Incidents(report, workspace.root, gateway.places_of_gateway(url, secret))
     with (
         closing(open_at(workspace.root, store)) as kept,
         closing(open_at(workspace.root, store)) as for_lease,
     ):
-        ground = gateway.Ground(workspace, contract, kept, environment, for_lease)
+        ground = gateway.Ground(
+            workspace, contract, incidents.store(kept), incidents.store(for_lease), incidents, url, secret
+        )
         page = _page_maker(ground, settings.page.public) if settings.page.listen else None
         serving = app(settings, ground, report, page)
         address = listening.getsockname()[0]
@@ -93,10 +103,11 @@ def _page_maker(ground: gateway.Ground, origin: str) -> Callable[..., ui.TeamPag
                 nowhere,
                 nowhere,
                 lambda: store,
-                Actor(person.name, "human"),
+                Actor(person.shown, "human"),
                 now,
                 home=home,
                 contract=contract,
+                words=ground.incidents.words,
             )
 
         return team_page(find, site_of, origin)

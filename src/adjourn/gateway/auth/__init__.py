@@ -3,7 +3,9 @@
     settings.py       `[auth]` of adjourn.toml
     authenticator.py  headers and peer in, a principal or a challenge out
     api_keys.py       keys that `adjourn api-keys` makes
+    names.py          whose a name is
     tokens.py         access tokens of an OAuth issuer
+    people.py         which of them are of people
     issuer.py         that issuer's signing keys
     resource.py       what clients learn of the issuer (RFC 9728)
     forwarded.py      an identity that a trusted proxy in front has checked

@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, StoreError
+from adjourn.gateway.auth.names import first_named
 from adjourn.host import ids
 from adjourn.policy import Principal
 from adjourn.store import Store
@@ -76,12 +77,18 @@ class KeyWish(NamedTuple):
 
 
 def add_key(store: Store, secret: bytes, wish: KeyWish, now: int) -> NewKey:
-    """Make a key and keep its digest. `now` is in milliseconds. Raises `InvalidError` for a name of it or a group that cannot be one."""
+    """Make a key and keep its digest. `now` is in milliseconds. Raises `InvalidError` for a name of it or a group that cannot be one,
+    and for a name that is somebody else's.
+    """
     for name in (wish.name, *wish.groups):
         if NAME.fullmatch(name) is None:
             raise InvalidError(
                 f"{name[:80]!r} is not a name", "use letters, digits, dots, dashes, underscores and @"
             )
+    if first_named(store, secret, wish.type, wish.name):
+        raise InvalidError(
+            f"the name {wish.name} is that of somebody who authenticated without a key", "use another name"
+        )
     there = keys_of(store, secret)
     if len(there) >= MAX_KEYS:
         raise InvalidError(f"there are {MAX_KEYS:,} keys", "revoke those that are not used")
@@ -107,6 +114,12 @@ def keys_of(store: Store, secret: bytes) -> list[ApiKey]:
     """The keys of a store, also those that have ended, in the order they were made in."""
     found = (_read(secret, name, value) for name, value in store.refs(PREFIX).items())
     return sorted((key for key in found if key is not None), key=lambda key: (key.created, key.id))
+
+
+def bearer_named(store: Store, secret: bytes, kind: str, name: str) -> str:
+    """The id of the principal whose keys have a type and a name; "" for no key."""
+    found = (key.bearer.id for key in keys_of(store, secret) if (key.type, key.name) == (kind, name))
+    return next(found, "")
 
 
 def revoke_key(store: Store, secret: bytes, key_id: str) -> ApiKey:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from adjourn.errors import AdjournError
 from adjourn.gateway.asgi import Scope
-from adjourn.gateway.auth.api_keys import KEY, KeyRing
+from adjourn.gateway.auth.api_keys import KEY, KeyRing, bearer_named
 from adjourn.gateway.auth.forwarded import Forwarded
+from adjourn.gateway.auth.names import NameRegister
 from adjourn.gateway.auth.resource import Resource
 from adjourn.gateway.auth.settings import AuthSettings
 from adjourn.policy import Principal
@@ -64,14 +66,19 @@ class Authenticator:
         self._parts = parts
         self._ring = KeyRing(parts.store, parts.secret, parts.clock) if settings.keys else None
         self._looking = asyncio.Lock()
+        self._names = NameRegister(
+            parts.store, parts.secret, partial(bearer_named, parts.store, parts.secret)
+        )
         self._forwarded = Forwarded(settings.proxy) if settings.proxy is not None else None
         self._resource: Resource | None = None
         self._tokens: Tokens | None = None
         if settings.oauth is not None:
-            from adjourn.gateway.auth.tokens import tokens_of  # noqa: PLC0415  # 11 MiB, only where tokens are taken
+            from adjourn.gateway.auth.issuer import Issuer  # noqa: PLC0415  # 11 MiB, only where tokens are taken
+            from adjourn.gateway.auth.tokens import Tokens  # noqa: PLC0415
 
             self._resource = Resource(settings.oauth)
-            self._tokens = tokens_of(settings.oauth, parts.workers, parts.on_error, parts.clock)
+            issuer = Issuer(settings.oauth, parts.workers, parts.on_error)
+            self._tokens = Tokens(settings.oauth, issuer, parts.clock, self._named)
 
     def metadata(self, path: str) -> bytes | None:
         """What clients learn of the issuer at an address, if anything: anybody may ask for it."""
@@ -85,19 +92,28 @@ class Authenticator:
             kind, _, credential = shown[0].partition(b" ")
             if len(shown) > 1 or kind.lower() != b"bearer":
                 return self._challenge(path, "invalid_request", "one bearer token is wanted")
-            try:
+        try:
+            if shown:
                 return await self._bearer(credential.decode("ascii").strip(), path)
-            except UnicodeDecodeError:
-                return self._challenge(path, "invalid_token", "the token is not valid")
-            except AdjournError as error:
-                self._parts.on_error(str(error))
-                return Challenge(503, "who asks cannot be looked up now; retry later")
-        if self._forwarded is not None:
-            peer = scope.get("client") or ("",)
-            found = self._forwarded.find(headers, str(peer[0]))
-            if found is not None:
-                return found
+            if self._forwarded is not None:
+                peer = scope.get("client") or ("",)
+                found = self._forwarded.find(headers, str(peer[0]))
+                if found is not None:
+                    return await self._named(found)
+        except UnicodeDecodeError:
+            return self._challenge(path, "invalid_token", "the token is not valid")
+        except AdjournError as error:
+            self._parts.on_error(str(error))
+            return Challenge(503, "who asks cannot be looked up now; retry later")
         return self._challenge(path)
+
+    async def _named(self, principal: Principal) -> Principal:
+        """The principal, by a name that is its own. Raises `StoreError`."""
+        found = self._names.known(principal)
+        if found is None:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(self._parts.workers, self._names.look_up, principal)
+        return found
 
     async def _bearer(self, credential: str, path: str) -> Principal | Challenge:
         if self._ring is not None and (KEY.fullmatch(credential) or self._tokens is None):

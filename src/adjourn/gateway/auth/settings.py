@@ -7,6 +7,7 @@
     [auth.oauth]
     issuer = "https://login.example.com"
     resource = "https://gateway.example.com"
+    provider = "keycloak"
 
     [auth.proxy]
     trusted = ["10.0.0.7"]
@@ -32,10 +33,20 @@ _TAKEN = frozenset(("authorization", "host", "origin", "cookie", "content-type",
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
+class PersonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `claim` that says that a token is a person's, where it is one of `values` or a list with one of them."""
+
+    claim: str
+    values: tuple[str, ...]
+
+
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An issuer of access tokens. `resource` is the URL under which clients reach the gateway, without a path; tokens are for it, for an
     address below it, or for one of `audience`. A token must have all `scopes`. `keys` is the address of the issuer's signing keys (default:
-    what its metadata says). `name` and `groups` are the claims that have these. Clocks may differ by `leeway` seconds.
+    what its metadata says). `name` is the claim with the name that is shown, `groups` the one with the groups; a dot leads into an object.
+    Clocks may differ by `leeway` seconds.
+
+    A bearer is a service, unless `provider` or `person` tells that it is a person; where both are there, both have to.
     """
 
     issuer: str
@@ -46,6 +57,8 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     name: str = "preferred_username"
     groups: str = "groups"
     leeway: Annotated[int, Meta(ge=0, le=300)] = 30
+    provider: Literal["", "auth0", "entra", "keycloak", "okta"] = ""
+    person: PersonSettings | None = None
 
 
 class ForwardedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,6 +108,12 @@ def _check_oauth(oauth: OAuthSettings, source: str) -> None:
         raise InvalidError(
             f"{source}: resource of [auth.oauth] is {oauth.resource[:200]!r}",
             "give the address of the gateway without a path, such as https://gateway.example.com",
+        )
+    person = oauth.person
+    if person is not None and not (person.claim and person.values and all(person.values)):
+        raise InvalidError(
+            f"{source}: person of [auth.oauth] names no claim or no value",
+            'name both, such as person = {claim = "realm_access.roles", values = ["person"]}',
         )
 
 

@@ -9,14 +9,14 @@ Owns: what a token must be, and who its bearer is. Must never: take an algorithm
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 import jwt
 
 from adjourn.gateway.auth.issuer import ALGORITHMS, Issuer
+from adjourn.gateway.auth.people import claim_at, is_person
 from adjourn.gateway.auth.settings import OAuthSettings
 from adjourn.policy import Principal
 
@@ -44,16 +44,25 @@ class _Verified(NamedTuple):
 
 
 class Tokens:
-    """Verifies the tokens of one issuer. `clock` returns milliseconds."""
+    """Verifies the tokens of one issuer. `clock` returns milliseconds, `named` the bearer with a name that is its own."""
 
-    def __init__(self, settings: OAuthSettings, issuer: Issuer, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: OAuthSettings,
+        issuer: Issuer,
+        clock: Callable[[], int],
+        named: Callable[[Principal], Awaitable[Principal]],
+    ) -> None:
         self._settings = settings
+        self._named = named
         self._issuer = issuer
         self._clock = clock
         self._kept: OrderedDict[bytes, _Verified] = OrderedDict()
 
     async def bearer(self, token: str, audiences: Collection[str]) -> Principal | TokenRefusal:
-        """Whose a token is, if it is for one of the `audiences`. Raises `StoreError` where the issuer's keys are not known."""
+        """Whose a token is, if it is for one of the `audiences`. Raises `StoreError` where the issuer's keys or
+        the names are not known.
+        """
         verified = await self._verified(token)
         if isinstance(verified, TokenRefusal):
             return verified
@@ -114,23 +123,24 @@ class Tokens:
         if bearer is None:
             return TokenRefusal("invalid_token", "the token does not say who its bearer is")
         ends = float(claims["exp"]) + settings.leeway
-        return _Verified(bearer, _texts(claims["aud"]), _scopes(claims), ends, version)
+        return _Verified(await self._named(bearer), _texts(claims["aud"]), _scopes(claims), ends, version)
 
 
 def bearer_of(claims: Mapping[str, Any], settings: OAuthSettings) -> Principal | None:
-    """Whom the claims of a token name: a service where the client is its own subject, else a person. None for nobody."""
+    """Whom the claims of a token name: its subject, which nobody can choose. None for nobody."""
     subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_NAME:
+    if not isinstance(subject, str) or not 0 < len(subject) <= MAX_NAME or not subject.isprintable():
         return None
-    name, groups = claims.get(settings.name), _texts(claims.get(settings.groups))
+    label, groups = claim_at(claims, settings.name), _texts(claim_at(claims, settings.groups))
     if len(groups) > MAX_GROUPS:
         return None
-    is_service = subject in (claims.get("client_id"), claims.get("azp"))
+    is_label = isinstance(label, str) and 0 < len(label) <= MAX_NAME and label.isprintable()
     return Principal(
         id=f"{settings.issuer} {subject}",
-        name=name if isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable() else subject,
-        type="service" if is_service else "human",
+        name=subject,
+        type="human" if is_person(claims, settings) else "service",
         groups=tuple(dict.fromkeys(groups)),
+        label=str(label) if is_label else subject,
     )
 
 
@@ -147,10 +157,3 @@ def _texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def tokens_of(
-    settings: OAuthSettings, workers: Executor, on_error: Callable[[str], None], clock: Callable[[], int]
-) -> Tokens:
-    """The tokens of the issuer in the settings; for the other arguments see `AuthenticatorParts`."""
-    return Tokens(settings, Issuer(settings, workers, on_error), clock)

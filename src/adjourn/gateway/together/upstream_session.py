@@ -171,11 +171,12 @@ class UpstreamSession:
         try:
             await self._shake_hands()
         except UnreachableError as error:
-            why = error.message
+            why = self.told(error)
         except (NoSessionError, TimeoutError) as error:
             why = str(error) or "it does not answer"
         except Exception as error:  # whatever a server says must not leave its requests waiting
-            why = f"{type(error).__name__}: {error}"
+            what = f"{type(error).__name__}: {error}"
+            why = self.told(UnreachableError(what, was_sent=False, public="the server cannot be used"))
         self._connecting = None
         if why:
             self._health.failed(why)
@@ -371,6 +372,10 @@ class UpstreamSession:
             self._crossing.failed(request_id, why, was_sent=was_sent)
         elif not found.done():
             found.set_exception(UnreachableError(why, was_sent=was_sent))
+
+    def told(self, error: UnreachableError) -> str:
+        """The words for why the server cannot be reached."""
+        return self.exchange.told(error)
 
     def open_requests(self) -> list[Any]:
         """The ids of requests without an answer."""

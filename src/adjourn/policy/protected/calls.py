@@ -82,11 +82,12 @@ def private_path(arguments: object, places: ProtectedPlaces, working_directory: 
                 and monotonic_ns() >= places.spared.get(path, 0)
                 and places.opens_private(path)
             ):
-                return KEYS
-            # each private place has a slash in it
-            if "/" not in value or not places.mentions_private(value.casefold()):
+                return places.private(os.path.realpath(path)) or KEYS
+            # each private place has a slash in it, but for the settings of a gateway
+            is_short = "/" not in value and not places.has_settings
+            if key not in COMMAND_KEYS and (is_short or not places.mentions_private(value.casefold())):
                 continue
-        found = _Search({key: value}, places, working_directory, "").found()
+        found = _Search(arguments, places, working_directory, "").of(key, value)
         if found and (places.is_private(found) or key in TARGET_KEYS):
             return found
     return None
@@ -115,11 +116,11 @@ class _Search:
             self._bases[os.path.join(self._places.root, os.path.expanduser(value))] = None
 
     def found(self) -> str | None:
-        for key, value in _texts(self._arguments):
-            place = self._words(value) if isinstance(value, list) else self._text(key, value)
-            if place:
-                return place
-        return None
+        return next(filter(None, (self.of(key, value) for key, value in _texts(self._arguments))), None)
+
+    def of(self, key: str, value: str | list[str]) -> str | None:
+        """The protected place that one text of the arguments leads to, or a command that is given by its words."""
+        return self._words(value) if isinstance(value, list) else self._text(key, value)
 
     def _words(self, words: list[str]) -> str | None:
         return protected.reached_by_words(words, self._places, self._bases)

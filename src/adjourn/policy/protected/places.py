@@ -25,6 +25,7 @@ FOLDER = ".aex"
 """The folder that contains protected places: its other files may be written, but it may not be moved or removed."""
 KEYS = "the folder of your keys"
 SOCKET = "the folder of the socket that hooks are answered over"
+SETTINGS = "the settings of the gateway, or a file with a secret that they name"
 MAX_PATH = 4096
 """Longest path that can be opened directly. A longer one has to be shortened before."""
 _MAX_KEPT_FILES = 1000
@@ -61,10 +62,16 @@ class ProtectedPlaces:
         self._where_private = private
         self._private = [(name, path.casefold()) for name, path in private]
         self._keys = keys
+        self._settings = tuple(path for name, path in self._private if name == SETTINGS)
+        self._own = [path for name, path in private if name == SETTINGS]
+        self.has_settings = bool(self._own)
+        """Whether settings of a gateway are among the private places, which have no folder of their own."""
         self._begin = (f"{self._base}/{FOLDER}", *(path for _, path in (*self._full, *self._private)))
         home = os.path.expanduser("~").rstrip("/").casefold() + "/"
         spelled = [(name, path.removeprefix(home) if home != "/" else path) for name, path in self._private]
-        self.mentions_private = re.compile("|".join(re.escape(path) for _, path in spelled)).search
+        files = {os.path.basename(path) for path in self._settings}  # they may be named from any folder
+        named = "|".join(re.escape(path) for path in (*(path for _, path in spelled), *sorted(files)))
+        self.mentions_private = re.compile(named).search
         """Whether a text without case mentions a private place in its usual spelling."""
         self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
         self._identities: frozenset[tuple[int, int]] = frozenset()
@@ -77,6 +84,8 @@ class ProtectedPlaces:
         if len(real) > MAX_PATH or "\n" in real:  # a text: nothing protected has a line end in its name
             return None
         folded = real.casefold()
+        if self._settings and folded.startswith(self._settings) and (found := self.private(real)):
+            return found
         if folded.endswith(self._ends) and folded.startswith(self._base + "/"):
             relative = folded[len(self._base) :]
             if not _URL.match(relative):
@@ -106,8 +115,8 @@ class ProtectedPlaces:
         return next((name for name, path in (*self._full, *self._private) if path.startswith(folded)), None)
 
     def is_private(self, name: str) -> bool:
-        """Whether the place of this name must not be read either: the keys, the socket."""
-        return name in (KEYS, SOCKET)
+        """Whether the place of this name must not be read either: the keys, the socket, the gateway's settings."""
+        return name in (KEYS, SOCKET, SETTINGS)
 
     def all_paths(self) -> Iterator[tuple[str, str]]:
         """Every protected place that has a path, with that path."""
@@ -131,7 +140,8 @@ class ProtectedPlaces:
         now = monotonic_ns()
         try:
             found = os.stat(path)
-            if (found.st_dev, found.st_ino) in self._known():
+            identity = found.st_dev, found.st_ino
+            if identity in self._known() or (self._own and identity in map(_identity, self._own)):
                 return True
         except (OSError, ValueError):
             pass
@@ -173,14 +183,20 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def places_of(root: str, also: tuple[str, ...] = ()) -> ProtectedPlaces:
-    """The protected places of a workspace, given its real path; made once for the same environment."""
-    return _made(root, also, folders.config(), folders.standby(), folders.account())
+def places_of(root: str, also: tuple[str, ...] = (), secret: tuple[str, ...] = ()) -> ProtectedPlaces:
+    """The protected places of a workspace, given its real path; made once for the same environment.
+
+    `secret` are the settings of a gateway and the files with secrets that they name, absolute.
+    """
+    return _made(root, also, secret, (folders.config(), folders.standby(), folders.account()))
 
 
 @lru_cache(maxsize=64)
-def _made(root: str, also: tuple[str, ...], config: str, standby: str, account: str) -> ProtectedPlaces:
-    private: dict[str, str] = {}
+def _made(
+    root: str, also: tuple[str, ...], secret: tuple[str, ...], own: tuple[str, str, str]
+) -> ProtectedPlaces:
+    config, standby, account = own
+    private = {path: SETTINGS for file in secret for path in (os.path.normpath(file), os.path.realpath(file))}
     for name, folder in ((KEYS, config), (KEYS, account), (SOCKET, standby)):
         full = os.path.normpath(os.path.join(root, folder))
         around = f"{root}/".startswith(os.path.realpath(full).rstrip("/") + "/")

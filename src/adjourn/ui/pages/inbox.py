@@ -80,7 +80,7 @@ def answer_item(site: Site, form: Form) -> Notice:
             Answerer(store, site.person, VIA, site.clock, host.secret(), site.root, site.tree), reply
         )
     except AdjournError as error:
-        return Notice(f"Not recorded: {error.message}.", "bad", error.remedy)
+        return Notice(f"Not recorded: {site.words(error.message)}.", "bad", site.words(error.remedy))
     return Notice(said.text, "good" if said.is_yes else "plain")
 
 

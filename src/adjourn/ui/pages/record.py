@@ -119,7 +119,7 @@ def resolve(site: Site, form: Form) -> Notice:
     try:
         site.records(store).resolve_conflict(form.get("id", ""), form.get("path", ""), site.author, take=side)  # type: ignore[arg-type]  # one of SIDES
     except (AdjournError, KeyError) as error:
-        said = error.message if isinstance(error, AdjournError) else "the record is gone"
+        said = site.words(error.message) if isinstance(error, AdjournError) else "the record is gone"
         return Notice(
             f"Not resolved: {said}", "bad", "reload the page: somebody may have resolved it before", back
         )

@@ -190,7 +190,7 @@ def _handover(site: Site, task: Task) -> Told:
         lines = list(to_lines(handover, ROOM, lambda text: f"- {text}"))
         return Told(lines, json.dumps(to_json(handover, ROOM), ensure_ascii=False, separators=(",", ":")))
     except AdjournError as error:
-        return Told([f"{error.message} ({error.remedy})"])
+        return Told([site.words(f"{error.message} ({error.remedy})")])
 
 
 PAGE = WebPage("/task", "Task", "task.html", query, is_listed=False)

@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, MAX_PATH, ProtectedPlaces
-from adjourn.policy.protected.shell import UNKNOWN, ShellWord
 from adjourn.policy.protected.walking import paths_in, readings
+from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, HERE, UNKNOWN, UNSET, ShellWord
 
 _MAX_GLOB = 256
 """Longest pattern for one name, in characters."""
 _WILDCARD = re.compile(r"[*?[{]")
+_FILLED = str.maketrans({HARMLESS: "0", UNSET: None})
 
 
 class Reach(NamedTuple):
@@ -68,14 +69,14 @@ class Reach(NamedTuple):
         )
 
     def _named(self, word: ShellWord, *, around: bool = False) -> str | None:
-        text = word.text.removeprefix(f"{UNKNOWN}/").removeprefix("~+/")
-        if not text or "\n" in text or text == UNKNOWN:
+        text = word.text.translate(_FILLED).replace(HERE, self.base)
+        if not text or "\n" in text or UNKNOWN in text or FOREIGN in text:
             return None
         if len(text) > MAX_PATH:  # a text, or a pattern that nobody writes
             return FOLDER if word.wild and " " not in text else None
         if word.wild:
             return matched(
-                text.replace(UNKNOWN, "*"), self.places, self.base, around=around, hidden=self.hidden
+                text, self.places, self.base, around=around, hidden=self.hidden
             )
         try:
             for path in paths_in(text):

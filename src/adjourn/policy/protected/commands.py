@@ -41,6 +41,8 @@ from adjourn.policy.shell.syntax import ANYWHERE, FOREIGN, HARMLESS, UNKNOWN, UN
 
 _NOT_KNOWN = re.compile(f"[{UNKNOWN}{FOREIGN}]")
 _BLANKS = re.compile(r"\s")
+_QUOTING = re.compile(r"['\"\\]")
+MAX_FED = 200
 _TEXT_OF_GIT = frozenset(("bisect", "clone", "config", "difftool", "filter-branch", "mergetool", "rebase", "submodule", "for-each-repo", "grep", "archive"))
 _WRITTEN_BY_AWK = re.compile(r'>>?\s*("[^"\n]*")?\s*(?=[;}\n]|$)?')
 
@@ -134,7 +136,8 @@ class _Judge:
 
     def _run(self, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
         first = words[0]
-        words, assigned = without_runners(words, _fed(command.given))
+        fed = _fed(command.given) if any(name_of(word) in ("xargs", "busybox") for word in words) else ()
+        words, assigned = without_runners(words, fed)
         for word in assigned:
             match = ASSIGNS.fullmatch(word.text)
             if match and RISKY.fullmatch(match[1]):
@@ -197,7 +200,7 @@ class _Judge:
             if program in REMOVERS:
                 operands = [word for word in rest if word.text[:1] != "-"]
                 self._raise(reach.around(operands[:-1] if program in MOVERS and len(operands) > 1 else operands))
-            self._raise(reach.spoken_of(() if program == "sed" and not rest else rest, command.given))
+            self._raise(reach.spoken_of((words[0], *rest), command.given))
         if is_host or program.removeprefix("git-") in _TEXT_OF_GIT:
             for text in (*texts, *command.given):
                 self._raise(personal_in(text))
@@ -386,4 +389,10 @@ class _Judge:
 
 def _fed(given: tuple[str, ...]) -> list[ShellWord]:
     """The words that `xargs` makes of its input."""
-    return [ShellWord(HARMLESS if set(text) <= {HARMLESS, "\n", "0"} else word) for text in given or (FOREIGN,) for word in text.replace("\0", " ").split() or [""]][:200]
+    found: list[ShellWord] = []
+    for text in given or (FOREIGN,):
+        known = not set(text) <= {HARMLESS, "\n", "0"}
+        if _QUOTING.search(text):  # `xargs` has rules of its own for these
+            return [ShellWord(UNKNOWN)]
+        found += [ShellWord(word if known else HARMLESS) for word in text.replace("\0", " ").split()[:MAX_FED]]
+    return found if len(found) < MAX_FED else [ShellWord(UNKNOWN)]

@@ -36,13 +36,16 @@ from adjourn.policy.protected.programs import (
 )
 from adjourn.policy.protected.reach import Reach, mentioned
 from adjourn.policy.protected.reason import UNREAD
-from adjourn.policy.shell.running import Command, Walk
+from adjourn.policy.shell.running import Command, Walk, field_of
 from adjourn.policy.shell.syntax import ANYWHERE, FOREIGN, HARMLESS, UNKNOWN, UNSET, ShellWord, UnreadError
 
 _NOT_KNOWN = re.compile(f"[{UNKNOWN}{FOREIGN}]")
 _BLANKS = re.compile(r"\s")
 _QUOTING = re.compile(r"['\"\\]")
+_CODE = re.compile(r"[\s(;'\"]")
 MAX_FED = 200
+_LENIENT = frozenset("make npm npx ssh node bun deno python python3 git psql mysql ruby php".split())
+"""Hosts that are often given what another program prints."""
 _TEXT_OF_GIT = frozenset(("bisect", "clone", "config", "difftool", "filter-branch", "mergetool", "rebase", "submodule", "for-each-repo", "grep", "archive"))
 _WRITTEN_BY_AWK = re.compile(r'>>?\s*("[^"\n]*")?\s*(?=[;}\n]|$)?')
 
@@ -120,19 +123,19 @@ class _Judge:
 
     def _ordered(self, text: str, command: Command) -> None:
         """A program takes its orders from a text: a file to write to, a command to run."""
-        if _NOT_KNOWN.search(text):
+        if _NOT_KNOWN.search(text) or text.startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
             raise _FoundError(UNREAD)
         for reach in self._reaches(command.bases):
             self._raise(reach.named([ShellWord(text), *map(ShellWord, text.split())]) or mentioned(text, self._places))
         self._raise(personal_in(text))
-        self._hinted(text.lstrip("!"))
+        self._hinted(text.lstrip("!"), strict=text[:1] == "!" or "$(" in text or "`" in text)
 
-    def _hinted(self, text: str) -> None:
-        """A program may take a text for a command line."""
+    def _hinted(self, text: str, *, strict: bool = False) -> None:
+        """A program may take a text for a command line; `strict`: it does."""
         try:
             self.walk.child(text)
         except UnreadError:
-            self._raise(personal_in(text) or mentioned(text, self._places))
+            self._raise(personal_in(text) or mentioned(text, self._places) or (UNREAD if strict else None))
 
     def _run(self, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
         first = words[0]
@@ -176,6 +179,7 @@ class _Judge:
         if program == "find":
             return self._find(rest, command, reaches)
         if program == "mkdir":
+            self._raise(UNREAD if any(UNKNOWN in word.text for word in rest) else None)
             for reach in reaches:
                 found = reach.named(rest)
                 self._raise(found if found != FOLDER else None)  # it is there, and stays as it is
@@ -186,6 +190,7 @@ class _Judge:
                 return False
             if program == "git":
                 program = f"git-{rest[0].text}"
+                self._raise(UNREAD if any(UNKNOWN in word.text for word in rest) else None)
         if program == "sed":
             rest = self._sed(rest)
         if program in ("awk", "gawk", "mawk", "nawk"):
@@ -194,13 +199,21 @@ class _Judge:
             raise _FoundError(UNREAD)
         if program in ("ln", "cp", "mv", "install", "link") and any(name_of(word) in OURS for word in rest):
             raise _FoundError(UNREAD)  # another name for our program
+        recursive = program in ("chmod", "chown", "chgrp") and any(re.match(r"-\w*R|--rec", word.text) for word in rest)
         is_host = program.rstrip("0123456789.") in HOSTS
         texts = [word.text for word in rest]
         for reach in reaches:
-            if program in REMOVERS:
+            if program in REMOVERS or recursive:
                 operands = [word for word in rest if word.text[:1] != "-"]
                 self._raise(reach.around(operands[:-1] if program in MOVERS and len(operands) > 1 else operands))
-            self._raise(reach.spoken_of((words[0], *rest), command.given))
+            named = [word for word in rest[:-1] if not word.wild] + list(rest[-1:] if program in MOVERS or not rest[-1:] or not rest[-1].wild else ()) if program in REMOVERS else rest
+            self._raise(reach.spoken_of((words[0], *named), command.given))
+        if is_host:
+            if any(UNKNOWN in text for text in texts) and (program not in _LENIENT or any(_CODE.search(text) for text in texts)):
+                raise _FoundError(UNREAD)
+            for at, word in enumerate(rest):
+                if name_of(word) in WRITERS | SHELLS | {"find", "xargs", "env"}:
+                    self._nested(rest[at:], command)
         if is_host or program.removeprefix("git-") in _TEXT_OF_GIT:
             for text in (*texts, *command.given):
                 self._raise(personal_in(text))
@@ -236,7 +249,7 @@ class _Judge:
         if takes_line:
             line = next((word.text for word in words if program != "su" or _BLANKS.search(word.text)), None)
             if line is not None:
-                self.walk.child(line, [word.text for word in words[2:]], command.given)
+                self.walk.child(line, [field_of(word) for word in words[1:]] or [HARMLESS], command.given)
             return
         if words and words[0].text != "-" and not words[0].text.startswith(("/dev/", "/proc/")):
             if _NOT_KNOWN.search(words[0].text):
@@ -245,7 +258,7 @@ class _Judge:
             return
         scripts = self.walk.processes(words[0].text if words else "") or command.given or (FOREIGN,)
         for script in scripts:
-            self.walk.child(script, [word.text for word in words[1:]], ())
+            self.walk.child(script, [HARMLESS, *map(field_of, words[1:])], ())
 
     def _git(self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> tuple[Sequence[ShellWord], Sequence[Reach]]:
         words = list(rest)
@@ -281,8 +294,11 @@ class _Judge:
         letters = {letter for option in options if option[:2] != "--" for letter in option}
         if name == "clean" and {"n", "--dry-run"}.isdisjoint(options | letters):
             forced = configured or not {"f", "--force", "i", "--interactive"}.isdisjoint(options | letters) or any(option.startswith("--f") for option in options)
-            kept = any(word.text.removeprefix("--exclude=").removeprefix("-e").strip("/*") == FOLDER for word in words)
-            operands = [word for word in words if word.text[:1] != "-"]
+            excluded = [at for at, word in enumerate(words) if at and re.fullmatch(r"-[a-z]*e|--exclude", words[at - 1].text)]
+            kept = any(
+                (at in excluded and word.text or word.text.partition("=")[2]).strip("/*") == FOLDER or word.text == f"-e{FOLDER}" for at, word in enumerate(words)
+            )
+            operands = [word for at, word in enumerate(words) if word.text[:1] != "-" and at not in excluded]
             for reach in reaches:
                 self._raise(reach.around(operands or [ShellWord(".")]) if forced and not kept else None)
             if any(_NOT_KNOWN.search(word.text) for word in words):
@@ -365,8 +381,7 @@ class _Judge:
         if any(_NOT_KNOWN.search(word.text) for word in rest):
             return False
         if program == "ls":
-            shows = any(option[:2] != "--" and {"a", "A", "R"} & set(option) or option.startswith("--a") for option in options)
-            return not shows and not any(reach.around(words) == FOLDER and any(FOLDER in word.text for word in words) for reach in reaches)
+            return bool(words) and not any(reach.around(words) for reach in reaches)
         if program in ("grep", "egrep", "fgrep", "rg") and words:
             if not (any(option[:2] == "--" and "files-with" in option or option[:2] != "--" and {"l", "L"} & set(option) for option in options) or "--files" in options):
                 return False

@@ -32,8 +32,8 @@ def found_by(
     acts = "-delete" in tests
     for at, test in enumerate(tests):
         if test.startswith(("-fprint", "-fls")):
-            name = (*tests, "")[at + 1]
-            refuse(UNREAD if UNKNOWN in name or FOREIGN in name else reach.named([ShellWord(name)]))
+            name = (*rest[len(rest) - len(tests) :], ShellWord(""))[at + 1]
+            refuse(UNREAD if UNKNOWN in name.text or FOREIGN in name.text else reach.named([name]))
         if test in _RUNS:
             end = next((one for one in range(at, len(tests)) if tests[one] in (";", "+")), len(tests))
             runs = [ShellWord(text) for text in tests[at + 1 : end]]

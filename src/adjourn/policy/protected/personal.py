@@ -29,9 +29,10 @@ _OURS_ONLY = frozenset(("approve", "deny", "settle"))
 _ANY_TEXT = str.maketrans(dict.fromkeys((UNKNOWN, FOREIGN, UNSET), "*"))
 _IN_TEXT = re.compile(
     r"""\b(?:adjourn|aex)\b [^\n]{0,200}? \b (?P<name> (?:approve|deny|settle|decide|answer) \b
-        | keys\W+(?:dis)?trust \b | record\W+(?:import|merge) \b | init\b [^\n]{0,200}? --(?:undo|policy)
-        | (?:rollback|prune)\b [^\n]{0,200}? (?:--yes|-y))
-    | (?<!from\ ) \b(?:adjourn|aex)['"]?[\s,]+['"]?(?P<word>import|sign)\b
+        | keys\W+(?:dis)?trust \b | api-keys\W+(?:add|revoke) | record\W+(?:import|merge|resolve|complete) \b
+        | init\b [^\n]{0,200}? --(?:undo|policy|yes) | (?:proxy|run|review)\b [^\n]{0,200}? --(?:auto-confirm|take-over)
+        | verify\b [^\n]{0,200}? --accept | (?:rollback|prune|doctor)\b [^\n]{0,200}? (?:--yes|-y|--fix))
+    | (?<!from\ ) \b(?:adjourn|aex)['"]?[\s,]+['"]?(?P<word>import|sign|hook|gate|reopen|logout)\b
     | \badjourn\.engine(?:\.|\s+import\s[^\n]*\b)people\b""",
     re.VERBOSE,
 )
@@ -73,10 +74,10 @@ def _commands(words: Sequence[ShellWord]) -> Iterator[str]:
     """The commands that speak for a person which the words behind our program may be."""
     first = next((at for at in range(len(words)) if _is_argument(words, at)), None)
     for at, word in enumerate(words):
-        name, rest = word.text, words[at + 1 :]
-        pattern = name.translate(_ANY_TEXT)
-        if at == first and (word.wild or pattern != name):
-            yield from (one for one in _GIVEN if glob_matches(pattern, one))
+        name, rest = word.text.replace(UNSET, ""), words[at + 1 :]
+        pattern = word.text.translate(_ANY_TEXT)
+        if at == first and (word.wild or pattern != word.text):
+            yield from (one for one in _GIVEN if glob_matches(pattern, one.partition(" ")[0]))
         if at == first and name in _GROUPS:
             name = f"{name} {next((one.text for one in rest if one.text[:1] != '-'), '')}"
         if name in _GIVEN and (at == first or name in _OURS_ONLY) and _speaks(name, rest):

@@ -6,6 +6,7 @@ Owns: holding words, and patterns as a shell would fill them in, against the pla
 from __future__ import annotations
 
 import fnmatch
+import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,8 @@ from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, HERE, UNKNOWN, UNSET,
 
 _MAX_GLOB = 256
 """Longest pattern for one name, in characters."""
+MAX_FILLED = 2000
+"""Most files that a pattern is filled in with; one that matches more may reach anything."""
 _WILDCARD = re.compile(r"[*?[{]")
 _FILLED = str.maketrans({HARMLESS: "0", UNSET: None})
 
@@ -75,9 +78,8 @@ class Reach(NamedTuple):
         if len(text) > MAX_PATH:  # a text, or a pattern that nobody writes
             return FOLDER if word.wild and " " not in text else None
         if word.wild:
-            return matched(
-                text, self.places, self.base, around=around, hidden=self.hidden
-            )
+            found = matched(text, self.places, self.base, around=around, hidden=self.hidden)
+            return found or self._filled(text, around=around)
         try:
             for path in paths_in(text):
                 for real in readings(path, self.base, is_real=self.base == self.places.root):
@@ -85,6 +87,19 @@ class Reach(NamedTuple):
                         return found
         except (OSError, ValueError):
             return FOLDER
+        return None
+
+
+    def _filled(self, pattern: str, *, around: bool) -> str | None:
+        """The protected place that one of the files leads to which a pattern matches now."""
+        paths = glob.iglob(os.path.join(glob.escape(self.base), os.path.expanduser(pattern)), include_hidden=self.hidden)
+        for count, path in enumerate(paths):
+            if count > MAX_FILLED:
+                return FOLDER
+            is_link = around and os.path.islink(path)  # the link itself goes
+            real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) if is_link else os.path.realpath(path)
+            if found := self.places.held(real) or (self.places.beneath(real) if around and not is_link else None):
+                return found
         return None
 
 

@@ -26,6 +26,13 @@ _COMPOSERS = frozenset(
     " pypy python python2 python3 rev ruby sed stat tr xxd yq xargs busybox envsubst lua tclsh numfmt".split()
 )
 """Programs that can put together any text from what a line gives them."""
+_SOURCES = frozenset(
+    "apt asdf aws az basename brew bundle cargo cat cmake conda curl df dig direnv docker dpkg du eslint fnm free gcloud gem gh git go gradle gsutil helm"
+    " heroku host ip java kubectl luarocks ls mvn mysql nix npm nvm opam ping pip pip3 pipenv pipx pnpm podman poetry ps psql pyenv rbenv readlink realpath"
+    " redis-cli rustc rustup sha1sum sha256sum sha512sum md5sum ssh-agent ssh-add svn swift terraform tofu tree uv uptime vault wc wget who xcrun yarn zoxide mise"
+    " jobs pkg-config starship nodenv goenv volta openssl ffprobe identify nvidia-smi systemctl journalctl dotnet node-gyp file diff cmp getent id find fd".split()
+)
+"""Programs that print what they find in files, or elsewhere: with plain arguments, not what a line makes up."""
 _SIMPLE = {
     "jq": re.compile(r"-?[\w.\[\]| -]*"),
     "awk": re.compile(r"-F.?|(?:NR\s*==\s*\d+|/[\w ^$]*/)?\s*\{\s*print(?: \$\w+(?:, ?\$\w+)*)?\s*\}"),
@@ -39,6 +46,8 @@ _SIMPLE = {
 """Arguments with which they only print a part of what they read."""
 _FORMAT = re.compile(r"(?:%[A-Za-z]{1,2}|[\s\d_:T.,/|Z+-])*")
 _ASKS_FORMAT = re.compile(r"--(?:format|pretty)[= ](?:format:)?(.*)", re.DOTALL)
+_WILD = re.compile(r"[*?[]")
+_WILD_NAME = re.compile(r"\*((?:\.\w+)*\.(?!aex|db|json|toml|key|pub)\w+)")
 _ESCAPE = re.compile(r"\\(.)|%(.)")
 
 
@@ -79,7 +88,7 @@ def printed_by(
     simple = _SIMPLE.get("awk" if name == "gawk" else name)
     if simple is not None and not made_up and all(simple.fullmatch(word) for word in (rest if name in ("tr", "column", "nl") else rest[:2])):
         return (HARMLESS if harmless else FOREIGN,)
-    if name in _COMPOSERS:
+    if name in _COMPOSERS or (name == "docker" and {"run", "exec"} & set(rest)) or (name == "git" and rest[:1] == ["-c"]) or "-exec" in rest or "-execdir" in rest:
         return (UNKNOWN,)
     if name == "git":
         if rest[:1] == ["rev-parse"] and all(word in ("HEAD", "--short", "--verify", "--short=8", "--short=7") for word in rest[1:]):
@@ -94,6 +103,8 @@ def printed_by(
         return (HARMLESS,)
     if name in _FILTERS and not (operands[1:] if "grep" in name or name == "rg" else operands):
         return (UNKNOWN if made_up else HARMLESS if harmless else FOREIGN,)
+    if name not in _SOURCES | _FILTERS:
+        return (UNKNOWN,)
     return (UNKNOWN if made_up and name not in _FILTERS else FOREIGN,)
 
 
@@ -130,8 +141,14 @@ def _printf(form: str, rest: list[str]) -> tuple[str, ...]:
 def _part(name: str, operands: list[str]) -> tuple[str, ...]:
     if not operands or any(FOREIGN in word for word in operands):
         return (FOREIGN,)
-    if any(not {UNSET, HERE, HARMLESS, "*", "?", "["}.isdisjoint(word) for word in operands):
+    if any(not {UNSET, HERE, HARMLESS}.isdisjoint(word) for word in operands):
         return (HARMLESS if all(set(word) <= {HARMLESS, UNSET, "/"} for word in operands) else UNKNOWN,)
+    folder, slash, file = operands[0].rpartition("/")
+    if _WILD.search(operands[0]):
+        match = _WILD_NAME.fullmatch(file)
+        if _WILD.search(folder) or not (match or name == "dirname"):
+            return (UNKNOWN,)
+        operands = [f"{folder}{slash}0{match[1] if match else ''}", *operands[1:]]
     path = operands[0].rstrip("/") or "/"
     if name == "dirname":
         return (os.path.dirname(path) or ".",) if len(operands) == 1 else (UNKNOWN,)

@@ -96,14 +96,18 @@ class Walk:
 
     def line(self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Follow a line in the shell as it is now; returns what it may print. Raises `UnreadError`."""
-        if UNKNOWN in text or FOREIGN in text.strip(FOREIGN):
+        if text.strip() == FOREIGN:
+            return (FOREIGN,)
+        if UNKNOWN in text or FOREIGN in text or HERE in text:
             raise UnreadError
-        return self._inside(parse(text.replace(HARMLESS, "0").replace(UNSET, "").strip(FOREIGN)), arguments, given)
+        return self._inside(parse(text.replace(HARMLESS, "0").replace(UNSET, "")), arguments, given)
 
     def child(self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()) -> tuple[str, ...]:
         """The same in a shell of its own."""
         before = self._state()
-        found = self.line(text, arguments, given)
+        if arguments is not None:
+            self._values["0"] = Value((arguments[0] if arguments else HARMLESS,))
+        found = self.line(text, arguments[1:] if arguments is not None else None, given)
         self._restore(before)
         return found
 
@@ -145,7 +149,8 @@ class Walk:
             one, other = (known[name] if name in known else self._outside(name) for known in (values, self._values))
             if one != other:
                 texts = _limited((*one.texts, *other.texts))
-                self._values[name] = Value(texts, None)
+                items = other.items if one.texts == (UNSET,) else one.items if other.texts == (UNSET,) else ((UNKNOWN,),)
+                self._values[name] = Value(texts, items if one.items or other.items else None)
         self._bases = self._folders((*bases, *self._bases))
         if arguments != self._arguments:
             self._arguments = (UNKNOWN,)
@@ -381,9 +386,9 @@ class Walk:
     # --- builtins
 
     def _command(self, command: Command, fields: tuple[str, ...]) -> tuple[str, ...]:
+        lists = self._report(command)
         if not fields:
             return ("",)
-        lists = self._report(command)
         while len(fields) > 1 and (fields[0] == UNSET or (fields[0] in ("command", "builtin") and fields[1][:1] != "-")):
             fields = fields[1:]
         name, rest = fields[0], list(fields[1:])
@@ -410,7 +415,8 @@ class Walk:
             return self.line(rest[0].translate(_SHOWN))
         if name == "printf" and rest and rest[0][:2] == "-v":
             target, rest = (rest[0][2:], rest[1:]) if rest[0][2:] else (rest[1] if len(rest) > 1 else "", rest[2:])
-            self._assign([target], printed_by("printf", [_inert(one) for one in rest], (), {}, lists=False))
+            wild = any(_inert(one) != one for one in rest)
+            self._assign([target], (UNKNOWN,) if wild else printed_by("printf", rest, (), {}, lists=False))
             return ("",)
         shown = [_shown(field) for field in fields]
         if any(word.wild for word in shown) and name in ("echo", "printf"):
@@ -533,19 +539,21 @@ class Walk:
                 match = _ASSIGNED.fullmatch(word[0].text)
                 if not match or len(word) != 2 or _plain(words[0]) not in _DECLARING:
                     raise UnreadError
-                self._values[match[1]] = self._assigned(match[1], word[1:], appends=bool(match[2]))
+                self._values[match[1]] = self._assigned(match[1], word[1:], appends=match[2])
             else:
                 kept.append(word)
         return tuple(kept)
 
-    def _assigned(self, name: str, word: Word, *, appends: bool) -> Value:
+    def _assigned(self, name: str, word: Word, *, appends: str) -> Value:
         before = self._value(name)
         if len(word) == 1 and word[0].kind == "array":
-            items = [field.split("]=", 1)[-1] for one in word[0].more for reading in self._readings(one) for field in reading]  # type: ignore[arg-type]
-            old = (before.items or ()) if appends else ()
-            texts = tuple(items) if not appends else (*before.texts, *items)
-            return Value(_limited(texts) or ("",), (*old, *((item,) for item in items)) if not appends or before.items is not None else None)
+            items = [(field.split("]=", 1)[-1],) for one in word[0].more for reading in self._readings(one) for field in reading]  # type: ignore[arg-type]
+            if appends == "+" and before.texts != (UNSET,):
+                items = [*(before.items or (before.texts,)), *items]
+            return Value(_limited(text for item in items for text in item) or ("",), tuple(items))
         texts = self._texts(word)
+        if appends == "[":
+            return Value(_limited((*(text for text in before.texts if text != UNSET), *texts)), ((UNKNOWN,),))
         return Value(_product(before.texts, texts) if appends else texts, None)
 
     # --- words
@@ -678,7 +686,7 @@ class Walk:
                 for at, item in enumerate(value.items):
                     joined = _product(joined, item if not at else tuple(f" {one}" for one in item))
                 texts = joined
-            elif value.items and not index:
+            elif value.items and not index and value.items[0] != (UNKNOWN,):
                 texts = value.items[0]
         if not part.op:
             return texts
@@ -698,7 +706,7 @@ class Walk:
     def _positional(self, name: str) -> tuple[str, ...]:
         given = self._arguments
         if name in ("-", "0"):
-            return (HARMLESS,)
+            return self._values["0"].texts if name == "0" and "0" in self._values else (HARMLESS,)
         if given is None:
             return (UNSET,)
         if name in ("@", "*"):
@@ -855,3 +863,8 @@ def _inert(text: str) -> str:
 def _shown(field: str) -> ShellWord:
     text = field.translate(_SHOWN)
     return ShellWord(text, text != field)
+
+
+def field_of(word: ShellWord) -> str:
+    """A word as an argument of a shell in which it is expanded already."""
+    return word.text.translate(_ACTIVE) if word.wild else word.text

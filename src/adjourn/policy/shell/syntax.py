@@ -83,9 +83,9 @@ class Redirect:
 
 
 class Simple(NamedTuple):
-    """A simple command: assignments (name, whether it appends, value), words and redirections."""
+    """A simple command: assignments (name, `+` where it appends, `[` where it is of an element, value), words and redirections."""
 
-    assigned: tuple[tuple[str, bool, Word], ...]
+    assigned: tuple[tuple[str, str, Word], ...]
     words: tuple[Word, ...]
     redirects: tuple[Redirect, ...]
 
@@ -377,7 +377,7 @@ class _Reader:
             found.append(tuple(parts))
 
     def _simple(self) -> Simple | Block:
-        assigned: list[tuple[str, bool, Word]] = []
+        assigned: list[tuple[str, str, Word]] = []
         words: list[Word] = []
         redirects: list[Redirect] = []
         while True:
@@ -389,7 +389,7 @@ class _Reader:
             match = _ASSIGNED.match(word[0].text) if word[0].kind == "text" and not word[0].quoted else None
             if match and not words:
                 value = tuple(filter(lambda part: part != Part("text"), (word[0]._replace(text=word[0].text[match.end() :]), *word[1:])))
-                assigned.append((match[1], bool(match[3] or match[2]), value))
+                assigned.append((match[1], "[" if match[2] else match[3], value))
                 continue
             indexed = not words and word[0].kind == "text" and not word[0].quoted and _INDEXED.match(word[0].text)
             if not match and (indexed or any(part.kind == "array" for part in word)):
@@ -598,7 +598,7 @@ class _Reader:
             if plain:
                 parts.append(Part("text", plain[0], quoted=quoted and op[0] in ":-=+?"))
                 self.at = plain.end()
-            elif quoted and self._peek("'"):
+            elif quoted and (self._peek("'") or self._peek('$"') or self._peek("$'")):
                 raise UnreadError
             elif quoted and self._peek("\\"):
                 if self.text[self.at + 1 : self.at + 2] not in ("/", "\\", "$", "`", '"', "}"):

@@ -24,7 +24,7 @@ MOVERS = frozenset(("mv", "move", "move-item"))
 WRITERS = REMOVERS | frozenset(
     "ar busybox chattr chgrp chmod chown cp cpio csplit dd ed ex gzip bzip2 xz zstd install link ln mkfifo mknod mount nano nvim emacs objcopy"
     " openssl patch pax rcp rsync scp setfacl setfattr split sponge sqlite3 strip sudoedit tar tee touch umount uniq unzip vi vim vipe xxd zip 7z"
-    " sort tree git-checkout git-restore git-reset git-clean git-stash git-apply git-rm git-mv git-checkout-index git-read-tree git-archive".split()
+    " sort tree history git-checkout git-restore git-reset git-clean git-stash git-apply git-rm git-mv git-checkout-index git-read-tree git-archive".split()
 )
 """Programs that write to files which they are given: a name that cannot be known may be that of a protected place."""
 HOSTS = frozenset(
@@ -49,7 +49,6 @@ _BY_OPTIONS = {
     "tree": "[adfpsughDFCNJX]+|[LIP].*|-(noreport|dirsfirst|gitignore|prune|du)",
     "rg": r"[^-].*|-(?!pre|hostname|p\b|pr\b|h).*",
     "uniq": "[cdDuiz]+|[fsw].*",
-    "history": "",
 }
 _BY_WORD = {
     "git": frozenset(

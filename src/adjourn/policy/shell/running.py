@@ -51,7 +51,7 @@ _DECLARING = {"export": "npf", "declare": "xgrpaAfFtlu", "typeset": "xgrpaAfFtlu
 _SET = frozenset("euxvfbhCETmBPapni")
 _SHOPT = frozenset(("dotglob", "failglob", "globstar", "inherit_errexit", "lastpipe", "nocaseglob", "nullglob", "checkwinsize", "globskipdots"))  # fmt: skip
 _UNREADABLE = frozenset((
-    "bind", "caller", "compgen", "complete", "compopt", "coproc", "enable", "fc", "hash", "history", "logout", "setopt", "suspend",
+    "bind", "caller", "compgen", "complete", "compopt", "coproc", "enable", "fc", "hash", "logout", "setopt", "suspend",
 ))  # fmt: skip
 """Builtins that change what a name means."""
 _ENDING = frozenset(("exit", "return"))

@@ -94,7 +94,7 @@ class _Judge:
         if any(_NOT_KNOWN.search(word.text) for word in command.writes):
             raise _FoundError(UNREAD)
         for name, text in command.assigned:
-            if RISKY.fullmatch(name):
+            if re.fullmatch(RISKY, name):
                 self._ordered(text, command)
         reaches = self._reaches(command.bases)
         for reach in reaches:
@@ -143,7 +143,7 @@ class _Judge:
         words, assigned = without_runners(words, fed)
         for word in assigned:
             match = ASSIGNS.fullmatch(word.text)
-            if match and RISKY.fullmatch(match[1]):
+            if match and re.fullmatch(RISKY, match[1]):
                 self._ordered(match[2], command)
         if not words:
             return False
@@ -158,7 +158,7 @@ class _Judge:
             self._hidden = True
         if program in PRINTERS or (program in GOING and not any(reach.private(rest) for reach in reaches)):
             return False
-        reads = only_reads(program, rest) and not any(RISKY.fullmatch(name) and name != "LESSCHARSET" for name, _ in command.assigned)
+        reads = only_reads(program, rest) and not any(re.fullmatch(RISKY, name) and name != "LESSCHARSET" for name, _ in command.assigned)
         if program in OURS or not reads:
             self._raise(personal(words))
         if reads:
@@ -275,7 +275,7 @@ class _Judge:
                 configured = configured or option != "-C"
             elif option == "-c":
                 key, _, setting = value.partition("=")
-                if not GIT_SETTINGS.fullmatch(key):
+                if not re.fullmatch(GIT_SETTINGS, key, re.IGNORECASE):
                     configured = True
                     self._ordered(setting, command)
                     if key.casefold().startswith("alias.") and setting[:1] != "!":
@@ -318,12 +318,12 @@ class _Judge:
         if name == "config" or (name == "rebase" and letters & {"x"}) or any(option.startswith("--ex") for option in options):
             values = [word.text for word in words if word.text[:1] != "-"][1:] if name == "config" else [word.text.partition("=")[2] or word.text for word in words]
             key = next((word.text for word in words if word.text[:1] != "-"), "")
-            if not (name == "config" and GIT_SETTINGS.fullmatch(key)):
+            if not (name == "config" and re.fullmatch(GIT_SETTINGS, key, re.IGNORECASE)):
                 for value in values:
                     self._ordered(value, command)
                     if key.casefold().startswith("alias.") and value[:1] != "!":
                         self._hinted(f"git {value}")
-        if not configured and only_reads("git", [ShellWord(name), *words]) and not any(RISKY.fullmatch(risky) for risky, _ in command.assigned):
+        if not configured and only_reads("git", [ShellWord(name), *words]) and not any(re.fullmatch(RISKY, risky) for risky, _ in command.assigned):
             for reach in reaches:
                 self._raise(reach.private(words) or reach.written_by_option(words))
             return (), reaches

@@ -58,26 +58,25 @@ _BY_WORD = {
     "adjourn": frozenset(("check", "verify")),
 }
 """Programs that read under some of their own commands."""
-_GIT_OPTION = re.compile(
-    r"-[a-zA-NP-Z0-9]*(?:[=/].*)?|-[SGLUMCXjqmFn].*|--(?:all|abbrev|abbrev-commit|abbrev-ref|allow-empty|amend|author|after|atomic|before|branches|cached|cc|check|color"
-    r"|color-words|contains|count|cover|date|decorate|delete|deleted|depth|diff-filter|dry-run|exclude|exclude-standard|exit-code|find-renames"
-    r"|first-parent|fixup|follow|force|force-with-lease|format|get|get-url|global|graph|grep|heads|ignore-case|ignored|ignore-space-change|invert-grep"
-    r"|is-inside-work-tree|git-dir|left-right|line-number|list|local|max-count|merged|merges|message|minimal|modified|name-only|name-status|no-color"
-    r"|no-edit|no-ext-diff|no-merges|no-patch|no-renames|no-tags|no-verify|not|numstat|oneline|others|patch|patience|perl-regexp|points-at|porcelain"
-    r"|pretty|prune|quiet|raw|recurse-submodules|reverse|set-upstream|short|shortstat|show-current|show-toplevel|show-prefix|signoff|since|skip|sort|stage"
-    r"|staged|stat|summary|tags|unified|unmerged|until|untracked-files|update|upstream|unset-upstream|verbose|verify|walk-reflogs|word-diff|word-regexp|interactive"
-    r"|intent-to-add|symbolic-full-name|is-ancestor|always|match|long|unshallow|files-with-matches|fixed-strings|extended-regexp|context|and|or|mirror|move|root"
-    r")(?:=.*)?|--|-\d+",
-    re.DOTALL,
+_GIT_OPTIONS = frozenset(
+    "abbrev abbrev-commit abbrev-ref after all allow-empty always amend and atomic author before branches cached cc check color "
+    "color-words contains context count cover date decorate delete deleted depth diff-filter dry-run exclude exclude-standard exit- "
+    "code extended-regexp files-with-matches find-renames first-parent fixed-strings fixup follow force force-with-lease format get "
+    "get-url git-dir global graph grep heads ignore-case ignore-space-change ignored intent-to-add interactive invert-grep is- "
+    "ancestor is-inside-work-tree left-right line-number list local long match max-count merged merges message minimal mirror "
+    "modified move name-only name-status no-color no-edit no-ext-diff no-merges no-patch no-renames no-tags no-verify not numstat "
+    "oneline or others patch patience perl-regexp points-at porcelain pretty prune quiet raw recurse-submodules reverse root set- "
+    "upstream short shortstat show-current show-prefix show-toplevel signoff since skip sort stage staged stat summary symbolic-full- "
+    "name tags unified unmerged unset-upstream unshallow until untracked-files update upstream verbose verify walk-reflogs word-diff "
+    "word-regexp".split()
 )
 """Options with which those of git neither write a file nor run a program."""
-GIT_SETTINGS = re.compile(
-    r"(?:user|color|advice|http|pull|push|fetch|commit|tag|init|log|rebase|merge|branch|status|safe|protocol|submodule|gc|pack)\.(?!.*(?:template|proxy|cookie|cmd|program|recurse"
-    r"|showsignature|tool|driver|ssl)).*|core\.(?:quotepath|autocrlf|abbrev|longpaths|filemode|safecrlf|ignorecase)|diff\.(?:renames|algorithm|noprefix|mnemonicprefix|colormoved)",
-    re.IGNORECASE,
+GIT_SETTINGS = (
+    r"(?i:user|color|advice|http|pull|push|fetch|commit|tag|init|log|rebase|merge|branch|status|safe|protocol|submodule|gc|pack)\.(?!.*(?:template|proxy|cookie|cmd|program|recurse"
+    r"|showsignature|tool|driver|ssl)).*|core\.(?i:quotepath|autocrlf|abbrev|longpaths|filemode|safecrlf|ignorecase)|diff\.(?i:renames|algorithm|noprefix|mnemonicprefix|colormoved)"
 )
 """Settings of git that neither write a file nor run a program."""
-RISKY = re.compile(
+RISKY = (
     r"GIT_\w+|(?:DY)?LD_\w+|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC\w*|\w*PAGER|LESS\w*|\w*EDITOR|VISUAL|BROWSER|PS[0-4]|PROMPT_COMMAND|PERL5\w*|RUBYOPT|TMPDIR"
     r"|TAR_OPTIONS|RSYNC_\w+|SSH_ASKPASS|MAKEFLAGS|GLOBIGNORE|EXECIGNORE|TIMEFORMAT|PYTHON(?:STARTUP|INSPECT|BREAKPOINT|PYCACHEPREFIX)|\w*LOG_?FILE|HISTFILE"
     r"|npm_config_\w+|MAN\w*|AWKPATH|MAIL\w*|XDG_\w+|BASH_\w+|ADJOURN_\w+"
@@ -89,17 +88,16 @@ _RUNNERS: Mapping[str, tuple[str, str]] = {
     "time": ("pv", "f"), "timeout": ("v", "ks"), "unbuffer": ("p", ""), "xargs": ("0rtpox", "adEILnPs"), "busybox": ("", ""), "caffeinate": ("disu", "tw"),
 }  # fmt: skip
 """Programs that run their remaining arguments as a command: the letters of their options, and of those with a value."""
-_LONG = re.compile(
+_LONG = (
     r"--(?:null|no-run-if-empty|verbose|preserve-status|foreground|kill-after=.*|signal=.*|max-args=.*|max-procs=.*|max-lines=.*|replace(?:=.*)?|delimiter=.*|exit|fork|wait"
     r"|ignore-environment|unset=.*|user=.*|adjustment=.*|output=[0L]|error=[0L]|input=[0L]|non-interactive|preserve-env(?:=.*)?|login|class=.*|group=.*)"
 )
-_LONG_VALUED = re.compile(r"--(?:kill-after|signal|max-args|max-procs|max-lines|delimiter|unset|user|adjustment|output|error|input|group|class)")
+_LONG_VALUED = (r"--(?:kill-after|signal|max-args|max-procs|max-lines|delimiter|unset|user|adjustment|output|error|input|group|class)")
 ASSIGNS = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL | re.ASCII)
-_SCRIPT = re.compile(
-    r"(?:\s|;|[{}]|!|(?:\d+|\$|/(?:\\.|\[[^]]*\]|[^/\\])*/I?)(?:,\s*(?:[+~]?\d+|\$|/(?:\\.|\[[^]]*\]|[^/\\])*/I?))?\s*"
+_SCRIPT = (
+    r"(?s:(?:\s|;|[{}]|!|(?:\d+|\$|/(?:\\.|\[[^]]*\]|[^/\\])*/I?)(?:,\s*(?:[+~]?\d+|\$|/(?:\\.|\[[^]]*\]|[^/\\])*/I?))?\s*"
     r"|[pdqQ=nNgGhHxDPlz](?=[\s;}]|$)|[qQ]\s*\d+|s([^\w\s\\])(?:\\.|\[\^?\]?[^]\n]*\]|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gpIiMm\d]*(?=[\s;}]|$)"
-    r"|y/(?:\\.|[^/\\])*/(?:\\.|[^/\\])*/|[aic](?:\\?\s|\\)?[^\n]*(?:\\\n[^\n]*)*(?:\n|$)|[btT](?:\s*\w+)?(?=[\s;}]|$)|:\s*\w+)*",
-    re.DOTALL,
+    r"|y/(?:\\.|[^/\\])*/(?:\\.|[^/\\])*/|[aic](?:\\?\s|\\)?[^\n]*(?:\\\n[^\n]*)*(?:\n|$)|[btT](?:\s*\w+)?(?=[\s;}]|$)|:\s*\w+)*)"
 )
 """Matches a script of sed that neither writes to a file nor runs a program."""
 
@@ -116,7 +114,7 @@ def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
     words = [word.text for word in rest]
     if program == "sed":
         scripts = sed_scripts(words)
-        return scripts is not None and not any(re.match(r"-[a-zA-Z]*i|--in", word) for word in words) and all(map(_SCRIPT.fullmatch, scripts))
+        return scripts is not None and not any(re.match(r"-[a-zA-Z]*i|--in", word) for word in words) and all(re.fullmatch(_SCRIPT, script) for script in scripts)
     if (allowed := _BY_OPTIONS.get(program)) is not None:
         options = [word[1:] for word in words[: words.index("--") if "--" in words else None] if word[:1] in ("-", "+", UNKNOWN) and word != "-"]
         if program == "uniq" and len(words) - len(options) > 1:
@@ -129,7 +127,14 @@ def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
         return True
     if words[0] in ("fetch", "push", "ls-remote") and any("::" in word for word in words):
         return False
-    return all(_GIT_OPTION.fullmatch(word) for word in _options(words[1:])) and words[1:2] not in (["set-url"], ["add"])
+    return all(map(_is_known_to_git, _options(words[1:]))) and words[1:2] not in (["set-url"], ["add"])
+
+
+def _is_known_to_git(option: str) -> bool:
+    if option[:2] == "--":
+        return option == "--" or option[2:].partition("=")[0] in _GIT_OPTIONS
+    letters = option[1:].partition("=")[0]
+    return option[1:2] in tuple("SGLUMCXjqmFn") or (letters.isalnum() and "O" not in letters and "o" not in letters[:1])
 
 
 def _options(words: Sequence[str]) -> list[str]:
@@ -160,7 +165,7 @@ def sed_scripts(words: Sequence[str]) -> list[str] | None:
 
 def sed_is_known(scripts: Sequence[str] | None) -> bool:
     """Whether scripts of sed neither write to a file that they name nor run a program."""
-    return scripts is not None and all(map(_SCRIPT.fullmatch, scripts))
+    return scripts is not None and all(re.fullmatch(_SCRIPT, script) for script in scripts)
 
 
 def without_runners(words: Sequence[ShellWord], given: Sequence[ShellWord] = ()) -> tuple[Sequence[ShellWord], list[ShellWord]]:
@@ -183,9 +188,9 @@ def without_runners(words: Sequence[ShellWord], given: Sequence[ShellWord] = ())
             if name == "env" and option.startswith(("-S", "--split-string")):
                 return [ShellWord("eval"), ShellWord(option.removeprefix("-S").removeprefix("--split-string").removeprefix("=")), *words[at:]], assigned
             if option[:2] == "--":
-                if not _LONG.fullmatch(option) and not _LONG_VALUED.fullmatch(option):
+                if not re.fullmatch(_LONG, option) and not re.fullmatch(_LONG_VALUED, option):
                     raise UnreadError
-                at += bool(_LONG_VALUED.fullmatch(option))
+                at += bool(re.fullmatch(_LONG_VALUED, option))
                 continue
             cut = next((one for one, letter in enumerate(option) if one and letter in valued), None)
             if not set(option[1:cut]) <= set(letters):

@@ -34,14 +34,14 @@ _SOURCES = frozenset(
 )
 """Programs that print what they find in files, or elsewhere: with plain arguments, not what a line makes up."""
 _SIMPLE = {
-    "jq": re.compile(r"-?[\w.\[\]| -]*"),
-    "awk": re.compile(r"-F.?|(?:NR\s*==\s*\d+|/[\w ^$]*/)?\s*\{\s*print(?: \$\w+(?:, ?\$\w+)*)?\s*\}"),
-    "sed": re.compile(r"-[nEr]|\d*,?\d*p|s(\W)(?:(?!\1).)*\1[ \d\\]*\1g?"),
-    "tr": re.compile(r"-d|.|\\n|\[:\w+:\]|[\w-]{1,3}"),
-    "stat": re.compile(r"-c|-f|%\w|--format=%\w|\S+"),
-    "cut": re.compile(r"-[dfcb].*|.|\d[\d,-]*"),
-    "column": re.compile(r"-.*"),
-    "nl": re.compile(r"-.*"),
+    "jq": r"-?[\w.\[\]| -]*",
+    "awk": r"-F.?|(?:NR\s*==\s*\d+|/[\w ^$]*/)?\s*\{\s*print(?: \$\w+(?:, ?\$\w+)*)?\s*\}",
+    "sed": r"-[nEr]|\d*,?\d*p|s(\W)(?:(?!\1).)*\1[ \d\\]*\1g?",
+    "tr": r"-d|.|\\n|\[:\w+:\]|[\w-]{1,3}",
+    "stat": r"-c|-f|%\w|--format=%\w|\S+",
+    "cut": r"-[dfcb].*|.|\d[\d,-]*",
+    "column": r"-.*",
+    "nl": r"-.*",
 }  # fmt: skip
 """Arguments with which they only print a part of what they read."""
 _FORMAT = re.compile(r"(?:%[A-Za-z]{1,2}|[\s\d_:T.,/|Z+-])*")
@@ -86,7 +86,7 @@ def printed_by(
     made_up = bool(set("".join(given)) - {FOREIGN, HARMLESS, "0", "\n", " "})
     harmless = not made_up and FOREIGN not in "".join(given)
     simple = _SIMPLE.get("awk" if name == "gawk" else name)
-    if simple is not None and not made_up and all(simple.fullmatch(word) for word in (rest if name in ("tr", "column", "nl") else rest[:2])):
+    if simple is not None and not made_up and all(re.fullmatch(simple, word) for word in (rest if name in ("tr", "column", "nl") else rest[:2])):
         return (HARMLESS if harmless else FOREIGN,)
     if name in _COMPOSERS or (name == "docker" and {"run", "exec"} & set(rest)) or (name == "git" and rest[:1] == ["-c"]) or "-exec" in rest or "-execdir" in rest:
         return (UNKNOWN,)

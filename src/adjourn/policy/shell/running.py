@@ -54,6 +54,7 @@ _UNREADABLE = frozenset((
     "bind", "caller", "compgen", "complete", "compopt", "coproc", "enable", "fc", "hash", "logout", "setopt", "suspend",
 ))  # fmt: skip
 """Builtins that change what a name means."""
+_BUILTINS = frozenset("cd chdir getopts let mapfile popd pushd read readarray set shift shopt unset".split())
 _ENDING = frozenset(("exit", "return"))
 
 
@@ -336,13 +337,18 @@ class Walk:
         if any(part.kind == "array" for word in words for part in word):
             words = self._declared(words)
         readings = self._combined(words)
-        given, redirects = self._redirected(node.redirects, given)
+        redirects: tuple[tuple[ShellWord, ...], ...] = ((), (), ())
+        if node.redirects:
+            given, redirects = self._redirected(node.redirects, given)
         texts = tuple((name, text) for name, value in assigned.items() for text in (*value.texts, *itertools.chain(*(value.items or ()))))
         if not node.words:
             self._report(Command((), self._bases, *redirects, given, texts))
             return printed
         before = {name: self._values.get(name) for name in assigned}
         self._values |= assigned
+        if len(readings) == 1 and not assigned:
+            command = Command(tuple(map(_shown, readings[0])), self._bases, *redirects, given, (), self._feeding > 0)
+            return self._command(command, readings[0])
         found: list[str] = []
         start = self._state()
         states = []
@@ -399,12 +405,12 @@ class Walk:
         if name in _DECLARING:
             self._declare(name, rest)
             return ("",)
-        builtin = {
+        builtin = name in _BUILTINS and {
             "cd": self._go, "pushd": self._go, "popd": self._back, "chdir": self._go, "set": self._set, "shift": self._shift, "unset": self._unset,
             "read": self._read, "mapfile": self._mapfile, "readarray": self._mapfile, "getopts": self._getopts, "let": self._let,
             "shopt": self._shopt,
-        }.get(name)  # fmt: skip
-        if builtin is not None:
+        }[name]  # fmt: skip
+        if builtin:
             builtin(rest, command.given)
             return ("",)
         if name == "eval":

@@ -23,6 +23,8 @@ ANYWHERE = "\1"
 _KEPT = re.compile(r"[\x00-\x08\x0b\x0e]")
 
 _RUN = re.compile(r"[^\s\x00-\x1f\x7f|&;()<>$`'\"\\]+")
+_PLAIN = re.compile(r"[A-Za-z./][\w./:,@%+-]*(?: [\w./:,@%+=-]+)*", re.ASCII)
+"""Matches a line of one command, without special meaning for a shell."""
 _BLANK = re.compile(r"(?:[ \t]|\\\n)+")
 _REDIRECT = re.compile(r"(\d*)(<<<|<<-?|<&|<>|<(?!\()|>>|>\||>&|>(?!\()|&>>|&>)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
@@ -106,6 +108,8 @@ def parse(line: str) -> Block:
     """The commands of a line. Raises `UnreadError`."""
     if len(line) > MAX_TEXT or _KEPT.search(line):
         raise UnreadError
+    if _PLAIN.fullmatch(line) and not _KEYWORD.match(line):
+        return Block("list", (Simple((), tuple((Part("text", word),) for word in line.split()), ()),))
     reader = _Reader(line)
     found = reader.script("")
     if reader.at < len(line):

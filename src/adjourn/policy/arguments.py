@@ -7,8 +7,8 @@ means for a call:
 
 - A place outside the workspace is in no scope of an allow, whatever its glob; a deny is held against its absolute path.
 - A directory stands for all that is beneath it: an allow must hold all of it, a deny applies when it holds any of it.
-- A command is held against a scope as a whole and in its pieces (`a && b`, `a | b`, `$(a)`, redirections): an allow must
-  hold each of them, a deny applies when it holds one. A patch names its files inside its text, so its places are unknown.
+- A command is held against a scope as it is written, and as bash would run it: every command in it without quotes, every
+  file that it reads or writes. An allow must hold each of them, a deny applies when it holds one. A line that cannot be read is unknown. A patch names its files inside its text, so its places are unknown.
 
 Owns: which arguments name places, resolving them, `judge`. Must never: read a file, or be taken for a sandbox: a tool may
 call its path by a name that is not known here, and a program reaches what it likes.
@@ -33,6 +33,8 @@ from adjourn.policy.protected import (
     paths_in,
     readings,
 )
+from adjourn.policy.shell import syntax as shell
+from adjourn.policy.shell.running import Command, Walk
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000
@@ -41,9 +43,9 @@ COMMAND_TOOLS = frozenset(("shell.exec", "tests.run"))
 """Tools whose scope is always a command, whatever else they are given (a working directory, a description)."""
 _MAYBE_KEYS = frozenset(("from", "to"))
 _WILDCARD = re.compile(r"[*?\[{]")
-_CONTROL = re.compile(r"[;&|`$<>(){}\n\r]+")
-"""Matches where a shell may begin another command or name another file. Ignores quotes, so it finds too many pieces rather than
-too few."""
+_NOT_KNOWN = "$"
+"""Stands for a word that only the shell would know: of the scopes, only those for anything hold it."""
+_MARKS = frozenset((shell.UNKNOWN, shell.FOREIGN, shell.UNSET, shell.HERE, shell.HARMLESS))
 
 _OUTSIDE = "\0outside"
 _BENEATH = "/\0/\0"
@@ -200,7 +202,7 @@ def _names_place(key: str, text: str) -> bool:
 
 
 def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """The command that a call names, whole and in the pieces that a shell may make of it."""
+    """The command that a call names, whole and as a shell would run it; none if that cannot be read."""
     found: list[str] = []
     for key, value in arguments.items():
         if argument_key(key) in COMMAND_KEYS:
@@ -208,8 +210,25 @@ def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
             if not all(isinstance(word, str) for word in words):
                 return ()
             found.append(" ".join(map(str, words)).strip())
-    pieces = (piece.strip() for command in found for piece in _CONTROL.split(command))
+    try:
+        pieces = [piece for command in found for piece in _pieces(command)]
+    except (shell.UnreadError, RecursionError):
+        return ()
     return tuple(dict.fromkeys([*found, *filter(None, pieces)]))
+
+
+def _pieces(line: str) -> list[str]:
+    """The commands that a line runs, and the files that it reads or writes. Raises `UnreadError`."""
+    found: list[str] = []
+
+    def report(command: Command) -> None:
+        words = [word.text for word in command.words]
+        texts = [" ".join((*(f"{name}={text}" for name, text in command.assigned), *words))]
+        texts += [word.text for word in (*command.reads, *command.writes)]
+        found.extend(texts if _MARKS.isdisjoint("".join(texts)) else [*texts, _NOT_KNOWN])
+
+    Walk(report, {}).line(line)
+    return found
 
 
 # --- holding scopes against them

@@ -41,9 +41,12 @@ from adjourn.policy.shell.syntax import ANYWHERE, FOREIGN, HARMLESS, UNKNOWN, UN
 
 _NOT_KNOWN = re.compile(f"[{UNKNOWN}{FOREIGN}]")
 _BLANKS = re.compile(r"\s")
-_QUOTING = re.compile(r"['\"\\]")
+_ORDER = re.compile(r"-[\w-]*(?:action|command|cmd|exec|pager|pre|program|rsh|run|shell)[\w-]*=(?:exec=)?(.*\s.*)", re.DOTALL)
+"""Matches an option that has a program run a command."""
 _CODE = re.compile(r"[\s(;'\"]")
-MAX_FED = 200
+_NESTED = WRITERS | SHELLS | frozenset("find xargs env sed git awk gawk curl wget mkdir".split())
+_STRICT = frozenset("at batch chroot entr fakeroot flock nsenter parallel proot runuser screen script setpriv strace su systemd-run unshare watch".split())
+"""Hosts whose texts are shell lines."""
 _LENIENT = frozenset("make npm npx ssh node bun deno python python3 git psql mysql ruby php".split())
 """Hosts that are often given what another program prints."""
 _TEXT_OF_GIT = frozenset(("bisect", "clone", "config", "difftool", "filter-branch", "mergetool", "rebase", "submodule", "for-each-repo", "grep", "archive"))
@@ -139,12 +142,13 @@ class _Judge:
 
     def _run(self, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
         first = words[0]
-        fed = _fed(command.given) if any(name_of(word) in ("xargs", "busybox") for word in words) else ()
-        words, assigned = without_runners(words, fed)
+        words, assigned = without_runners(words, command.given)
         for word in assigned:
             match = ASSIGNS.fullmatch(word.text)
             if match and re.fullmatch(RISKY, match[1]):
                 self._ordered(match[2], command)
+            if match:
+                self.walk.export(match[1], match[2])
         if not words:
             return False
         program, rest = name_of(words[0]), words[1:]
@@ -170,8 +174,9 @@ class _Judge:
                 self._raise(personal_in(word.text) if UNSET in word.text else None)
             self._shell(program, rest, command)
             return False
-        if program in ("trap", ".", "source"):
-            return False  # they are followed
+        if program in ("trap", ".", "source"):  # they are followed
+            self._raise(next((found for reach in reaches if (found := reach.private(rest))), None))
+            return False
         return self._judged(program, words, command, reaches)
 
     def _judged(self, program: str, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
@@ -202,23 +207,26 @@ class _Judge:
         recursive = program in ("chmod", "chown", "chgrp") and any(re.match(r"-\w*R|--rec", word.text) for word in rest)
         is_host = program.rstrip("0123456789.") in HOSTS
         texts = [word.text for word in rest]
+        given = (*command.given, *(text for word in texts for text in self.walk.processes(word)))
+        for match in filter(None, map(_ORDER.match, texts)):
+            self._ordered(match[1], command)
         for reach in reaches:
             if program in REMOVERS or recursive:
                 operands = [word for word in rest if word.text[:1] != "-"]
                 self._raise(reach.around(operands[:-1] if program in MOVERS and len(operands) > 1 else operands))
             named = [word for word in rest[:-1] if not word.wild] + list(rest[-1:] if program in MOVERS or not rest[-1:] or not rest[-1].wild else ()) if program in REMOVERS else rest
-            self._raise(reach.spoken_of((words[0], *named), command.given))
+            self._raise(reach.spoken_of((words[0], *named), given))
         if is_host:
             if any(UNKNOWN in text for text in texts) and (program not in _LENIENT or any(_CODE.search(text) for text in texts)):
                 raise _FoundError(UNREAD)
             for at, word in enumerate(rest):
-                if name_of(word) in WRITERS | SHELLS | {"find", "xargs", "env"}:
+                if name_of(word) in _NESTED:
                     self._nested(rest[at:], command)
         if is_host or program.removeprefix("git-") in _TEXT_OF_GIT:
-            for text in (*texts, *command.given):
+            for text in (*texts, *given):
                 self._raise(personal_in(text))
                 if _BLANKS.search(text.strip()) or text[:1] == "!":
-                    self._hinted(text.lstrip("!:"))
+                    self._hinted(text.lstrip("!:"), strict=program in _STRICT)
         return False
 
     # --- programs with ways of their own
@@ -244,6 +252,9 @@ class _Judge:
             if option[-1] == "o" and words:
                 words.pop(0)
             takes_line = takes_line or "c" in option
+            if "s" in option:
+                words.insert(0, ShellWord("-"))
+                break
             if option == "--":
                 break
         if takes_line:
@@ -400,14 +411,3 @@ class _Judge:
                 spec in (".", "*", "/") or spec[:1] in (":", ".") or "aex" in spec or "adjourn" in spec or spec == "**" for spec in specs
             )
         return False
-
-
-def _fed(given: tuple[str, ...]) -> list[ShellWord]:
-    """The words that `xargs` makes of its input."""
-    found: list[ShellWord] = []
-    for text in given or (FOREIGN,):
-        known = not set(text) <= {HARMLESS, "\n", "0"}
-        if _QUOTING.search(text):  # `xargs` has rules of its own for these
-            return [ShellWord(UNKNOWN)]
-        found += [ShellWord(word if known else HARMLESS) for word in text.replace("\0", " ").split()[:MAX_FED]]
-    return found if len(found) < MAX_FED else [ShellWord(UNKNOWN)]

@@ -11,8 +11,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from adjourn.policy.shell.syntax import UNKNOWN, ShellWord, UnreadError
+from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, UNKNOWN, ShellWord, UnreadError
 
+MAX_FED = 200
+"""Most words that `xargs` is followed with."""
 PRINTERS = frozenset(("echo", "printf", ":", "true", "false"))
 GOING = frozenset(("cd", "chdir", "pushd", "popd", "set-location"))
 SHELLS = frozenset("ash bash cmd dash eval fish ksh powershell pwsh sh su zsh".split())
@@ -168,7 +170,7 @@ def sed_is_known(scripts: Sequence[str] | None) -> bool:
     return scripts is not None and all(re.fullmatch(_SCRIPT, script) for script in scripts)
 
 
-def without_runners(words: Sequence[ShellWord], given: Sequence[ShellWord] = ()) -> tuple[Sequence[ShellWord], list[ShellWord]]:
+def without_runners(words: Sequence[ShellWord], given: Sequence[str] = ()) -> tuple[Sequence[ShellWord], list[ShellWord]]:
     """A command without what runs it (`sudo`, `timeout 5`), and the words that assign variables to it; `given` is what `xargs` adds to it.
 
     Raises `UnreadError` for an option that is not known.
@@ -200,7 +202,7 @@ def without_runners(words: Sequence[ShellWord], given: Sequence[ShellWord] = ())
                 at += not option[cut + 1 :]
                 replaced = value if option[cut] == "I" else replaced
                 if name == "xargs" and option[cut] == "a":
-                    given = [ShellWord(UNKNOWN)]
+                    given = [UNKNOWN]
         if name in ("timeout", "gtimeout"):
             at += 1
         while name in ("env", "sudo", "doas") and at < len(words) and ASSIGNS.fullmatch(words[at].text):
@@ -210,7 +212,20 @@ def without_runners(words: Sequence[ShellWord], given: Sequence[ShellWord] = ())
         if name == "xargs":
             words = words or [ShellWord("echo")]
             if replaced:
-                words = [ShellWord(word.text.replace(replaced, one.text), word.wild) for word in words for one in (given if replaced in word.text else [word])]
+                fed = _fed(given, by_line=True)
+                words = [ShellWord(word.text.replace(replaced, one.text), word.wild) for word in words for one in (fed if replaced in word.text else [word])]
             else:
-                words = [*words, *given]
+                words = [*words, *_fed(given, by_line=False)]
     return words, assigned
+
+
+def _fed(given: Sequence[str], *, by_line: bool) -> list[ShellWord]:
+    """The words that `xargs` makes of its input."""
+    found: list[ShellWord] = []
+    for text in given or (FOREIGN,):
+        known = not set(text) <= {HARMLESS, "\n", "0"}
+        if not {"'", '"', "\\"}.isdisjoint(text):  # `xargs` has rules of its own for these
+            return [ShellWord(UNKNOWN)]
+        pieces = text.split("\n") if by_line else text.split()
+        found += [ShellWord(piece.lstrip() if known else HARMLESS) for piece in pieces[:MAX_FED] if piece]
+    return found if len(found) < MAX_FED else [ShellWord(UNKNOWN)]

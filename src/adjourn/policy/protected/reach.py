@@ -22,6 +22,8 @@ _MAX_GLOB = 256
 MAX_FILLED = 2000
 """Most files that a pattern is filled in with; one that matches more may reach anything."""
 _WILDCARD = re.compile(r"[*?[{]")
+_OF_PROCESS = re.compile("/(?:cwd|root|fd)(?:/|$)")
+_DOUBLED = re.compile(r"/(?:\.?/)+")
 _FILLED = str.maketrans({HARMLESS: "0", UNSET: None})
 
 
@@ -75,6 +77,8 @@ class Reach(NamedTuple):
         text = word.text.translate(_FILLED).replace(HERE, self.base)
         if not text or "\n" in text or UNKNOWN in text or FOREIGN in text:
             return None
+        if text.startswith("/proc/") and _OF_PROCESS.search(text):
+            return FOLDER
         if len(text) > MAX_PATH:  # a text, or a pattern that nobody writes
             return FOLDER if word.wild and " " not in text else None
         if word.wild:
@@ -105,7 +109,8 @@ class Reach(NamedTuple):
 
 def mentioned(text: str, places: ProtectedPlaces) -> str | None:
     """The protected place that a text mentions, with either kind of slash."""
-    return places.mentioned(text) or places.mentioned(text.replace("\\", "/"))
+    plain = _DOUBLED.sub("/", text.replace("\\", "/"))
+    return places.mentioned(text) or (places.mentioned(plain) if plain != text else None)
 
 
 def matched(

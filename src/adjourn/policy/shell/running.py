@@ -112,6 +112,11 @@ class Walk:
         self._restore(before)
         return found
 
+    def export(self, name: str, text: str) -> None:
+        """Let a variable have a further value."""
+        known = tuple(one for one in self._value(name).texts if one != UNSET)
+        self._values[name] = Value(_limited((*known, text)))
+
     def processes(self, name: str) -> tuple[str, ...]:
         """What a file of `<(…)` has."""
         return self._processes.get(name, ())
@@ -164,8 +169,8 @@ class Walk:
         return found
 
     def _outside(self, name: str) -> Value:
-        if name in ("PWD",):
-            return Value((HERE,))
+        if name in ("PWD", "OLDPWD"):
+            return Value((HERE if name == "PWD" else UNKNOWN,))
         if name in self._environment:
             return Value((self._environment[name],))
         return Value((UNSET,))
@@ -417,6 +422,8 @@ class Walk:
             return self.line(" ".join(rest).translate(_SHOWN), None, command.given)
         if name in (".", "source") and rest:
             return self._source(rest, command.given)
+        if name == "trap" and rest[:1] == ["--"]:
+            del rest[0]
         if name == "trap" and rest and rest[0] not in ("-", "-p", "-l", ""):
             return self.line(rest[0].translate(_SHOWN))
         if name == "printf" and rest and rest[0][:2] == "-v":
@@ -558,6 +565,8 @@ class Walk:
                 items = [*(before.items or (before.texts,)), *items]
             return Value(_limited(text for item in items for text in item) or ("",), tuple(items))
         texts = self._texts(word)
+        if appends == "[+":
+            return Value((UNKNOWN,))
         if appends == "[":
             return Value(_limited((*(text for text in before.texts if text != UNSET), *texts)), ((UNKNOWN,),))
         return Value(_product(before.texts, texts) if appends else texts, None)

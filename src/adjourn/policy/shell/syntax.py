@@ -393,7 +393,7 @@ class _Reader:
             match = _ASSIGNED.match(word[0].text) if word[0].kind == "text" and not word[0].quoted else None
             if match and not words:
                 value = tuple(filter(lambda part: part != Part("text"), (word[0]._replace(text=word[0].text[match.end() :]), *word[1:])))
-                assigned.append((match[1], "[" if match[2] else match[3], value))
+                assigned.append((match[1], ("[" if match[2] else "") + match[3], value))
                 continue
             indexed = not words and word[0].kind == "text" and not word[0].quoted and _INDEXED.match(word[0].text)
             if not match and (indexed or any(part.kind == "array" for part in word)):

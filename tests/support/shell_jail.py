@@ -18,9 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.shell_lines import lines
-
 from adjourn.policy.protected import places_of, protected_path
+from support.shell_lines import lines
 
 STUB = '#!/bin/sh\necho "$@" >> "$SPOKE"\n'
 SPEAKING = re.compile(
@@ -54,8 +53,8 @@ class Jail:
         for folder in (self.work, self.home):
             subprocess.run(["chmod", "-R", "u+rwX", folder], check=False, stderr=subprocess.DEVNULL)
             shutil.rmtree(folder, ignore_errors=True)
-        for folder in (".aex/checkpoints/a", "src", "build"):
-            (self.work / folder).mkdir(parents=True)
+        for name in (".aex/checkpoints/a", "src", "build"):
+            (self.work / name).mkdir(parents=True)
         (self.home / ".config/adjourn/keys").mkdir(parents=True)
         (self.home / ".config/adjourn/keys/default.key").write_text("c2VjcmV0")
         for name, text in {".aex/policy.aex": "policy p v0\n", ".aex/adjourn.db": "store", ".aex/checkpoints/a/audit.jsonl": "{}", "src/a.py": "a\n", "x": "evil\n", "notes.md": "n\n"}.items():  # fmt: skip
@@ -81,7 +80,11 @@ class Jail:
         except OSError:
             return False
         made = ("adjourn.toml", "aex.policy.aex", "src/.aex/policy.aex", ".aex/checkpoints/x", "build/.aex")
-        if not kept or (self.work / ".aex").is_symlink() or any(os.path.lexists(self.work / one) for one in made):
+        if (
+            not kept
+            or (self.work / ".aex").is_symlink()
+            or any(os.path.lexists(self.work / one) for one in made)
+        ):
             return False
         modes = [os.stat(self.work / one).st_mode & 0o700 for one in (".aex", ".aex/checkpoints")]
         said = self.spoke.read_text().splitlines() if self.spoke.exists() else []
@@ -91,7 +94,7 @@ class Jail:
         """Have bash run a line."""
         with subprocess.Popen(
             ["bash", "-c", line], cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=_limits,
+            stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=_limits,  # noqa: PLW1509
         ) as process:  # fmt: skip
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(BASHES)
@@ -121,7 +124,14 @@ def close_everything_else(base: Path) -> None:
 def writable(base: Path) -> list[str]:
     """Places outside of the folder that a line could write to."""
     probe = 'for place in / /dev /dev/shm /etc /tmp /usr/bin /var/tmp ~ "$PWD" "$1"; do : > "$place/.probe" && rm "$place/.probe" && echo "$place"; done; :'
-    found = subprocess.run(["bash", "-c", probe, "_", base.parent], capture_output=True, text=True, check=True, cwd="/", preexec_fn=_limits)
+    found = subprocess.run(
+        ["bash", "-c", probe, "_", base.parent],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+        preexec_fn=_limits,
+    )
     return found.stdout.split()
 
 

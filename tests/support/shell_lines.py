@@ -58,14 +58,34 @@ BEFORE = (
     "echo \\\n hi; ", "case a in (a) echo;; esac; ", "if false; then :; else :; fi; ", "echo \"$((1+1))\" '$('; ", "a[0]=1; ", "echo ${#a} ${a##*'}'}; ", "set -f; ", "set -e; ", "shopt -s dotglob; ", "shopt -s nullglob; ", "export A=1; ", "unset x; ", "echo \"${x:-\"}\"}\"; ", "cat <<E\n'\nE\n", "cat <<\\E\n$(\nE\n",
     "cat <<'E F'\nx\nE F\n", "echo '\n'; ", "printf '%s' \"$(cat <<'E'\n)\nE\n)\"; ", "true; ", "false; ", "ls > out; ", "! true; ", "f() { :; }; ", "time -p true; ", "echo <(true) > out; ", "IFS=/; ", "IFS=,; ", "HOME=$PWD; ", "x=.aex; ", "v=.a; w=ex; ", "$u ", "\"$@\" ", "coproc cat; ", "select", "",
 )  # fmt: skip
-AFTER = ("", "", "", "", "; true", " && true", " || true", " 2>out", " > out", " # done", "\necho done", "; echo '\"'", " | cat", "\n", " ;", "; : '", " <<< x", " < out", "\n: <<E\nE")
+AFTER = (
+    "",
+    "",
+    "",
+    "",
+    "; true",
+    " && true",
+    " || true",
+    " 2>out",
+    " > out",
+    " # done",
+    "\necho done",
+    "; echo '\"'",
+    " | cat",
+    "\n",
+    " ;",
+    "; : '",
+    " <<< x",
+    " < out",
+    "\n: <<E\nE",
+)
 CODE = ("python3", "perl")
 """Programs whose code may put together a name: they are held to the names that it spells."""
 
 
 def lines(seed: int, count: int) -> Iterator[str]:
     """Lines from a seed."""
-    chance = random.Random(seed)  # noqa: S311  # lines to try, no secrets
+    chance = random.Random(seed)  # lines to try, no secrets
     for _ in range(count):
         if chance.random() < 0.3:
             form = chance.choice(RUNS)
@@ -73,7 +93,14 @@ def lines(seed: int, count: int) -> Iterator[str]:
         else:
             target = chance.choice(TARGETS if chance.random() < 0.85 else HARMLESS)
             form = chance.choice(WRITES)
-            core = form.format(*[".aex/policy.aex" if form.startswith(CODE) and "argv" not in form else spelled(target, chance)] * 3)
+            core = form.format(
+                *[
+                    ".aex/policy.aex"
+                    if form.startswith(CODE) and "argv" not in form
+                    else spelled(target, chance)
+                ]
+                * 3
+            )
             if chance.random() < 0.25 and not (form := chance.choice(RUNS)).startswith(CODE):
                 core = form.format(*[core] * 3)
         yield chance.choice(BEFORE) + core + chance.choice(AFTER)
@@ -95,7 +122,7 @@ def spelled(text: str, chance: random.Random) -> str:
     return [
         text, text, text, f"'{text}'", f'"{text}"', f"{before}\\{char}{after}", f"{before}''{char}{after}", f'{before}"{char}"{after}',
         "$'" + "".join(f"\\x{ord(c):02x}" for c in text) + "'", "$'" + "".join(f"\\{ord(c):03o}" for c in text) + "'", f"{before}$'\\u{ord(char or 'x'):04x}'{after}",
-        f"{before}?{after}" if char != "/" else text, f"{before}*{after[1:]}" if char != "/" else text, f"{before}[{char}]{after}" if char not in "/" else text,
+        f"{before}?{after}" if char != "/" else text, f"{before}*{after[1:]}" if char != "/" else text, f"{before}[{char}]{after}" if char != "/" else text,
         f"{{{text},zz}}", f"{before}{{{char},q}}{after}", f"{before}{{{char}..{char}}}{after}", f"{before}\\\n{char}{after}", f"$(echo {text})", f"`echo {text}`",
         f"$(printf %s {text})", f"$(printf '{before}\\x{ord(char or 'x'):02x}{after}')", f"$(echo {text[::-1]} | rev)", f"${{u-{text}}}", f"${{u:-{before}}}{char}{after}", f"{before}${{u}}{char}{after}",
         f"{before}$u{char}{after}" if not (char.isalnum() or char == "_") else text, f"~+/{text}", f"$PWD/{text}", f"${{PWD}}/{text}", f"$(pwd)/{text}", f'{before}$"{char}"{after}', f"{before}$(){char}{after}",

@@ -33,8 +33,6 @@ from adjourn.policy.protected import (
     paths_in,
     readings,
 )
-from adjourn.policy.shell import syntax as shell
-from adjourn.policy.shell.running import Command, Walk
 
 MAX_PATHS = 1000
 MAX_NODES = 20_000
@@ -45,7 +43,6 @@ _MAYBE_KEYS = frozenset(("from", "to"))
 _WILDCARD = re.compile(r"[*?\[{]")
 _NOT_KNOWN = "$"
 """Stands for a word that only the shell would know: of the scopes, only those for anything hold it."""
-_MARKS = frozenset((shell.UNKNOWN, shell.FOREIGN, shell.UNSET, shell.HERE, shell.HARMLESS))
 
 _OUTSIDE = "\0outside"
 _BENEATH = "/\0/\0"
@@ -210,24 +207,32 @@ def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
             if not all(isinstance(word, str) for word in words):
                 return ()
             found.append(" ".join(map(str, words)).strip())
-    try:
-        pieces = [piece for command in found for piece in _pieces(command)]
-    except (shell.UnreadError, RecursionError):
-        return ()
-    return tuple(dict.fromkeys([*found, *filter(None, pieces)]))
+    pieces: list[str] = []
+    for command in found:
+        read = _pieces(command)
+        if read is None:
+            return ()
+        pieces += read
+    return tuple(dict.fromkeys(filter(None, pieces)))
 
 
-def _pieces(line: str) -> list[str]:
-    """The commands that a line runs, and the files that it reads or writes. Raises `UnreadError`."""
-    found: list[str] = []
+def _pieces(line: str) -> list[str] | None:
+    """The commands that a line runs, and the files that it reads or writes; None if it cannot be read."""
+    from adjourn.policy.shell.running import Command, Walk  # noqa: PLC0415  # few policies have a scope of a command
+    from adjourn.policy.shell.syntax import MARKS, UnreadError  # noqa: PLC0415
+
+    found = [line]
 
     def report(command: Command) -> None:
         words = [word.text for word in command.words]
         texts = [" ".join((*(f"{name}={text}" for name, text in command.assigned), *words))]
         texts += [word.text for word in (*command.reads, *command.writes)]
-        found.extend(texts if _MARKS.isdisjoint("".join(texts)) else [*texts, _NOT_KNOWN])
+        found.extend(texts if MARKS.isdisjoint("".join(texts)) else [*texts, _NOT_KNOWN])
 
-    Walk(report, {}).line(line)
+    try:
+        Walk(report, {}).line(line)
+    except (UnreadError, RecursionError):
+        return None
     return found
 
 

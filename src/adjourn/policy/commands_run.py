@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from adjourn.policy.protected.programs import GOING, PRINTERS, SHELLS, name_of, only_reads, without_runners
 from adjourn.policy.shell.running import Command, Walk
-from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, HERE, UNKNOWN, UNSET, ShellWord, UnreadError
+from adjourn.policy.shell.syntax import MARKS, ShellWord, UnreadError
 
 MAX_DEPTH = 5
 """Command lines in one another: `ssh host 'bash -c "…"'`."""
@@ -26,7 +26,6 @@ _TALKERS = frozenset(("apropos", "comm", "date", "help", "history", "info", "man
 _GIT_TALKS = frozenset((
     "add", "blame", "commit", "describe", "diff", "grep", "log", "ls-files", "notes", "shortlog", "show", "status",
 ))  # fmt: skip
-_MARKS = frozenset((UNKNOWN, FOREIGN, UNSET, HERE, HARMLESS))
 _EXPLAINS = ("--help", "--version", "--dry-run")
 _REHEARSES = {"git": ("clean", "push"), "rsync": ()}
 """Programs for which `-n` means `--dry-run`, under these of their own commands (none: always)."""
@@ -54,15 +53,21 @@ def commands_run(line: str, depth: int = 0) -> list[CommandRun]:
 
 
 def _of(command: Command, *, depth: int) -> Iterator[CommandRun]:
-    truncates = tuple(word.text for word in command.truncates if not _MARKS.intersection(word.text))
+    truncates = tuple(word.text for word in command.truncates if not MARKS.intersection(word.text))
     try:
         words, _ = without_runners(command.words)
     except UnreadError:  # an option that is not known: any of the words may be the program
-        yield CommandRun(tuple(map(name_of, command.words)), " ".join(word.text for word in command.words).lower(), truncates)
+        yield CommandRun(
+            tuple(map(name_of, command.words)),
+            " ".join(word.text for word in command.words).lower(),
+            truncates,
+        )
         return
     program, rest = (name_of(words[0]), words[1:]) if words else ("", words)
-    if _explains(program, rest) or (_talks(program, rest) and not (command.feeds and program in PRINTERS | {"cat"})):
-        folder = rest[0].text if program in GOING and rest and not _MARKS.intersection(rest[0].text) else ""
+    if _explains(program, rest) or (
+        _talks(program, rest) and not (command.feeds and program in PRINTERS | {"cat"})
+    ):
+        folder = rest[0].text if program in GOING and rest and not MARKS.intersection(rest[0].text) else ""
         yield CommandRun((), "", truncates, folder)
         return
     programs: tuple[str, ...] = (program,)

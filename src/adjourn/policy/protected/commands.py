@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 
 from adjourn.policy.protected.find import found_by
 from adjourn.policy.protected.personal import OURS, personal, personal_in
@@ -41,16 +42,33 @@ from adjourn.policy.shell.syntax import ANYWHERE, FOREIGN, HARMLESS, UNKNOWN, UN
 
 _NOT_KNOWN = re.compile(f"[{UNKNOWN}{FOREIGN}]")
 _BLANKS = re.compile(r"\s")
-_ORDER = re.compile(r"-[\w-]*(?:action|command|cmd|exec|pager|pre|program|rsh|run|shell)[\w-]*=(?:exec=)?(.*\s.*)", re.DOTALL)
+_ORDER = re.compile(
+    r"-[\w-]*(?:action|command|cmd|exec|pager|pre|program|rsh|run|shell)[\w-]*=(?:exec=)?(.*\s.*)", re.DOTALL
+)
 """Matches an option that has a program run a command."""
 _CODE = re.compile(r"[\s(;'\"]")
 _NESTED = WRITERS | SHELLS | frozenset("find xargs env sed git awk gawk curl wget mkdir".split())
-_STRICT = frozenset("at batch chroot entr fakeroot flock nsenter parallel proot runuser screen script setpriv strace su systemd-run unshare watch".split())
+_STRICT = frozenset(
+    "at batch chroot entr fakeroot flock nsenter parallel proot runuser screen script setpriv strace su systemd-run unshare watch".split()
+)
 """Hosts whose texts are shell lines."""
 _LENIENT = frozenset("make npm npx ssh node bun deno python python3 git psql mysql ruby php".split())
 """Hosts that are often given what another program prints."""
-_TEXT_OF_GIT = frozenset(("bisect", "clone", "config", "difftool", "filter-branch", "mergetool", "rebase", "submodule", "for-each-repo", "grep", "archive"))
-_WRITTEN_BY_AWK = re.compile(r'>>?\s*("[^"\n]*")?\s*(?=[;}\n]|$)?')
+_TEXT_OF_GIT = frozenset(
+    (
+        "bisect",
+        "clone",
+        "config",
+        "difftool",
+        "filter-branch",
+        "mergetool",
+        "rebase",
+        "submodule",
+        "for-each-repo",
+        "grep",
+        "archive",
+    )
+)
 
 
 class _FoundError(Exception):
@@ -87,7 +105,9 @@ def reached_by_words(words: Sequence[str], places: ProtectedPlaces, bases: Itera
 class _Judge:
     """Takes the commands of one line."""
 
-    def __init__(self, places: ProtectedPlaces, bases: tuple[str, ...], environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self, places: ProtectedPlaces, bases: tuple[str, ...], environment: Mapping[str, str] = os.environ
+    ) -> None:
         self._places = places
         self._hidden = False
         self.walk = Walk(self.report, environment, bases)
@@ -116,10 +136,8 @@ class _Judge:
         found: dict[str, None] = {}
         for base in bases:
             if base == ANYWHERE:
-                for _, path in self._places.all_paths():
-                    while path not in ("/", ""):
-                        path = os.path.dirname(path)
-                        found[path] = None
+                for _, place in self._places.all_paths():
+                    found |= dict.fromkeys(map(str, PurePath(place).parents))
             else:
                 found[os.path.join(self._places.root, base)] = None
         return [Reach(self._places, base, self._hidden) for base in found]
@@ -129,7 +147,9 @@ class _Judge:
         if _NOT_KNOWN.search(text) or text.startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
             raise _FoundError(UNREAD)
         for reach in self._reaches(command.bases):
-            self._raise(reach.named([ShellWord(text), *map(ShellWord, text.split())]) or mentioned(text, self._places))
+            self._raise(
+                reach.named([ShellWord(text), *map(ShellWord, text.split())]) or mentioned(text, self._places)
+            )
         self._raise(personal_in(text))
         self._hinted(text.lstrip("!"), strict=text[:1] == "!" or "$(" in text or "`" in text)
 
@@ -151,10 +171,14 @@ class _Judge:
                 self.walk.export(match[1], match[2])
         if not words:
             return False
+        said = words
+        words = [words[0], *(word for word in words[1:] if word.text != UNSET)]
         program, rest = name_of(words[0]), words[1:]
         if _NOT_KNOWN.search(program):
             self._raise(personal(words) or UNREAD)
-        if first is not words[0] and (program in GOING or program in (".", "source", "trap", "set", "exec", "export", "alias")):
+        if first is not words[0] and (
+            program in GOING or program in (".", "source", "trap", "set", "exec", "export", "alias")
+        ):
             raise UnreadError
         if program == "shopt":
             self._hidden = self._hidden or any("glob" in word.text for word in rest)
@@ -162,9 +186,11 @@ class _Judge:
             self._hidden = True
         if program in PRINTERS or (program in GOING and not any(reach.private(rest) for reach in reaches)):
             return False
-        reads = only_reads(program, rest) and not any(re.fullmatch(RISKY, name) and name != "LESSCHARSET" for name, _ in command.assigned)
+        reads = only_reads(program, rest) and not any(
+            re.fullmatch(RISKY, name) and name != "LESSCHARSET" for name, _ in command.assigned
+        )
         if program in OURS or not reads:
-            self._raise(personal(words))
+            self._raise(personal(said))
         if reads:
             for reach in reaches:
                 self._raise(reach.private(rest))
@@ -179,7 +205,9 @@ class _Judge:
             return False
         return self._judged(program, words, command, reaches)
 
-    def _judged(self, program: str, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
+    def _judged(
+        self, program: str, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
+    ) -> bool:
         rest = words[1:]
         if program == "find":
             return self._find(rest, command, reaches)
@@ -204,7 +232,9 @@ class _Judge:
             raise _FoundError(UNREAD)
         if program in ("ln", "cp", "mv", "install", "link") and any(name_of(word) in OURS for word in rest):
             raise _FoundError(UNREAD)  # another name for our program
-        recursive = program in ("chmod", "chown", "chgrp") and any(re.match(r"-\w*R|--rec", word.text) for word in rest)
+        recursive = program in ("chmod", "chown", "chgrp") and any(
+            re.match(r"-\w*R|--rec", word.text) for word in rest
+        )
         is_host = program.rstrip("0123456789.") in HOSTS
         texts = [word.text for word in rest]
         given = (*command.given, *(text for word in texts for text in self.walk.processes(word)))
@@ -213,11 +243,20 @@ class _Judge:
         for reach in reaches:
             if program in REMOVERS or recursive:
                 operands = [word for word in rest if word.text[:1] != "-"]
-                self._raise(reach.around(operands[:-1] if program in MOVERS and len(operands) > 1 else operands))
-            named = [word for word in rest[:-1] if not word.wild] + list(rest[-1:] if program in MOVERS or not rest[-1:] or not rest[-1].wild else ()) if program in REMOVERS else rest
+                self._raise(
+                    reach.around(operands[:-1] if program in MOVERS and len(operands) > 1 else operands)
+                )
+            named = (
+                [word for word in rest[:-1] if not word.wild]
+                + list(rest[-1:] if program in MOVERS or not rest[-1:] or not rest[-1].wild else ())
+                if program in REMOVERS
+                else rest
+            )
             self._raise(reach.spoken_of((words[0], *named), given))
         if is_host:
-            if any(UNKNOWN in text for text in texts) and (program not in _LENIENT or any(_CODE.search(text) for text in texts)):
+            if any(UNKNOWN in text for text in texts) and (
+                program not in _LENIENT or any(_CODE.search(text) for text in texts)
+            ):
                 raise _FoundError(UNREAD)
             for at, word in enumerate(rest):
                 if name_of(word) in _NESTED:
@@ -265,18 +304,37 @@ class _Judge:
         if words and words[0].text != "-" and not words[0].text.startswith(("/dev/", "/proc/")):
             if _NOT_KNOWN.search(words[0].text):
                 raise _FoundError(UNREAD)
-            self._raise(next((found for reach in self._reaches(command.bases) if (found := reach.named(words))), None))
+            self._raise(
+                next((found for reach in self._reaches(command.bases) if (found := reach.named(words))), None)
+            )
             return
         scripts = self.walk.processes(words[0].text if words else "") or command.given or (FOREIGN,)
         for script in scripts:
             self.walk.child(script, [HARMLESS, *map(field_of, words[1:])], ())
 
-    def _git(self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> tuple[Sequence[ShellWord], Sequence[Reach]]:
+    def _git(
+        self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
+    ) -> tuple[Sequence[ShellWord], Sequence[Reach]]:
         words = list(rest)
         configured = False
         while words and words[0].text[:1] == "-":
             option, _, value = words.pop(0).text.partition("=")
-            if option in ("-C", "--work-tree", "--git-dir", "-c", "--namespace", "--config-env", "--exec-path", "--super-prefix", "--attr-source") and not value and words:
+            if (
+                option
+                in (
+                    "-C",
+                    "--work-tree",
+                    "--git-dir",
+                    "-c",
+                    "--namespace",
+                    "--config-env",
+                    "--exec-path",
+                    "--super-prefix",
+                    "--attr-source",
+                )
+                and not value
+                and words
+            ):
                 value = words.pop(0).text
             if option in ("-C", "--work-tree") and value:
                 if _NOT_KNOWN.search(value):
@@ -291,7 +349,19 @@ class _Judge:
                     self._ordered(setting, command)
                     if key.casefold().startswith("alias.") and setting[:1] != "!":
                         self._hinted(f"git {setting}")
-            elif option not in ("--no-pager", "-P", "--no-optional-locks", "--bare", "--git-dir", "--literal-pathspecs", "-p", "--paginate", "--version", "--no-replace-objects", "--help"):
+            elif option not in (
+                "--no-pager",
+                "-P",
+                "--no-optional-locks",
+                "--bare",
+                "--git-dir",
+                "--literal-pathspecs",
+                "-p",
+                "--paginate",
+                "--version",
+                "--no-replace-objects",
+                "--help",
+            ):
                 raise UnreadError
             elif option == "--git-dir":
                 configured = True
@@ -299,15 +369,25 @@ class _Judge:
         if not words:
             return (), reaches
         name, words = words[0].text, words[1:]
-        if _NOT_KNOWN.search(name) or words and words[0].wild and name == UNSET:
+        if _NOT_KNOWN.search(name) or (words and words[0].wild and name == UNSET):
             raise _FoundError(UNREAD)
         options = {word.text for word in words if word.text[:1] == "-"}
         letters = {letter for option in options if option[:2] != "--" for letter in option}
         if name == "clean" and {"n", "--dry-run"}.isdisjoint(options | letters):
-            forced = configured or not {"f", "--force", "i", "--interactive"}.isdisjoint(options | letters) or any(option.startswith("--f") for option in options)
-            excluded = [at for at, word in enumerate(words) if at and re.fullmatch(r"-[a-z]*e|--exclude", words[at - 1].text)]
+            forced = (
+                configured
+                or not {"f", "--force", "i", "--interactive"}.isdisjoint(options | letters)
+                or any(option.startswith("--f") for option in options)
+            )
+            excluded = [
+                at
+                for at, word in enumerate(words)
+                if at and re.fullmatch(r"-[a-z]*e|--exclude", words[at - 1].text)
+            ]
             kept = any(
-                (at in excluded and word.text or word.text.partition("=")[2]).strip("/*") == FOLDER or word.text == f"-e{FOLDER}" for at, word in enumerate(words)
+                ((at in excluded and word.text) or word.text.partition("=")[2]).strip("/*") == FOLDER
+                or word.text == f"-e{FOLDER}"
+                for at, word in enumerate(words)
             )
             operands = [word for at, word in enumerate(words) if word.text[:1] != "-" and at not in excluded]
             for reach in reaches:
@@ -315,7 +395,9 @@ class _Judge:
             if any(_NOT_KNOWN.search(word.text) for word in words):
                 raise _FoundError(UNREAD)
             return (), reaches
-        if name == "stash" and (not {"a", "u"}.isdisjoint(letters) or any(option.startswith(("--a", "--i")) for option in options)):
+        if name == "stash" and (
+            not {"a", "u"}.isdisjoint(letters) or any(option.startswith(("--a", "--i")) for option in options)
+        ):
             raise _FoundError(FOLDER)
         if name in ("rm", "mv"):
             operands = [word for word in words if word.text[:1] != "-"]
@@ -323,18 +405,34 @@ class _Judge:
                 self._raise(reach.around(operands[:-1] if name == "mv" and len(operands) > 1 else operands))
         if name in ("checkout", "restore", "reset") and ("--" in options or name == "restore"):
             at = [word.text for word in words].index("--") if "--" in options else 0
-            tree = name == "restore" and any(option.startswith(("-s", "--so")) for option in options) or name == "checkout" and any(word.text[:1] != "-" for word in words[:at])
+            tree = (name == "restore" and any(option.startswith(("-s", "--so")) for option in options)) or (
+                name == "checkout" and any(word.text[:1] != "-" for word in words[:at])
+            )
             for reach in reaches:
-                self._raise(reach.around(word for word in words[at:] if word.text[:1] != "-") if tree else None)
-        if name == "config" or (name == "rebase" and letters & {"x"}) or any(option.startswith("--ex") for option in options):
-            values = [word.text for word in words if word.text[:1] != "-"][1:] if name == "config" else [word.text.partition("=")[2] or word.text for word in words]
+                self._raise(
+                    reach.around(word for word in words[at:] if word.text[:1] != "-") if tree else None
+                )
+        if (
+            name == "config"
+            or (name == "rebase" and letters & {"x"})
+            or any(option.startswith("--ex") for option in options)
+        ):
+            values = (
+                [word.text for word in words if word.text[:1] != "-"][1:]
+                if name == "config"
+                else [word.text.partition("=")[2] or word.text for word in words]
+            )
             key = next((word.text for word in words if word.text[:1] != "-"), "")
             if not (name == "config" and re.fullmatch(GIT_SETTINGS, key, re.IGNORECASE)):
                 for value in values:
                     self._ordered(value, command)
                     if key.casefold().startswith("alias.") and value[:1] != "!":
                         self._hinted(f"git {value}")
-        if not configured and only_reads("git", [ShellWord(name), *words]) and not any(re.fullmatch(RISKY, risky) for risky, _ in command.assigned):
+        if (
+            not configured
+            and only_reads("git", [ShellWord(name), *words])
+            and not any(re.fullmatch(RISKY, risky) for risky, _ in command.assigned)
+        ):
             for reach in reaches:
                 self._raise(reach.private(words) or reach.written_by_option(words))
             return (), reaches
@@ -344,7 +442,9 @@ class _Judge:
                 self._ordered(value or option[2:], command)
         return [ShellWord(name), *words], reaches
 
-    def _rsync(self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> tuple[Sequence[ShellWord], Sequence[Reach]]:
+    def _rsync(
+        self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
+    ) -> tuple[Sequence[ShellWord], Sequence[Reach]]:
         del command
         if any(word.text.startswith("--del") for word in rest):
             for reach in reaches:
@@ -356,7 +456,10 @@ class _Judge:
         scripts = sed_scripts([word.text for word in rest])
         if any(UNKNOWN in text for text in scripts or ()):
             raise _FoundError(UNREAD)
-        if not sed_is_known([re.sub(f"[{FOREIGN}{UNSET}{HARMLESS}]", "0", text) for text in scripts or ()]) or scripts is None:
+        if (
+            not sed_is_known([re.sub(f"[{FOREIGN}{UNSET}{HARMLESS}]", "0", text) for text in scripts or ()])
+            or scripts is None
+        ):
             for word in rest:
                 for text in re.split(r"[\n;]", word.text):
                     run = re.search(r"(?:^|[\s\d$/,{])e\s+(.*)|^s(.).*?\2(.*)\2\w*e\w*$", text)
@@ -371,15 +474,20 @@ class _Judge:
             if "{" not in word.text and "(" not in word.text:
                 continue
             text = re.sub(r'"(?:\\.|[^"\\])*"', '"', word.text)
-            if re.search(r'print[^;}\n]*>|\bsystem\b|\bgetline\b|[^|]\|&?\s*"|\|\s*getline|-i\s*inplace|@', text) and not re.fullmatch(
-                r"[^>|]*print[^;}>|]*>>?\s*\"(?:/dev/stderr|[\w./-]+)\"\s*\}?[^>|]*", word.text.replace(FOREIGN, "0")
+            if re.search(
+                r'print[^;}\n]*>|\bsystem\b|\bgetline\b|[^|]\|&?\s*"|\|\s*getline|-i\s*inplace|@', text
+            ) and not re.fullmatch(
+                r"[^>|]*print[^;}>|]*>>?\s*\"(?:/dev/stderr|[\w./-]+)\"\s*\}?[^>|]*",
+                word.text.replace(FOREIGN, "0"),
             ):
                 self._raise(mentioned(word.text, self._places) or UNREAD)
 
     def _find(self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
         harmless = True
         for reach in reaches:
-            harmless = found_by(reach, rest, lambda words: self._nested(words, command), self._raise) and harmless
+            harmless = (
+                found_by(reach, rest, lambda words: self._nested(words, command), self._raise) and harmless
+            )
         return harmless
 
     def _nested(self, words: Sequence[ShellWord], command: Command) -> None:
@@ -394,20 +502,38 @@ class _Judge:
         if program == "ls":
             return bool(words) and not any(reach.around(words) for reach in reaches)
         if program in ("grep", "egrep", "fgrep", "rg") and words:
-            if not (any(option[:2] == "--" and "files-with" in option or option[:2] != "--" and {"l", "L"} & set(option) for option in options) or "--files" in options):
+            if not (
+                any(
+                    (option[:2] == "--" and "files-with" in option)
+                    or (option[:2] != "--" and {"l", "L"} & set(option))
+                    for option in options
+                )
+                or "--files" in options
+            ):
                 return False
             included = [option.partition("=")[2] for option in options if option.startswith("--include=")]
             if included and all(re.fullmatch(r"\*\.\w+", one) and one != "*.aex" for one in included):
                 return True
             folders = words if "--files" in options else words[1:]
             if program == "rg" and not folders:
-                return not any(option.startswith(("--hid", "-u", "-.", "--un", "--no-ig")) for option in options)
+                return not any(
+                    option.startswith(("--hid", "-u", "-.", "--un", "--no-ig")) for option in options
+                )
             return not any(reach.around(folders or [ShellWord(".")]) for reach in reaches)
         if program == "git" and rest[0].text in ("ls-files", "diff", "grep"):
             if "-d" in options or "--deleted" in options or "--diff-filter=D" in options:
                 return True
             specs = [word.text for word in words[2 if rest[0].text == "grep" else 1 :]]
-            return rest[0].text != "diff" and bool(specs) and not any(
-                spec in (".", "*", "/") or spec[:1] in (":", ".") or "aex" in spec or "adjourn" in spec or spec == "**" for spec in specs
+            return (
+                rest[0].text != "diff"
+                and bool(specs)
+                and not any(
+                    spec in (".", "*", "/")
+                    or spec[:1] in (":", ".")
+                    or "aex" in spec
+                    or "adjourn" in spec
+                    or spec == "**"
+                    for spec in specs
+                )
             )
         return False

@@ -20,7 +20,10 @@ _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 def found_by(
-    reach: Reach, rest: Sequence[ShellWord], run: Callable[[Sequence[ShellWord]], None], refuse: Callable[[str | None], None]
+    reach: Reach,
+    rest: Sequence[ShellWord],
+    run: Callable[[Sequence[ShellWord]], None],
+    refuse: Callable[[str | None], None],
 ) -> bool:
     """Give what `find` would run to `run`, and what it would change to `refuse`; returns whether it comes upon no protected place."""
     words = [word.text for word in rest]
@@ -42,7 +45,11 @@ def found_by(
                 run([ShellWord(word.text.replace("{}", "0")) for word in runs])
     hits = None
     if any(UNKNOWN in text or FOREIGN in text for text in words):
-        hits = UNREAD if UNKNOWN in "".join(words) or any(FOREIGN in word.text for word in folders) else _come_upon(reach, folders, [])
+        hits = (
+            UNREAD
+            if UNKNOWN in "".join(words) or any(FOREIGN in word.text for word in folders)
+            else _come_upon(reach, folders, [])
+        )
     else:
         hits = _come_upon(reach, folders, tests)
     if acts:

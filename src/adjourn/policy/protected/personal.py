@@ -93,7 +93,11 @@ def _speaks(name: str, rest: Sequence[ShellWord]) -> bool:
     for at, word in enumerate(rest):
         short = word.text[1:] if word.text[:1] == "-" != word.text[1:2] else ""
         unsure = word.text[:1] in (UNKNOWN, FOREIGN, UNSET) and name in AT_TERMINAL
-        abbreviated = word.text[:2] == "--" and len(word.text) > 2 and any(option.startswith(word.text.partition("=")[0]) for option in options)
+        abbreviated = (
+            word.text[:2] == "--"
+            and len(word.text) > 2
+            and any(option.startswith(word.text.partition("=")[0]) for option in options)
+        )
         if abbreviated or unsure or not letters.isdisjoint(short) or (not options and _is_argument(rest, at)):
             return True
     return False

@@ -94,7 +94,7 @@ _LONG = (
     r"--(?:null|no-run-if-empty|verbose|preserve-status|foreground|kill-after=.*|signal=.*|max-args=.*|max-procs=.*|max-lines=.*|replace(?:=.*)?|delimiter=.*|exit|fork|wait"
     r"|ignore-environment|unset=.*|user=.*|adjustment=.*|output=[0L]|error=[0L]|input=[0L]|non-interactive|preserve-env(?:=.*)?|login|class=.*|group=.*)"
 )
-_LONG_VALUED = (r"--(?:kill-after|signal|max-args|max-procs|max-lines|delimiter|unset|user|adjustment|output|error|input|group|class)")
+_LONG_VALUED = r"--(?:kill-after|signal|max-args|max-procs|max-lines|delimiter|unset|user|adjustment|output|error|input|group|class)"
 ASSIGNS = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL | re.ASCII)
 _SCRIPT = (
     r"(?s:(?:\s|;|[{}]|!|(?:\d+|\$|/(?:\\.|\[[^]]*\]|[^/\\])*/I?)(?:,\s*(?:[+~]?\d+|\$|/(?:\\.|\[[^]]*\]|[^/\\])*/I?))?\s*"
@@ -116,12 +116,22 @@ def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
     words = [word.text for word in rest]
     if program == "sed":
         scripts = sed_scripts(words)
-        return scripts is not None and not any(re.match(r"-[a-zA-Z]*i|--in", word) for word in words) and all(re.fullmatch(_SCRIPT, script) for script in scripts)
+        return (
+            scripts is not None
+            and not any(re.match(r"-[a-zA-Z]*i|--in", word) for word in words)
+            and all(re.fullmatch(_SCRIPT, script) for script in scripts)
+        )
     if (allowed := _BY_OPTIONS.get(program)) is not None:
-        options = [word[1:] for word in words[: words.index("--") if "--" in words else None] if word[:1] in ("-", "+", UNKNOWN) and word != "-"]
+        options = [
+            word[1:]
+            for word in words[: words.index("--") if "--" in words else None]
+            if word[:1] in ("-", "+", UNKNOWN) and word != "-"
+        ]
         if program == "uniq" and len(words) - len(options) > 1:
             return False
-        return all(re.fullmatch(allowed, option) or (program in ("date",) and "%" in option) for option in options)
+        return all(
+            re.fullmatch(allowed, option) or (program == "date" and "%" in option) for option in options
+        )
     own = _BY_WORD.get(program)
     if own is None or not words or words[0] not in own:
         return False
@@ -136,12 +146,19 @@ def _is_known_to_git(option: str) -> bool:
     if option[:2] == "--":
         return option == "--" or option[2:].partition("=")[0] in _GIT_OPTIONS
     letters = option[1:].partition("=")[0]
-    return option[1:2] in tuple("SGLUMCXjqmFn") or (letters.isalnum() and "O" not in letters and "o" not in letters[:1])
+    return option[1:2] in tuple("SGLUMCXjqmFn") or (
+        letters.isalnum() and "O" not in letters and "o" not in letters[:1]
+    )
 
 
 def _options(words: Sequence[str]) -> list[str]:
     words = words[: words.index("--") if "--" in words else None]
-    return [word for at, word in enumerate(words) if word[:1] in ("-", UNKNOWN) and not re.fullmatch(r"-\w*m|--message|--grep|--author|-[SG]", words[at - 1] if at else "")]
+    return [
+        word
+        for at, word in enumerate(words)
+        if word[:1] in ("-", UNKNOWN)
+        and not re.fullmatch(r"-\w*m|--message|--grep|--author|-[SG]", words[at - 1] if at else "")
+    ]
 
 
 def sed_scripts(words: Sequence[str]) -> list[str] | None:
@@ -155,7 +172,10 @@ def sed_scripts(words: Sequence[str]) -> list[str] | None:
             value = match[1] or match[2]
             at += not value
             scripts.append(value or (words[at] if at < len(words) else ""))
-        elif re.fullmatch(r"-[nErsuz]+|-[nErsuz]*i(?:\.\w+)?|--(?:in-place(?:=\.?\w+)?|quiet|silent|regexp-extended|null-data)", word):
+        elif re.fullmatch(
+            r"-[nErsuz]+|-[nErsuz]*i(?:\.\w+)?|--(?:in-place(?:=\.?\w+)?|quiet|silent|regexp-extended|null-data)",
+            word,
+        ):
             pass
         elif word[:1] == "-" and len(word) > 1:
             return None
@@ -170,7 +190,9 @@ def sed_is_known(scripts: Sequence[str] | None) -> bool:
     return scripts is not None and all(re.fullmatch(_SCRIPT, script) for script in scripts)
 
 
-def without_runners(words: Sequence[ShellWord], given: Sequence[str] = ()) -> tuple[Sequence[ShellWord], list[ShellWord]]:
+def without_runners(
+    words: Sequence[ShellWord], given: Sequence[str] = ()
+) -> tuple[Sequence[ShellWord], list[ShellWord]]:
     """A command without what runs it (`sudo`, `timeout 5`), and the words that assign variables to it; `given` is what `xargs` adds to it.
 
     Raises `UnreadError` for an option that is not known.
@@ -188,7 +210,11 @@ def without_runners(words: Sequence[ShellWord], given: Sequence[str] = ()) -> tu
             if option == "--":
                 break
             if name == "env" and option.startswith(("-S", "--split-string")):
-                return [ShellWord("eval"), ShellWord(option.removeprefix("-S").removeprefix("--split-string").removeprefix("=")), *words[at:]], assigned
+                return [
+                    ShellWord("eval"),
+                    ShellWord(option.removeprefix("-S").removeprefix("--split-string").removeprefix("=")),
+                    *words[at:],
+                ], assigned
             if option[:2] == "--":
                 if not re.fullmatch(_LONG, option) and not re.fullmatch(_LONG_VALUED, option):
                     raise UnreadError
@@ -213,7 +239,11 @@ def without_runners(words: Sequence[ShellWord], given: Sequence[str] = ()) -> tu
             words = words or [ShellWord("echo")]
             if replaced:
                 fed = _fed(given, by_line=True)
-                words = [ShellWord(word.text.replace(replaced, one.text), word.wild) for word in words for one in (fed if replaced in word.text else [word])]
+                words = [
+                    ShellWord(word.text.replace(replaced, one.text), word.wild)
+                    for word in words
+                    for one in (fed if replaced in word.text else [word])
+                ]
             else:
                 words = [*words, *_fed(given, by_line=False)]
     return words, assigned

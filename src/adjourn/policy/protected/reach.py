@@ -93,16 +93,23 @@ class Reach(NamedTuple):
             return FOLDER
         return None
 
-
     def _filled(self, pattern: str, *, around: bool) -> str | None:
         """The protected place that one of the files leads to which a pattern matches now."""
-        paths = glob.iglob(os.path.join(glob.escape(self.base), os.path.expanduser(pattern)), include_hidden=self.hidden)
+        paths = glob.iglob(
+            os.path.join(glob.escape(self.base), os.path.expanduser(pattern)), include_hidden=self.hidden
+        )
         for count, path in enumerate(paths):
             if count > MAX_FILLED:
                 return FOLDER
             is_link = around and os.path.islink(path)  # the link itself goes
-            real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) if is_link else os.path.realpath(path)
-            if found := self.places.held(real) or (self.places.beneath(real) if around and not is_link else None):
+            real = (
+                os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+                if is_link
+                else os.path.realpath(path)
+            )
+            if found := self.places.held(real) or (
+                self.places.beneath(real) if around and not is_link else None
+            ):
                 return found
         return None
 

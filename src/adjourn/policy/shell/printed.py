@@ -19,7 +19,9 @@ _NUMBERS = frozenset(
     "arch getconf hostname id jobs lsof nproc pgrep pidof seq tput tty uname uuidgen whoami sw_vers".split()
 )
 """Programs that print nothing which a line can make up, for what follows from the machine."""
-_FILTERS = frozenset("egrep fgrep grep head less more rg sort tail uniq cut column tac nl shuf strings comm zcat".split())
+_FILTERS = frozenset(
+    "egrep fgrep grep head less more rg sort tail uniq cut column tac nl shuf strings comm zcat".split()
+)
 """Programs that print some of what they read."""
 _COMPOSERS = frozenset(
     "awk base32 base64 bc bun column cut dc deno expand expr fmt fold gawk gpg gunzip hexdump iconv jq m4 node nl od openssl paste perl php printf"
@@ -52,7 +54,12 @@ _ESCAPE = re.compile(r"\\(.)|%(.)")
 
 
 def printed_by(
-    name: str, rest: Sequence[str], given: tuple[str, ...], processes: Mapping[str, tuple[str, ...]], *, lists: bool
+    name: str,
+    rest: Sequence[str],
+    given: tuple[str, ...],
+    processes: Mapping[str, tuple[str, ...]],
+    *,
+    lists: bool,
 ) -> tuple[str, ...]:
     """The texts that a program may print. `given` is what it reads, `processes` what `<(…)` has; `lists`: names that it lists matter to nobody."""
     name = os.path.basename(name)
@@ -77,26 +84,55 @@ def printed_by(
     if name in ("which", "type") or (name == "command" and rest[:1] in (["-v"], ["-V"])):
         return (f"/usr/bin/{operands[0]}",) if len(operands) == 1 else (UNKNOWN,)
     if name == "mktemp":
-        fine = all(re.fullmatch(r"-[dqt]+|[\w/.-]*X{3,}[\w.]*|[\w-]+", word) for word in rest) and len(operands) < 2
-        return (operands[0].replace("X", "0") if operands and operands[0][0] == "/" else "/tmp/tmp.0",) if fine and not any(word[:1] == "." for word in operands) else (UNKNOWN,)
+        fine = (
+            all(re.fullmatch(r"-[dqt]+|[\w/.-]*X{3,}[\w.]*|[\w-]+", word) for word in rest)
+            and len(operands) < 2
+        )
+        return (
+            (operands[0].replace("X", "0") if operands and operands[0][0] == "/" else "/tmp/tmp.0",)
+            if fine and not any(word[:1] == "." for word in operands)
+            else (UNKNOWN,)
+        )
     if name == "date":
         return (HARMLESS if all(_FORMAT.fullmatch(word) for word in operands) else UNKNOWN,)
-    if name in _NUMBERS or (name == "wc" and not operands) or (name in ("grep", "rg") and any(re.fullmatch(r"-\w*c\w*", word) for word in rest)):
+    if (
+        name in _NUMBERS
+        or (name == "wc" and not operands)
+        or (name in ("grep", "rg") and any(re.fullmatch(r"-\w*c\w*", word) for word in rest))
+    ):
         return (HARMLESS,)
     made_up = bool(set("".join(given)) - {FOREIGN, HARMLESS, "0", "\n", " "})
     harmless = not made_up and FOREIGN not in "".join(given)
     simple = _SIMPLE.get("awk" if name == "gawk" else name)
-    if simple is not None and not made_up and all(re.fullmatch(simple, word) for word in (rest if name in ("tr", "column", "nl") else rest[:2])):
+    if (
+        simple is not None
+        and not made_up
+        and all(re.fullmatch(simple, word) for word in (rest if name in ("tr", "column", "nl") else rest[:2]))
+    ):
         return (HARMLESS if harmless else FOREIGN,)
-    if name in _COMPOSERS or (name == "docker" and {"run", "exec"} & set(rest)) or (name == "git" and rest[:1] == ["-c"]) or "-exec" in rest or "-execdir" in rest:
+    if (
+        name in _COMPOSERS
+        or (name == "docker" and {"run", "exec"} & set(rest))
+        or (name == "git" and rest[:1] == ["-c"])
+        or "-exec" in rest
+        or "-execdir" in rest
+    ):
         return (UNKNOWN,)
     if name == "git":
-        if rest[:1] == ["rev-parse"] and all(word in ("HEAD", "--short", "--verify", "--short=8", "--short=7") for word in rest[1:]):
+        if rest[:1] == ["rev-parse"] and all(
+            word in ("HEAD", "--short", "--verify", "--short=8", "--short=7") for word in rest[1:]
+        ):
             return (HARMLESS,)
         for at, word in enumerate(rest):
             match = _ASKS_FORMAT.fullmatch(word if "=" in word else f"{word} {(*rest, '')[at + 1]}")
             if match:
-                return (HARMLESS if re.fullmatch(r"(?:%[hHat]{1,2}|[\d -])*", match[1]) else UNKNOWN if not _FORMAT.fullmatch(match[1]) else FOREIGN,)
+                return (
+                    HARMLESS
+                    if re.fullmatch(r"(?:%[hHat]{1,2}|[\d -])*", match[1])
+                    else UNKNOWN
+                    if not _FORMAT.fullmatch(match[1])
+                    else FOREIGN,
+                )
     if name == "find" and any(word.startswith(("-printf", "-fprintf")) for word in rest):
         return (UNKNOWN,)
     if lists:
@@ -153,4 +189,8 @@ def _part(name: str, operands: list[str]) -> tuple[str, ...]:
     if name == "dirname":
         return (os.path.dirname(path) or ".",) if len(operands) == 1 else (UNKNOWN,)
     base = os.path.basename(path)
-    return (base.removesuffix(operands[1]) if len(operands) == 2 and base != operands[1] else base,) if len(operands) < 3 else (UNKNOWN,)
+    return (
+        (base.removesuffix(operands[1]) if len(operands) == 2 and base != operands[1] else base,)
+        if len(operands) < 3
+        else (UNKNOWN,)
+    )

@@ -12,7 +12,7 @@ import fnmatch
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from adjourn.policy.shell.printed import printed_by
 from adjourn.policy.shell.syntax import (
@@ -47,7 +47,13 @@ _SPLIT = "\x0b"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.ASCII | re.DOTALL)
 _RANGE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.(-?\d{1,4}))?")
-_DECLARING = {"export": "npf", "declare": "xgrpaAfFtlu", "typeset": "xgrpaAfFtlu", "local": "rpaAtlu", "readonly": "paAf"}
+_DECLARING = {
+    "export": "npf",
+    "declare": "xgrpaAfFtlu",
+    "typeset": "xgrpaAfFtlu",
+    "local": "rpaAtlu",
+    "readonly": "paAf",
+}
 _SET = frozenset("euxvfbhCETmBPapni")
 _SHOPT = frozenset(("dotglob", "failglob", "globstar", "inherit_errexit", "lastpipe", "nocaseglob", "nullglob", "checkwinsize", "globskipdots"))  # fmt: skip
 _UNREADABLE = frozenset((
@@ -56,6 +62,10 @@ _UNREADABLE = frozenset((
 """Builtins that change what a name means."""
 _BUILTINS = frozenset("cd chdir getopts let mapfile popd pushd read readarray set shift shopt unset".split())
 _ENDING = frozenset(("exit", "return"))
+
+
+_Files = tuple[tuple[ShellWord, ...], tuple[ShellWord, ...], tuple[ShellWord, ...]]
+"""What redirections read, write, and empty before."""
 
 
 class Value(NamedTuple):
@@ -85,7 +95,9 @@ Report = Callable[[Command], "bool | None"]
 class Walk:
     """A shell that runs nothing. It starts in one of the `bases`; `environment` are its variables."""
 
-    def __init__(self, report: Report, environment: Mapping[str, str], bases: tuple[str, ...] = (".",)) -> None:
+    def __init__(
+        self, report: Report, environment: Mapping[str, str], bases: tuple[str, ...] = (".",)
+    ) -> None:
         self._report = report
         self._environment = environment
         self._values: dict[str, Value] = {}
@@ -95,7 +107,9 @@ class Walk:
         self._processes: dict[str, tuple[str, ...]] = {}
         self._depth = self._commands = self._feeding = 0
 
-    def line(self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def line(
+        self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
         """Follow a line in the shell as it is now; returns what it may print. Raises `UnreadError`."""
         if text.strip() == FOREIGN:
             return (FOREIGN,)
@@ -103,7 +117,9 @@ class Walk:
             raise UnreadError
         return self._inside(parse(text.replace(HARMLESS, "0").replace(UNSET, "")), arguments, given)
 
-    def child(self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()) -> tuple[str, ...]:
+    def child(
+        self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()
+    ) -> tuple[str, ...]:
         """The same in a shell of its own."""
         before = self._state()
         if arguments is not None:
@@ -121,7 +137,9 @@ class Walk:
         """What a file of `<(…)` has."""
         return self._processes.get(name, ())
 
-    def _inside(self, body: Block | Simple, arguments: Sequence[str] | None, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _inside(
+        self, body: Block | Simple, arguments: Sequence[str] | None, given: tuple[str, ...]
+    ) -> tuple[str, ...]:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise UnreadError
@@ -135,7 +153,9 @@ class Walk:
 
     def _collect(self, node: Block | Simple) -> None:
         if isinstance(node, Block):
-            if node.kind == "function" and node.parts[0] not in (bodies := self._functions.setdefault(node.name, [])):
+            if node.kind == "function" and node.parts[0] not in (
+                bodies := self._functions.setdefault(node.name, [])
+            ):
                 bodies.append(node.parts[0])
             for part in node.parts:
                 self._collect(part)
@@ -152,10 +172,18 @@ class Walk:
         """Make the present state one of two that there may be."""
         values, bases, arguments = state
         for name in {**values, **self._values}:
-            one, other = (known[name] if name in known else self._outside(name) for known in (values, self._values))
+            one, other = (
+                known[name] if name in known else self._outside(name) for known in (values, self._values)
+            )
             if one != other:
                 texts = _limited((*one.texts, *other.texts))
-                items = other.items if one.texts == (UNSET,) else one.items if other.texts == (UNSET,) else ((UNKNOWN,),)
+                items = (
+                    other.items
+                    if one.texts == (UNSET,)
+                    else one.items
+                    if other.texts == (UNSET,)
+                    else ((UNKNOWN,),)
+                )
                 self._values[name] = Value(texts, items if one.items or other.items else None)
         self._bases = self._folders((*bases, *self._bases))
         if arguments != self._arguments:
@@ -181,9 +209,10 @@ class Walk:
         if isinstance(node, Simple):
             return self._simple(node, given)
         if node.redirects:
-            given, found = self._redirected(node.redirects, given)
-            self._report(Command((), self._bases, *found))
-        return getattr(self, f"_{node.kind}")(node, given)
+            given, files = self._redirected(node.redirects, given)
+            self._report(Command((), self._bases, *files))
+        found: tuple[str, ...] = getattr(self, f"_{node.kind}")(node, given)
+        return found
 
     def _list(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
         found: tuple[str, ...] = ("",)
@@ -192,7 +221,9 @@ class Walk:
             printed = self._run(part, given)
             if printed != ("",):
                 found = _product(found, printed)
-            if self._bases != bases and not (isinstance(part, Block) and part.kind == "or" and self._ends(part.parts[1])):
+            if self._bases != bases and not (
+                isinstance(part, Block) and part.kind == "or" and self._ends(part.parts[1])
+            ):
                 self._bases = self._folders((*bases, *self._bases))  # `cd` may fail
         return found
 
@@ -342,24 +373,32 @@ class Walk:
         if any(part.kind == "array" for word in words for part in word):
             words = self._declared(words)
         readings = self._combined(words)
-        redirects: tuple[tuple[ShellWord, ...], ...] = ((), (), ())
+        redirects: _Files = ((), (), ())
         if node.redirects:
             given, redirects = self._redirected(node.redirects, given)
-        texts = tuple((name, text) for name, value in assigned.items() for text in (*value.texts, *itertools.chain(*(value.items or ()))))
+        texts = tuple(
+            (name, text)
+            for name, value in assigned.items()
+            for text in (*value.texts, *itertools.chain(*(value.items or ())))
+        )
         if not node.words:
             self._report(Command((), self._bases, *redirects, given, texts))
             return printed
         before = {name: self._values.get(name) for name in assigned}
         self._values |= assigned
         if len(readings) == 1 and not assigned:
-            command = Command(tuple(map(_shown, readings[0])), self._bases, *redirects, given, (), self._feeding > 0)
+            command = Command(
+                tuple(map(_shown, readings[0])), self._bases, *redirects, given, (), self._feeding > 0
+            )
             return self._command(command, readings[0])
         found: list[str] = []
         start = self._state()
         states = []
         for fields in readings:
             self._restore(start)
-            command = Command(tuple(map(_shown, fields)), self._bases, *redirects, given, texts, self._feeding > 0)
+            command = Command(
+                tuple(map(_shown, fields)), self._bases, *redirects, given, texts, self._feeding > 0
+            )
             found += self._command(command, fields)
             states.append(self._state())
         for state in states:
@@ -371,7 +410,9 @@ class Walk:
                 self._values.pop(name, None)
         return _limited(found) or ("",)
 
-    def _redirected(self, redirects: Iterable[Redirect], given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[tuple[ShellWord, ...], ...]]:
+    def _redirected(
+        self, redirects: Iterable[Redirect], given: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], _Files]:
         """What a command reads, and the files that it reads, writes and empties."""
         reads: list[ShellWord] = []
         writes: list[ShellWord] = []
@@ -389,9 +430,11 @@ class Walk:
                 reads += shown
                 given = tuple(text for field in fields for text in self._processes.get(field, (FOREIGN,)))
             else:
-                writes += [word for word, field in zip(shown, fields, strict=True) if field not in self._processes]
+                writes += [
+                    word for word, field in zip(shown, fields, strict=True) if field not in self._processes
+                ]
                 truncates += shown if op in (">", ">|", "&>") else []
-        found = tuple(map(tuple, (reads, writes, truncates)))
+        found = (tuple(reads), tuple(writes), tuple(truncates))
         return given, found
 
     # --- builtins
@@ -400,7 +443,9 @@ class Walk:
         lists = self._report(command)
         if not fields:
             return ("",)
-        while len(fields) > 1 and (fields[0] == UNSET or (fields[0] in ("command", "builtin") and fields[1][:1] != "-")):
+        while len(fields) > 1 and (
+            fields[0] == UNSET or (fields[0] in ("command", "builtin") and fields[1][:1] != "-")
+        ):
             fields = fields[1:]
         name, rest = fields[0], list(fields[1:])
         if bodies := self._functions.get(name):
@@ -427,19 +472,31 @@ class Walk:
         if name == "trap" and rest and rest[0] not in ("-", "-p", "-l", ""):
             return self.line(rest[0].translate(_SHOWN))
         if name == "printf" and rest and rest[0][:2] == "-v":
-            target, rest = (rest[0][2:], rest[1:]) if rest[0][2:] else (rest[1] if len(rest) > 1 else "", rest[2:])
+            target, rest = (
+                (rest[0][2:], rest[1:]) if rest[0][2:] else (rest[1] if len(rest) > 1 else "", rest[2:])
+            )
             wild = any(_inert(one) != one for one in rest)
             self._assign([target], (UNKNOWN,) if wild else printed_by("printf", rest, (), {}, lists=False))
             return ("",)
         shown = [_shown(field) for field in fields]
         if any(word.wild for word in shown) and name in ("echo", "printf"):
             return (UNKNOWN,)
-        return printed_by(shown[0].text, [word.text for word in shown[1:]], command.given, self._processes, lists=bool(lists))
+        return printed_by(
+            shown[0].text,
+            [word.text for word in shown[1:]],
+            command.given,
+            self._processes,
+            lists=bool(lists),
+        )
 
     def _source(self, rest: list[str], given: tuple[str, ...]) -> tuple[str, ...]:
         file = rest[0]
         if file in self._processes or file.startswith(("/dev/", "/proc/")):
-            return _limited(text for script in self._processes.get(file, given or (UNKNOWN,)) for text in self.line(script, rest[1:] or None))
+            return _limited(
+                text
+                for script in self._processes.get(file, given or (UNKNOWN,))
+                for text in self.line(script, rest[1:] or None)
+            )
         if UNKNOWN in file or FOREIGN in file:
             raise UnreadError
         return (FOREIGN,)
@@ -455,11 +512,16 @@ class Walk:
             self._bases = self._folders(self._seen)
             if "OLDPWD" in self._values:
                 self._bases = (*self._bases, ANYWHERE)
-        elif not {UNKNOWN, FOREIGN, HARMLESS, "\5", "\6", "\7"}.isdisjoint(to) or self._value("CDPATH").texts not in ((UNSET,), ("",)):
+        elif not {UNKNOWN, FOREIGN, HARMLESS, "\5", "\6", "\7"}.isdisjoint(to) or self._value(
+            "CDPATH"
+        ).texts not in ((UNSET,), ("",)):
             self._bases = (*self._bases, ANYWHERE)
         else:
             to = to.removeprefix(f"{HERE}/")
-            moved = [base if to == HERE or base == ANYWHERE else to if to[0] == "/" else f"{base}/{to}" for base in self._bases]
+            moved = [
+                base if to == HERE or base == ANYWHERE else to if to[0] == "/" else f"{base}/{to}"
+                for base in self._bases
+            ]
             self._bases = self._folders(moved if any(len(base) < 4000 for base in moved) else (ANYWHERE,))
 
     def _back(self, rest: list[str], given: tuple[str, ...]) -> None:
@@ -495,7 +557,7 @@ class Walk:
 
     def _shopt(self, rest: list[str], given: tuple[str, ...]) -> None:
         del given
-        if not set(one for one in rest if one[:1] != "-") <= _SHOPT or "-o" in rest:
+        if not {one for one in rest if one[:1] != "-"} <= _SHOPT or "-o" in rest:
             raise UnreadError
 
     def _let(self, rest: list[str], given: tuple[str, ...]) -> None:
@@ -539,8 +601,10 @@ class Walk:
                     raise UnreadError
             elif match:
                 kept = self._value(match[1]).texts if match[2] else ("",)
-                self._values[match[1]] = Value(_product(kept, (match[3],)))
-                self._report(Command((), self._bases, assigned=((match[1], match[3].translate(_SHOWN)),)))
+                texts = self._home(match[3]) if match[3][:1] == "~" else (match[3],)
+                self._values[match[1]] = Value(_product(kept, texts))
+                assigned = tuple((match[1], value.translate(_SHOWN)) for value in texts)
+                self._report(Command((), self._bases, assigned=assigned))
             elif not _NAME.fullmatch(text):
                 raise UnreadError
 
@@ -560,7 +624,9 @@ class Walk:
     def _assigned(self, name: str, word: Word, *, appends: str) -> Value:
         before = self._value(name)
         if len(word) == 1 and word[0].kind == "array":
-            items = [(field.split("]=", 1)[-1],) for one in word[0].more for reading in self._readings(one) for field in reading]  # type: ignore[arg-type]
+            words: Iterable[Any] = word[0].more
+            fields = [field for one in words for reading in self._readings(one) for field in reading]
+            items: list[tuple[str, ...]] = [(field.split("]=", 1)[-1],) for field in fields]
             if appends == "+" and before.texts != (UNSET,):
                 items = [*(before.items or (before.texts,)), *items]
             return Value(_limited(text for item in items for text in item) or ("",), tuple(items))
@@ -617,7 +683,9 @@ class Walk:
         found: tuple[str, ...] = ("",)
         for at, part in enumerate(word):
             found = _product(found, self._part(part, tilde=at == 0, splits=True))
-        stays = any(part.quoted and not part.text.endswith("@") for part in word) or any(part.kind == "text" for part in word)
+        stays = any(part.quoted and not part.text.endswith("@") for part in word) or any(
+            part.kind == "text" for part in word
+        )
         return list(dict.fromkeys(
             tuple(field for field in text.split(_SPLIT) if field or (stays and _SPLIT not in text)) for text in found
         ))  # fmt: skip
@@ -627,20 +695,29 @@ class Walk:
         name = part.text.removesuffix("[@]").removesuffix("[*]")
         if part.op or (name == part.text and name not in ("@", "*")):
             return None
+        fields: list[tuple[str, ...]] = [()]
         if name in ("@", "*"):
             fields = [()] if self._arguments is None else [self._arguments]
         else:
             value = self._value(name)
             if value.items is None:
                 return None
-            fields = [()]
             for item in value.items:
                 fields = [(*one, text) for one in fields for text in item]
                 if len(fields) > MAX_READINGS:
                     return [(UNKNOWN,)]
         if part.quoted:
-            return fields if part.text[-1] in "@]" and not part.text.endswith("*]") else [(" ".join(one),) for one in fields]
-        return [tuple(piece for field in one for piece in re.split(r"[ \t\n]+", field.translate(_ACTIVE)) if piece) for one in fields]
+            return (
+                fields
+                if part.text[-1] in "@]" and not part.text.endswith("*]")
+                else [(" ".join(one),) for one in fields]
+            )
+        return [
+            tuple(
+                piece for field in one for piece in re.split(r"[ \t\n]+", field.translate(_ACTIVE)) if piece
+            )
+            for one in fields
+        ]
 
     def _part(self, part: Part, *, tilde: bool, splits: bool) -> tuple[str, ...]:
         if part.kind == "text":
@@ -656,12 +733,14 @@ class Walk:
             raise UnreadError
         if part.kind == "process":
             name = f"/dev/fd/{len(self._processes) + 63}"
+            self._collect(part.more[0])  # type: ignore[arg-type]
             before, self._feeding = self._state(), self._feeding + 1
             self._processes[name] = self._run(part.more[0], (UNKNOWN,) if part.text == ">" else ())  # type: ignore[arg-type]
             self._feeding -= 1
             self._restore(before)
             return (name,)
         if part.kind == "substitution":
+            self._collect(part.more[0])  # type: ignore[arg-type]
             before = self._state()
             self._feeding += 1
             texts = _limited(text.rstrip("\n") for text in self._run(part.more[0], ()))  # type: ignore[arg-type]
@@ -748,9 +827,19 @@ def _changed(text: str, op: str, operand: str) -> str:
     if op in ("%", "%%", "#", "##"):
         if wild:
             if op[0] == "%" and not special:
-                return text.removesuffix(operand) if text.endswith(operand) or text[-1:] not in ("\5", "\6", "]") else UNKNOWN
+                return (
+                    text.removesuffix(operand)
+                    if text.endswith(operand) or text[-1:] not in ("\5", "\6", "]")
+                    else UNKNOWN
+                )
             if (op, pattern) in (("##", "*/"), ("%", "/*"), ("#", "./")) and "\7" not in text:
-                return text.rpartition("/")[2] if op == "##" else (text.rpartition("/")[0] or text) if op == "%" else text.removeprefix("./")
+                return (
+                    text.rpartition("/")[2]
+                    if op == "##"
+                    else (text.rpartition("/")[0] or text)
+                    if op == "%"
+                    else text.removeprefix("./")
+                )
             return UNKNOWN
         cuts = range(len(text) + 1)
         if op[0] == "%":
@@ -811,7 +900,11 @@ def _alternatives(atoms: list[Part]) -> Iterator[list[Part]]:
         else:
             continue
         inside = [atoms[one + 1 : other] for one, other in itertools.pairwise((*cuts, at))]
-        match = _RANGE.fullmatch("".join(part.text for part in inside[0])) if len(inside) == 1 and all(p.kind == "text" and not p.quoted for p in inside[0]) else None
+        match = (
+            _RANGE.fullmatch("".join(part.text for part in inside[0]))
+            if len(inside) == 1 and all(p.kind == "text" and not p.quoted for p in inside[0])
+            else None
+        )
         if match:
             inside = [[Part("text", text, quoted=True)] for text in _range(match)]
         elif len(inside) == 1:
@@ -843,7 +936,13 @@ def _range(match: re.Match[str]) -> list[str]:
 def _merged(atoms: Iterable[Part]) -> Word:
     parts: list[Part] = []
     for atom in atoms:
-        if parts and atom.kind == "text" and not atom.quoted and parts[-1].kind == "text" and not parts[-1].quoted:
+        if (
+            parts
+            and atom.kind == "text"
+            and not atom.quoted
+            and parts[-1].kind == "text"
+            and not parts[-1].quoted
+        ):
             parts[-1] = Part("text", parts[-1].text + atom.text)
         else:
             parts.append(atom)

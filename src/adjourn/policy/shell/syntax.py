@@ -14,10 +14,11 @@ MAX_WORDS = 20_000
 MAX_TEXT = 1024 * 1024
 """Longest line in characters."""
 
-UNKNOWN, FOREIGN, UNSET, HERE, HARMLESS = "\1\2\3\4\x0e"
+UNKNOWN, FOREIGN, UNSET, HERE, HARMLESS = "\1", "\2", "\3", "\4", "\x0e"
 """In a word that was expanded: any text; text of a file or of a program; a variable without a value; the folder that the shell is in;
 text that is no name of a protected place, nor a part of one.
 """
+MARKS = frozenset((UNKNOWN, FOREIGN, UNSET, HERE, HARMLESS))
 ANYWHERE = "\1"
 """A folder that is not known."""
 _KEPT = re.compile(r"[\x00-\x08\x0b\x0e]")
@@ -185,7 +186,12 @@ class _Reader:
                 item = Block("subshell", (item,))
             elif self._peek(";") and not self._peek(";;") and not self._peek(";&"):
                 self.at += 1
-            elif not (self.at >= len(self.text) or self._peek("\n") or (closing and self._peek(closing)) or self._peek(";")):
+            elif not (
+                self.at >= len(self.text)
+                or self._peek("\n")
+                or (closing and self._peek(closing))
+                or self._peek(";")
+            ):
                 raise UnreadError
             found.append(item)
             self._lines()
@@ -326,7 +332,9 @@ class _Reader:
         body = self._body()
         self._expect("done" if keyword == "do" else "}")
         everything = ((Part("variable", "@", quoted=True),),)
-        return Block("loop", (Block("list"), body), name=name, words=everything if words is None else tuple(words))
+        return Block(
+            "loop", (Block("list"), body), name=name, words=everything if words is None else tuple(words)
+        )
 
     def _case(self) -> Block:
         self._blank()
@@ -392,10 +400,17 @@ class _Reader:
                 break
             match = _ASSIGNED.match(word[0].text) if word[0].kind == "text" and not word[0].quoted else None
             if match and not words:
-                value = tuple(filter(lambda part: part != Part("text"), (word[0]._replace(text=word[0].text[match.end() :]), *word[1:])))
+                value = tuple(
+                    filter(
+                        lambda part: part != Part("text"),
+                        (word[0]._replace(text=word[0].text[match.end() :]), *word[1:]),
+                    )
+                )
                 assigned.append((match[1], ("[" if match[2] else "") + match[3], value))
                 continue
-            indexed = not words and word[0].kind == "text" and not word[0].quoted and _INDEXED.match(word[0].text)
+            indexed = (
+                not words and word[0].kind == "text" and not word[0].quoted and _INDEXED.match(word[0].text)
+            )
             if not match and (indexed or any(part.kind == "array" for part in word)):
                 raise UnreadError
             words.append(word)
@@ -424,7 +439,9 @@ class _Reader:
                 raise UnreadError
             found.append(Redirect(op, target))
             if op in ("<<", "<<-"):
-                if any(part.kind != "text" for part in target) or "\n" in (tag := "".join(part.text for part in target)):
+                if any(part.kind != "text" for part in target) or "\n" in (
+                    tag := "".join(part.text for part in target)
+                ):
                     raise UnreadError
                 raw = tag == self.text[begin : self.at]
                 self._announced.append((tag, raw, found[-1]))
@@ -467,7 +484,12 @@ class _Reader:
             if match:
                 parts.append(Part("text", match[0]))
                 self.at = match.end()
-            elif self._peek("(") and len(parts) == 1 and _ASSIGNED.fullmatch(parts[0].text) and not parts[0].quoted:
+            elif (
+                self._peek("(")
+                and len(parts) == 1
+                and _ASSIGNED.fullmatch(parts[0].text)
+                and not parts[0].quoted
+            ):
                 parts.append(self._array())
             elif self._peek("<(") or self._peek(">("):
                 kind = self.text[self.at]
@@ -616,7 +638,13 @@ class _Reader:
         kind = "#" if match["length"] else "!" if match["indirect"] else op
         if kind in "#!" and kind != op and op:
             raise UnreadError
-        return Part("variable", match["name"] + (match["index"] or ""), quoted, kind if kind != "#" or op else "length", tuple(parts))
+        return Part(
+            "variable",
+            match["name"] + (match["index"] or ""),
+            quoted,
+            kind if kind != "#" or op else "length",
+            tuple(parts),
+        )
 
     def _sum(self, closing: str) -> Part:
         """Arithmetic, to what closes it. `text` is what it says, `more` are its expansions."""

@@ -47,6 +47,7 @@ _ORDER = re.compile(
 )
 """Matches an option that has a program run a command."""
 _CODE = re.compile(r"[\s(;'\"]")
+_GIT = "git"
 _NESTED = WRITERS | SHELLS | frozenset("find xargs env sed git awk gawk curl wget mkdir".split())
 _STRICT = frozenset(
     "at batch chroot entr fakeroot flock nsenter parallel proot runuser screen script setpriv strace su systemd-run unshare watch".split()
@@ -217,7 +218,7 @@ class _Judge:
                 found = reach.named(rest)
                 self._raise(found if found != FOLDER else None)  # it is there, and stays as it is
             return False
-        if program in ("git", "rsync"):
+        if program in {"git", "rsync"}:
             rest, reaches = getattr(self, f"_{program}")(rest, command, reaches)
             if not rest:
                 return False
@@ -430,7 +431,7 @@ class _Judge:
                         self._hinted(f"git {value}")
         if (
             not configured
-            and only_reads("git", [ShellWord(name), *words])
+            and only_reads(_GIT, [ShellWord(name), *words])
             and not any(re.fullmatch(RISKY, risky) for risky, _ in command.assigned)
         ):
             for reach in reaches:

@@ -9,6 +9,7 @@ import pytest
 
 from adjourn.policy.protected import protected_path
 from adjourn.policy.protected.places import ProtectedPlaces
+from adjourn.policy.protected.reason import UNREAD
 from support.shell_lines import RUNS, WRITES
 
 DATA = Path(__file__).parents[2] / "data"
@@ -46,3 +47,20 @@ def test_ordinary_lines_pass(places: ProtectedPlaces) -> None:
     lines = [json.loads(line) for line in (DATA / "shell_lines.jsonl").read_text().splitlines()]
     assert len(lines) == 1000
     assert len([line for line in lines if found(line, places)]) <= REFUSED_BEFORE
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "place"),
+    [
+        ("Bash", {"command": "echo 'unfinished"}, UNREAD),
+        ("run_code", {"code": "print('it''s', \"isn't\")"}, None),
+        ("run_code", {"code": "open('.aex/policy.aex', 'w').write(\"isn't\")"}, ".aex/policy.aex"),
+        ("PowerShell", {"command": "Get-ChildItem @(1, 2) | Where-Object { $_.Name -like '*.log' }"}, None),
+        ("PowerShell", {"command": "Remove-Item @('.aex/policy.aex')"}, ".aex/policy.aex"),
+    ],
+)
+def test_a_text_that_is_no_line_of_bash(
+    places: ProtectedPlaces, tool: str, arguments: dict[str, str], place: str | None
+) -> None:
+    """A line that bash cannot read is refused; a program's code, and a line for PowerShell, only where it names a protected place."""
+    assert protected_path(arguments, places, places.root, tool=tool) == place

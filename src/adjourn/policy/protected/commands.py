@@ -48,6 +48,7 @@ _ORDER = re.compile(
 """Matches an option that has a program run a command."""
 _CODE = re.compile(r"[\s(;'\"]")
 _GIT = "git"
+_COPIERS = frozenset("tar bsdtar unzip cpio pax 7z cp mv rsync".split())
 _NESTED = WRITERS | SHELLS | frozenset("find xargs env sed git awk gawk curl wget mkdir".split())
 _STRICT = frozenset(
     "at batch chroot entr fakeroot flock nsenter parallel proot runuser screen script setpriv strace su systemd-run unshare watch".split()
@@ -118,6 +119,7 @@ class _Judge:
         if any(_NOT_KNOWN.search(word.text) for word in command.writes):
             raise _FoundError(UNREAD)
         for name, text in command.assigned:
+            self._hidden = self._hidden or name == "GLOBIGNORE"
             if re.fullmatch(RISKY, name):
                 self._ordered(text, command)
         reaches = self._reaches(command.bases)
@@ -175,7 +177,7 @@ class _Judge:
         said = words
         words = [words[0], *(word for word in words[1:] if word.text != UNSET)]
         program, rest = name_of(words[0]), words[1:]
-        if _NOT_KNOWN.search(program):
+        if _NOT_KNOWN.search(program) or (words[0].wild and program != "["):
             self._raise(personal(words) or UNREAD)
         if first is not words[0] and (
             program in GOING or program in (".", "source", "trap", "set", "exec", "export", "alias")
@@ -229,7 +231,17 @@ class _Judge:
             rest = self._sed(rest)
         if program in ("awk", "gawk", "mawk", "nawk"):
             self._awk(rest)
-        if program in WRITERS and any(_NOT_KNOWN.search(word.text) for word in rest):
+        edits = program in WRITERS or (
+            program == "sed" and any(re.match(r"-\w*i|--in", word.text) for word in rest)
+        )
+        finds = program in {"fd", "fdfind"} and any(
+            re.match(r"-\w*[HuxX]|--(?:hid|unr|no-ig|exec)", word.text) for word in rest
+        )
+        if finds and not self._reads_by_fd(rest):
+            raise _FoundError(UNREAD)
+        if program in _COPIERS and self._brings(rest, reaches):
+            raise _FoundError(FOLDER)
+        if edits and any(_NOT_KNOWN.search(word.text) for word in rest):
             raise _FoundError(UNREAD)
         if program in ("ln", "cp", "mv", "install", "link") and any(name_of(word) in OURS for word in rest):
             raise _FoundError(UNREAD)  # another name for our program
@@ -268,6 +280,27 @@ class _Judge:
                 if _BLANKS.search(text.strip()) or text[:1] == "!":
                     self._hinted(text.lstrip("!:"), strict=program in _STRICT)
         return False
+
+    def _reads_by_fd(self, rest: Sequence[ShellWord]) -> bool:
+        at = next((at for at, word in enumerate(rest) if re.match(r"-[xX]$|--exec", word.text)), None)
+        shows = any(re.match(r"-\w*[Hu]|--(?:hid|unr|no-ig)", word.text) for word in rest)
+        return (
+            at is None
+            or not shows
+            or (at + 1 < len(rest) and only_reads(name_of(rest[at + 1]), rest[at + 2 :]))
+        )
+
+    def _brings(self, rest: Sequence[ShellWord], reaches: Sequence[Reach]) -> bool:
+        """Whether a program unpacks into the folder of protected places, or copies a folder that has such places."""
+        unpacks = any(reach.is_inside() for reach in reaches)
+        folders = (
+            os.path.join(reach.base, word.text, FOLDER)
+            for reach in reaches
+            for word in rest
+            if word.text[:1] != "-"
+        )
+        root = os.path.realpath(os.path.join(self._places.root, FOLDER))
+        return unpacks or any(os.path.isdir(one) and os.path.realpath(one) != root for one in folders)
 
     # --- programs with ways of their own
 

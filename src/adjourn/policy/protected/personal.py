@@ -63,7 +63,7 @@ def _is_ours(word: ShellWord) -> bool:
     name = name_of(ShellWord(pattern)).removeprefix("-m")
     if wild and not _is_anything(word):
         return any(glob_matches(name, ours) for ours in OURS)
-    return name in (*OURS, "adjourn.__main__") or text.endswith("adjourn/__main__.py")
+    return name in OURS or name.startswith("adjourn.") or text.endswith("adjourn/__main__.py")
 
 
 def _is_anything(word: ShellWord) -> bool:

@@ -87,7 +87,7 @@ RISKY = (
 _RUNNERS: Mapping[str, tuple[str, str]] = {
     "builtin": ("", ""), "chronic": ("ve", ""), "command": ("p", ""), "doas": ("n", "u"), "env": ("i0v", "u"), "exec": ("cl", "a"), "gtimeout": ("v", "ks"),
     "ionice": ("t", "cn"), "nice": ("0123456789", "n"), "nohup": ("", ""), "setsid": ("cfw", ""), "stdbuf": ("", "eio"), "sudo": ("AEHknPS", "ugpCT"),
-    "time": ("pv", "f"), "timeout": ("v", "ks"), "unbuffer": ("p", ""), "xargs": ("0rtpox", "adEILnPs"), "busybox": ("", ""), "caffeinate": ("disu", "tw"),
+    "time": ("pv", "f"), "timeout": ("v", "ks"), "unbuffer": ("p", ""), "xargs": ("0rtpox", "adEILnPs"), "busybox": ("", ""), "toybox": ("", ""), "caffeinate": ("disu", "tw"),
 }  # fmt: skip
 """Programs that run their remaining arguments as a command: the letters of their options, and of those with a value."""
 _LONG = (
@@ -203,7 +203,7 @@ def without_runners(
         if name not in _RUNNERS or (name == "command" and len(words) > 1 and words[1].text in ("-v", "-V")):
             break
         letters, valued = _RUNNERS[name]
-        at, replaced = 1, ""
+        at, replaced = 1 + (name == "env" and len(words) > 1 and words[1].text == "-"), ""
         while at < len(words) and words[at].text[:1] == "-" and words[at].text != "-":
             option = words[at].text
             at += 1

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from adjourn.policy.protected import texts
-from adjourn.policy.protected.places import FOLDER, MAX_PATH, ProtectedPlaces
+from adjourn.policy.protected.places import FOLDER, MAX_PATH, PROTECTED, ProtectedPlaces
 from adjourn.policy.protected.walking import paths_in, readings
 from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, HERE, UNKNOWN, UNSET, ShellWord
 
@@ -36,6 +36,10 @@ class Reach(NamedTuple):
 
     def from_folder(self, folder: str) -> Reach:
         return self._replace(base=os.path.join(self.base, folder))
+
+    def is_inside(self) -> bool:
+        """Whether the folder itself is that of protected places."""
+        return os.path.basename(os.path.realpath(self.base)) == FOLDER
 
     def around(self, words: Iterable[ShellWord]) -> str | None:
         """The protected place that a word names, or that is below what it names."""
@@ -64,6 +68,13 @@ class Reach(NamedTuple):
     def spoken_of(self, words: Iterable[ShellWord], bodies: Iterable[str] = ()) -> str | None:
         """The protected place that an unknown program may reach: named by a word, or mentioned in any text."""
         words, bodies = list(words), list(bodies)
+        if self.is_inside():
+            texts_ = [word.text for word in words] + bodies
+            if found := next(
+                (name for name in PROTECTED for text in texts_ if name.removeprefix(f"{FOLDER}/") in text),
+                None,
+            ):
+                return found
         if found := self.named(words):
             return found
         for text in (*(word.text for word in words), *bodies):
@@ -150,6 +161,8 @@ def _values(word: ShellWord) -> Iterable[ShellWord]:
         yield word
     elif len(word.text) > 2:
         yield ShellWord(word.text[2:], word.wild)
+    if ":" in word.text and "://" not in word.text:
+        yield from (ShellWord(text, word.wild) for text in word.text.split(":"))
     if "=" in word.text:
         yield ShellWord(word.text.partition("=")[2], word.wild)
 

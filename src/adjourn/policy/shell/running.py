@@ -57,7 +57,7 @@ _DECLARING = {
 _SET = frozenset("euxvfbhCETmBPapni")
 _SHOPT = frozenset(("dotglob", "failglob", "globstar", "inherit_errexit", "lastpipe", "nocaseglob", "nullglob", "checkwinsize", "globskipdots"))  # fmt: skip
 _UNREADABLE = frozenset((
-    "bind", "caller", "compgen", "complete", "compopt", "coproc", "enable", "fc", "hash", "logout", "setopt", "suspend",
+    "bind", "coreutils", "caller", "compgen", "complete", "compopt", "coproc", "enable", "fc", "hash", "logout", "setopt", "suspend",
 ))  # fmt: skip
 """Builtins that change what a name means."""
 _BUILTINS = frozenset("cd chdir getopts let mapfile popd pushd read readarray set shift shopt unset".split())
@@ -700,7 +700,7 @@ class Walk:
             fields = [()] if self._arguments is None else [self._arguments]
         else:
             value = self._value(name)
-            if value.items is None:
+            if value.items is None or "IFS" in self._values:
                 return None
             for item in value.items:
                 fields = [(*one, text) for one in fields for text in item]
@@ -745,6 +745,8 @@ class Walk:
             self._feeding += 1
             texts = _limited(text.rstrip("\n") for text in self._run(part.more[0], ()))  # type: ignore[arg-type]
             self._feeding -= 1
+            if self._bases != before[1]:
+                texts = _limited(text.replace(HERE, base) for text in texts for base in self._bases)
             self._restore(before)
         else:
             texts = self._parameter(part)
@@ -783,7 +785,14 @@ class Walk:
             elif value.items and not index and value.items[0] != (UNKNOWN,):
                 texts = value.items[0]
         if not part.op:
-            return texts
+            return (UNKNOWN,) if "IFS" in self._values and index == "[*]" else texts
+        if (index in ("[@]", "[*]") or part.text in ("@", "*")) and part.op.lstrip(":") not in (
+            "-",
+            "=",
+            "+",
+            "?",
+        ):
+            return (UNKNOWN,)
         operand = self._texts(part.more)  # type: ignore[arg-type]
         kind = part.op.lstrip(":")
         if kind in ("-", "=", "+", "?") and part.op != ":":

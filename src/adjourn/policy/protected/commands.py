@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePath
 
 from adjourn.policy.protected.find import found_by
 from adjourn.policy.protected.personal import OURS, personal, personal_in
@@ -140,7 +139,7 @@ class _Judge:
         for base in bases:
             if base == ANYWHERE:
                 for _, place in self._places.all_paths():
-                    found |= dict.fromkeys(map(str, PurePath(place).parents))
+                    found |= dict.fromkeys(place[:at] or "/" for at, char in enumerate(place) if char == "/")
             else:
                 found[os.path.join(self._places.root, base)] = None
         return [Reach(self._places, base, self._hidden) for base in found]

@@ -695,12 +695,14 @@ class Walk:
         name = part.text.removesuffix("[@]").removesuffix("[*]")
         if part.op or (name == part.text and name not in ("@", "*")):
             return None
+        if "IFS" in self._values and not (part.quoted and part.text.endswith(("@", "@]"))):
+            return [(UNKNOWN,)]
         fields: list[tuple[str, ...]] = [()]
         if name in ("@", "*"):
             fields = [()] if self._arguments is None else [self._arguments]
         else:
             value = self._value(name)
-            if value.items is None or "IFS" in self._values:
+            if value.items is None:
                 return None
             for item in value.items:
                 fields = [(*one, text) for one in fields for text in item]

@@ -49,7 +49,7 @@ class Jail:
         os.environ.update(self.environment)
 
     def make(self) -> None:
-        """Make the workspace anew."""
+        """Make the workspace, in place of the one before."""
         for folder in (self.work, self.home):
             subprocess.run(["chmod", "-R", "u+rwX", folder], check=False, stderr=subprocess.DEVNULL)
             shutil.rmtree(folder, ignore_errors=True)

@@ -22,13 +22,13 @@ from adjourn.policy.shell.syntax import (
     HERE,
     UNKNOWN,
     UNSET,
-    Block,
-    Part,
+    Compound,
     Redirect,
     ShellWord,
     Simple,
     UnreadError,
     Word,
+    WordPart,
     parse,
 )
 
@@ -103,7 +103,7 @@ class Walk:
         self._values: dict[str, Value] = {}
         self._bases = self._seen = bases
         self._arguments: tuple[str, ...] | None = None
-        self._functions: dict[str, list[Block | Simple]] = {}
+        self._functions: dict[str, list[Compound | Simple]] = {}
         self._processes: dict[str, tuple[str, ...]] = {}
         self._depth = self._commands = self._feeding = 0
 
@@ -138,7 +138,7 @@ class Walk:
         return self._processes.get(name, ())
 
     def _inside(
-        self, body: Block | Simple, arguments: Sequence[str] | None, given: tuple[str, ...]
+        self, body: Compound | Simple, arguments: Sequence[str] | None, given: tuple[str, ...]
     ) -> tuple[str, ...]:
         self._depth += 1
         if self._depth > MAX_DEPTH:
@@ -151,8 +151,8 @@ class Walk:
         self._depth -= 1
         return found
 
-    def _collect(self, node: Block | Simple) -> None:
-        if isinstance(node, Block):
+    def _collect(self, node: Compound | Simple) -> None:
+        if isinstance(node, Compound):
             if node.kind == "function" and node.parts[0] not in (
                 bodies := self._functions.setdefault(node.name, [])
             ):
@@ -205,7 +205,7 @@ class Walk:
 
     # --- commands
 
-    def _run(self, node: Block | Simple, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _run(self, node: Compound | Simple, given: tuple[str, ...]) -> tuple[str, ...]:
         if isinstance(node, Simple):
             return self._simple(node, given)
         if node.redirects:
@@ -214,7 +214,7 @@ class Walk:
         found: tuple[str, ...] = getattr(self, f"_{node.kind}")(node, given)
         return found
 
-    def _list(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _list(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         found: tuple[str, ...] = ("",)
         for part in node.parts:
             bases = self._bases
@@ -222,17 +222,17 @@ class Walk:
             if printed != ("",):
                 found = _product(found, printed)
             if self._bases != bases and not (
-                isinstance(part, Block) and part.kind == "or" and self._ends(part.parts[1])
+                isinstance(part, Compound) and part.kind == "or" and self._ends(part.parts[1])
             ):
                 self._bases = self._folders((*bases, *self._bases))  # `cd` may fail
         return found
 
     _group = _list
 
-    def _and(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
-        chain: list[Block | Simple] = []
-        left: Block | Simple = node
-        while isinstance(left, Block) and left.kind == "and" and not left.redirects:
+    def _and(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
+        chain: list[Compound | Simple] = []
+        left: Compound | Simple = node
+        while isinstance(left, Compound) and left.kind == "and" and not left.redirects:
             chain.append(left.parts[1])
             left = left.parts[0]
         bases = self._bases
@@ -246,7 +246,7 @@ class Walk:
         self._bases = self._folders((*bases, *self._bases))
         return found
 
-    def _or(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _or(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         before = self._state()
         found = self._run(node.parts[0], given)
         after = self._state()
@@ -258,15 +258,15 @@ class Walk:
         self._join(after)
         return _limited((*found, *(one + other for one in found for other in more)))
 
-    def _ends(self, node: Block | Simple) -> bool:
-        """Whether a shell does not go on behind a command."""
-        while isinstance(node, Block) and node.kind in ("list", "group") and node.parts:
+    def _ends(self, node: Compound | Simple) -> bool:
+        """Whether a shell ends with a command."""
+        while isinstance(node, Compound) and node.kind in ("list", "group") and node.parts:
             node = node.parts[-1]
         if not isinstance(node, Simple) or not node.words or len(node.words[0]) != 1:
             return False
         return node.words[0][0].kind == "text" and node.words[0][0].text in _ENDING - self._functions.keys()
 
-    def _pipe(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _pipe(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         for at, part in enumerate(node.parts):
             before = self._state()
             self._feeding += at < len(node.parts) - 1
@@ -278,13 +278,13 @@ class Walk:
                 self._restore(before)
         return given
 
-    def _subshell(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _subshell(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         before = self._state()
         found = self._run(node.parts[0], given)
         self._restore(before)
         return found
 
-    def _branches(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _branches(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         for word in node.words:
             self._texts(word)
         found: tuple[str, ...] = ("",)
@@ -294,7 +294,7 @@ class Walk:
             self._join(before)
         return found
 
-    def _loop(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _loop(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         texts: tuple[str, ...] = ()
         if node.name:
             fields = [field for word in node.words for reading in self._readings(word) for field in reading]
@@ -321,7 +321,7 @@ class Walk:
             return (UNKNOWN,)
         return (FOREIGN,) if FOREIGN in printed else (HARMLESS,) if printed else ("",)
 
-    def _function(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _function(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         before = self._state()
         self._arguments = None
         if self._depth < MAX_DEPTH:  # it may be called by what is not seen
@@ -329,7 +329,7 @@ class Walk:
         self._restore(before)
         return ("",)
 
-    def _words(self, node: Block, given: tuple[str, ...]) -> tuple[str, ...]:
+    def _words(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         """A test, or arithmetic."""
         del given
         for at, word in enumerate(node.words):
@@ -348,7 +348,7 @@ class Walk:
             if UNKNOWN in text or "[" in text or "\7" in text:
                 raise UnreadError
 
-    def _sum(self, part: Part) -> None:
+    def _sum(self, part: WordPart) -> None:
         for inner in part.more:
             self._number(self._texts((inner,)))  # type: ignore[arg-type]
         for name in _NAME.findall(part.text):
@@ -563,7 +563,7 @@ class Walk:
     def _let(self, rest: list[str], given: tuple[str, ...]) -> None:
         del given
         self._number(rest)
-        self._sum(Part("sum", " ".join(rest)))
+        self._sum(WordPart("sum", " ".join(rest)))
 
     def _getopts(self, rest: list[str], given: tuple[str, ...]) -> None:
         del given
@@ -690,7 +690,7 @@ class Walk:
             tuple(field for field in text.split(_SPLIT) if field or (stays and _SPLIT not in text)) for text in found
         ))  # fmt: skip
 
-    def _items(self, part: Part) -> list[tuple[str, ...]] | None:
+    def _items(self, part: WordPart) -> list[tuple[str, ...]] | None:
         """The fields of `"$@"`, `$*`, `"${a[@]}"`, if they are known."""
         name = part.text.removesuffix("[@]").removesuffix("[*]")
         if part.op or (name == part.text and name not in ("@", "*")):
@@ -721,7 +721,7 @@ class Walk:
             for one in fields
         ]
 
-    def _part(self, part: Part, *, tilde: bool, splits: bool) -> tuple[str, ...]:
+    def _part(self, part: WordPart, *, tilde: bool, splits: bool) -> tuple[str, ...]:
         if part.kind == "text":
             if part.quoted:
                 return (part.text,)
@@ -767,7 +767,7 @@ class Walk:
             return (HERE + rest,)
         return (UNKNOWN + rest,) if user == "~-" else (text.translate(_ACTIVE),)
 
-    def _parameter(self, part: Part) -> tuple[str, ...]:
+    def _parameter(self, part: WordPart) -> tuple[str, ...]:
         name = _NAME.match(part.text)
         index = part.text[name.end() :] if name else ""
         if part.op == "length" or part.text[:1] in ("#", "?", "$", "!"):
@@ -883,10 +883,10 @@ def _braced(word: Word) -> list[Word]:
     """The words that braces make of one: `a{b,c}` is `ab` and `ac`."""
     if not any(part.kind == "text" and not part.quoted and "{" in part.text for part in word):
         return [word]
-    atoms: list[Part] = []
+    atoms: list[WordPart] = []
     for part in word:
         if part.kind == "text" and not part.quoted:
-            atoms += [Part("text", char) for char in part.text]
+            atoms += [WordPart("text", char) for char in part.text]
         else:
             atoms.append(part)
     if sum(part.text == "{" for part in atoms) > MAX_BRACES:
@@ -897,7 +897,7 @@ def _braced(word: Word) -> list[Word]:
     return found
 
 
-def _alternatives(atoms: list[Part]) -> Iterator[list[Part]]:
+def _alternatives(atoms: list[WordPart]) -> Iterator[list[WordPart]]:
     for begin, atom in enumerate(atoms):
         if not _is(atom, "{"):
             continue
@@ -917,7 +917,7 @@ def _alternatives(atoms: list[Part]) -> Iterator[list[Part]]:
             else None
         )
         if match:
-            inside = [[Part("text", text, quoted=True)] for text in _range(match)]
+            inside = [[WordPart("text", text, quoted=True)] for text in _range(match)]
         elif len(inside) == 1:
             continue
         rest = list(_alternatives(atoms[at + 1 :]))
@@ -929,7 +929,7 @@ def _alternatives(atoms: list[Part]) -> Iterator[list[Part]]:
     yield atoms
 
 
-def _is(part: Part, char: str) -> bool:
+def _is(part: WordPart, char: str) -> bool:
     return part.kind == "text" and not part.quoted and part.text == char
 
 
@@ -944,8 +944,8 @@ def _range(match: re.Match[str]) -> list[str]:
     return [chr(number) if first.isalpha() else str(number) for number in numbers]
 
 
-def _merged(atoms: Iterable[Part]) -> Word:
-    parts: list[Part] = []
+def _merged(atoms: Iterable[WordPart]) -> Word:
+    parts: list[WordPart] = []
     for atom in atoms:
         if (
             parts
@@ -954,7 +954,7 @@ def _merged(atoms: Iterable[Part]) -> Word:
             and parts[-1].kind == "text"
             and not parts[-1].quoted
         ):
-            parts[-1] = Part("text", parts[-1].text + atom.text)
+            parts[-1] = WordPart("text", parts[-1].text + atom.text)
         else:
             parts.append(atom)
     return tuple(parts)

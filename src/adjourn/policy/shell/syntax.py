@@ -60,7 +60,7 @@ class ShellWord(NamedTuple):
     wild: bool = False
 
 
-class Part(NamedTuple):
+class WordPart(NamedTuple):
     """A part of a word. `kind` is one of `text`, `variable` (`text` is its name, `op` what follows that), `substitution`,
     `process`, `sum` (arithmetic) and `array` (of the words in `more`).
     """
@@ -72,7 +72,7 @@ class Part(NamedTuple):
     more: tuple[object, ...] = ()
 
 
-Word = tuple[Part, ...]
+Word = tuple[WordPart, ...]
 
 
 class Redirect:
@@ -93,24 +93,24 @@ class Simple(NamedTuple):
     redirects: tuple[Redirect, ...]
 
 
-class Block(NamedTuple):
+class Compound(NamedTuple):
     """Commands together. `kind` is one of `list`, `and`, `or`, `pipe`, `subshell`, `group`, `branches`, `loop`, `function` and
     `words` (of a test or of arithmetic).
     """
 
     kind: str
-    parts: tuple[Simple | Block, ...] = ()
+    parts: tuple[Simple | Compound, ...] = ()
     redirects: tuple[Redirect, ...] = ()
     name: str = ""
     words: tuple[Word, ...] = ()
 
 
-def parse(line: str) -> Block:
+def parse(line: str) -> Compound:
     """The commands of a line. Raises `UnreadError`."""
     if len(line) > MAX_TEXT or _KEPT.search(line):
         raise UnreadError
     if _PLAIN.fullmatch(line) and not _KEYWORD.match(line):
-        return Block("list", (Simple((), tuple((Part("text", word),) for word in line.split()), ()),))
+        return Compound("list", (Simple((), tuple((WordPart("text", word),) for word in line.split()), ()),))
     reader = _Reader(line)
     found = reader.script("")
     if reader.at < len(line):
@@ -169,12 +169,12 @@ class _Reader:
 
     # --- commands
 
-    def script(self, closing: str) -> Block:
+    def script(self, closing: str) -> Compound:
         """A list of commands, to what closes it or to a keyword that ends it."""
         self._depth += 1
         if self._depth > MAX_NESTED:
             raise UnreadError
-        found: list[Simple | Block] = []
+        found: list[Simple | Compound] = []
         self._lines()
         while self.at < len(self.text) and not (closing and self._peek(closing)):
             if self._keyword() in _ENDING or self._peek(";;") or self._peek(";&"):
@@ -183,7 +183,7 @@ class _Reader:
             self._blank()
             if self._peek("&") and not self._peek("&&"):
                 self.at += 1
-                item = Block("subshell", (item,))
+                item = Compound("subshell", (item,))
             elif self._peek(";") and not self._peek(";;") and not self._peek(";&"):
                 self.at += 1
             elif not (
@@ -200,9 +200,9 @@ class _Reader:
         if self.at >= len(self.text):
             self._bodies()
         self._depth -= 1
-        return Block("list", tuple(found))
+        return Compound("list", tuple(found))
 
-    def _and_or(self) -> Simple | Block:
+    def _and_or(self) -> Simple | Compound:
         found = self._pipeline()
         while True:
             self._blank()
@@ -210,9 +210,9 @@ class _Reader:
             if not kind:
                 return found
             self._lines()
-            found = Block(kind, (found, self._pipeline()))
+            found = Compound(kind, (found, self._pipeline()))
 
-    def _pipeline(self) -> Simple | Block:
+    def _pipeline(self) -> Simple | Compound:
         while (keyword := self._keyword()) in ("!", "time"):
             if keyword == "time" and re.compile(r"time[ \t]+-(?!p\s)").match(self.text, self.at):
                 break  # the program, not the keyword
@@ -227,15 +227,15 @@ class _Reader:
             self._lines()
             found.append(self._command())
             self._blank()
-        return found[0] if len(found) == 1 else Block("pipe", tuple(found))
+        return found[0] if len(found) == 1 else Compound("pipe", tuple(found))
 
-    def _command(self) -> Simple | Block:
+    def _command(self) -> Simple | Compound:
         keyword = self._keyword()
         if self._peek("(("):
             self.at += 2
-            found = Block("words", words=((self._sum("))"),),))
+            found = Compound("words", words=((self._sum("))"),),))
         elif self._take("("):
-            found = Block("subshell", (self._closed(")"),))
+            found = Compound("subshell", (self._closed(")"),))
         elif keyword in ("", "time"):
             return self._simple()
         else:
@@ -243,26 +243,26 @@ class _Reader:
             found = self._compound(keyword)
         return found._replace(redirects=tuple(self._redirects()))
 
-    def _closed(self, closing: str) -> Block:
+    def _closed(self, closing: str) -> Compound:
         found = self.script(closing)
         self._need(closing)
         if not found.parts:
             raise UnreadError
         return found
 
-    def _body(self) -> Block:
+    def _body(self) -> Compound:
         found = self.script("")
         if not found.parts:
             raise UnreadError
         return found
 
-    def _compound(self, keyword: str) -> Block:
+    def _compound(self, keyword: str) -> Compound:
         if keyword == "{":
             body = self._body()
             self._expect("}")
-            return Block("group", (body,))
+            return Compound("group", (body,))
         if keyword == "if":
-            parts: list[Simple | Block] = [self._body()]
+            parts: list[Simple | Compound] = [self._body()]
             self._expect("then")
             parts.append(self._body())
             while (keyword := self._keyword()) in ("elif", "else"):
@@ -272,19 +272,19 @@ class _Reader:
                     self._expect("then")
                     parts.append(self._body())
             self._expect("fi")
-            return Block("branches", tuple(parts))
+            return Compound("branches", tuple(parts))
         if keyword in ("while", "until"):
             condition = self._body()
             self._expect("do")
             body = self._body()
             self._expect("done")
-            return Block("loop", (condition, body))
+            return Compound("loop", (condition, body))
         if keyword in ("for", "select"):
             return self._for()
         if keyword == "case":
             return self._case()
         if keyword == "[[":
-            return Block("words", name="[[", words=tuple(self._test()))
+            return Compound("words", name="[[", words=tuple(self._test()))
         if keyword == "function":
             self._blank()
             name = _RUN.match(self.text, self.at)
@@ -297,13 +297,13 @@ class _Reader:
             return self._function(name[0])
         raise UnreadError
 
-    def _function(self, name: str) -> Block:
+    def _function(self, name: str) -> Compound:
         self._lines()
         if not (self._peek("(") or self._keyword() in ("{", "if", "while", "until", "for", "case")):
             raise UnreadError
-        return Block("function", (self._command(),), name=name)
+        return Compound("function", (self._command(),), name=name)
 
-    def _for(self) -> Block:
+    def _for(self) -> Compound:
         self._blank()
         words: list[Word] | None = None
         name = ""
@@ -331,12 +331,12 @@ class _Reader:
         self.at += len(keyword)
         body = self._body()
         self._expect("done" if keyword == "do" else "}")
-        everything = ((Part("variable", "@", quoted=True),),)
-        return Block(
-            "loop", (Block("list"), body), name=name, words=everything if words is None else tuple(words)
+        everything = ((WordPart("variable", "@", quoted=True),),)
+        return Compound(
+            "loop", (Compound("list"), body), name=name, words=everything if words is None else tuple(words)
         )
 
-    def _case(self) -> Block:
+    def _case(self) -> Compound:
         self._blank()
         subject = self._word()
         if subject is None:
@@ -363,7 +363,7 @@ class _Reader:
                 raise UnreadError
             self._lines()
         self._expect("esac")
-        return Block("branches", (Block("list"), *bodies), words=tuple(words))
+        return Compound("branches", (Compound("list"), *bodies), words=tuple(words))
 
     def _test(self) -> list[Word]:
         """The words of `[[ … ]]`, operators among them."""
@@ -373,11 +373,11 @@ class _Reader:
             if re.compile(r"\]\](?=[\s;&|()<>]|$)").match(self.text, self.at):
                 self.at += 2
                 return found
-            parts: list[Part] = []
+            parts: list[WordPart] = []
             while self.at < len(self.text):
                 match = _TEST.match(self.text, self.at)
                 if match:
-                    parts.append(Part("text", match[0]))
+                    parts.append(WordPart("text", match[0]))
                     self.at = match.end()
                     if "<(" in match[0] or ">(" in match[0]:
                         raise UnreadError
@@ -388,7 +388,7 @@ class _Reader:
             self._count()
             found.append(tuple(parts))
 
-    def _simple(self) -> Simple | Block:
+    def _simple(self) -> Simple | Compound:
         assigned: list[tuple[str, str, Word]] = []
         words: list[Word] = []
         redirects: list[Redirect] = []
@@ -402,7 +402,7 @@ class _Reader:
             if match and not words:
                 value = tuple(
                     filter(
-                        lambda part: part != Part("text"),
+                        lambda part: part != WordPart("text"),
                         (word[0]._replace(text=word[0].text[match.end() :]), *word[1:]),
                     )
                 )
@@ -466,7 +466,9 @@ class _Reader:
                     break
                 lines.append(line)
             body = "".join(f"{line}\n" for line in lines)
-            parts = _Reader(body, self._depth).quoted("") if expands else [Part("text", body, quoted=True)]
+            parts = (
+                _Reader(body, self._depth).quoted("") if expands else [WordPart("text", body, quoted=True)]
+            )
             redirect.op, redirect.target = "<<", tuple(parts)
 
     # --- words
@@ -478,11 +480,11 @@ class _Reader:
 
     def _word(self) -> Word | None:
         begin = self.at
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while self.at < len(self.text):
             match = _RUN.match(self.text, self.at)
             if match:
-                parts.append(Part("text", match[0]))
+                parts.append(WordPart("text", match[0]))
                 self.at = match.end()
             elif (
                 self._peek("(")
@@ -494,7 +496,7 @@ class _Reader:
             elif self._peek("<(") or self._peek(">("):
                 kind = self.text[self.at]
                 self.at += 2
-                parts.append(Part("process", kind, more=(self._closed(")"),)))
+                parts.append(WordPart("process", kind, more=(self._closed(")"),)))
             elif not self._piece(parts):
                 break
         if not parts and self.at == begin:
@@ -502,9 +504,9 @@ class _Reader:
         if self._announced and "\n" in self.text[begin : self.at]:
             raise UnreadError
         self._count()
-        return tuple(parts) or (Part("text"),)
+        return tuple(parts) or (WordPart("text"),)
 
-    def _array(self) -> Part:
+    def _array(self) -> WordPart:
         self.at += 1
         words: list[Word] = []
         self._lines()
@@ -514,25 +516,25 @@ class _Reader:
                 raise UnreadError
             words.append(word)
             self._lines()
-        return Part("array", more=tuple(words))
+        return WordPart("array", more=tuple(words))
 
-    def _piece(self, parts: list[Part]) -> bool:
+    def _piece(self, parts: list[WordPart]) -> bool:
         """Read one part that is quoted, or that a shell expands; returns whether there is one."""
         char = self.text[self.at]
         if char == "'":
             end = self.text.find("'", self.at + 1)
             if end < 0:
                 raise UnreadError
-            parts.append(Part("text", self.text[self.at + 1 : end], quoted=True))
+            parts.append(WordPart("text", self.text[self.at + 1 : end], quoted=True))
             self.at = end + 1
         elif char == '"':
             self.at += 1
-            parts += self.quoted('"') or [Part("text", "", quoted=True)]
+            parts += self.quoted('"') or [WordPart("text", "", quoted=True)]
         elif char == "\\":
             if self.at + 1 >= len(self.text):
                 raise UnreadError
             if self.text[self.at + 1] != "\n":
-                parts.append(Part("text", self.text[self.at + 1], quoted=True))
+                parts.append(WordPart("text", self.text[self.at + 1], quoted=True))
             self.at += 2
         elif char in "$`":
             parts.append(self._expansion(quoted=False))
@@ -542,21 +544,21 @@ class _Reader:
             return False
         return True
 
-    def quoted(self, closing: str) -> list[Part]:
+    def quoted(self, closing: str) -> list[WordPart]:
         """The parts of a text in double quotes, or of a here-document, to what closes it."""
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         plain = re.compile(rf"[^\\$`{closing}]+")
         while self.at < len(self.text):
             match = plain.match(self.text, self.at)
             if match:
-                parts.append(Part("text", match[0], quoted=True))
+                parts.append(WordPart("text", match[0], quoted=True))
                 self.at = match.end()
             elif closing and self._take(closing):
                 return parts
             elif self._peek("\\"):
                 after = self.text[self.at + 1 : self.at + 2]
                 text = "" if after == "\n" else after if after and after in f"$`\\{closing}" else f"\\{after}"
-                parts.append(Part("text", text, quoted=True))
+                parts.append(WordPart("text", text, quoted=True))
                 self.at += 2
             else:
                 parts.append(self._expansion(quoted=True))
@@ -564,7 +566,7 @@ class _Reader:
             raise UnreadError
         return parts
 
-    def _expansion(self, *, quoted: bool) -> Part:
+    def _expansion(self, *, quoted: bool) -> WordPart:
         if self._take("`"):
             return self._backticks(quoted=quoted)
         self.at += 1
@@ -576,29 +578,29 @@ class _Reader:
             text = _ANSI.sub(_character, match[1]).partition("\0")[0]
             if _KEPT.search(text):
                 raise UnreadError
-            return Part("text", text, quoted=True)
+            return WordPart("text", text, quoted=True)
         if not quoted and self._take('"'):
             parts = self.quoted('"')
             if any(part.kind != "text" for part in parts):
                 raise UnreadError
-            return Part("text", "".join(part.text for part in parts), quoted=True)
+            return WordPart("text", "".join(part.text for part in parts), quoted=True)
         if self._take("(("):
             return self._sum("))")._replace(quoted=quoted)
         if self._take("("):
             body = self.script(")")
             self._need(")")
-            return Part("substitution", quoted=quoted, more=(body,))
+            return WordPart("substitution", quoted=quoted, more=(body,))
         if self._take("{"):
             return self._parameter(quoted=quoted)
         match = _VARIABLE.match(self.text, self.at)
         if match:
             self.at = match.end()
-            return Part("variable", match[0], quoted=quoted)
+            return WordPart("variable", match[0], quoted=quoted)
         if self._peek("["):
             raise UnreadError
-        return Part("text", "$", quoted=True)
+        return WordPart("text", "$", quoted=True)
 
-    def _backticks(self, *, quoted: bool) -> Part:
+    def _backticks(self, *, quoted: bool) -> WordPart:
         match = re.compile(r"((?:[^`\\]|\\.)*)`", re.DOTALL).match(self.text, self.at)
         if not match:
             raise UnreadError
@@ -608,28 +610,28 @@ class _Reader:
         body = inner.script("")
         if inner.at < len(text):
             raise UnreadError
-        return Part("substitution", quoted=quoted, more=(body,))
+        return WordPart("substitution", quoted=quoted, more=(body,))
 
-    def _parameter(self, *, quoted: bool) -> Part:
+    def _parameter(self, *, quoted: bool) -> WordPart:
         match = _PARAMETER.match(self.text, self.at)
         if not match:
             raise UnreadError
         self.at = match.end()
         op = match["op"] or ""
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         while not self._take("}"):
             if not op or self.at >= len(self.text):
                 raise UnreadError
             plain = re.compile(r"[^\\$`'\"}<>\x00-\x08]+|[<>](?!\()").match(self.text, self.at)
             if plain:
-                parts.append(Part("text", plain[0], quoted=quoted and op[0] in ":-=+?"))
+                parts.append(WordPart("text", plain[0], quoted=quoted and op[0] in ":-=+?"))
                 self.at = plain.end()
             elif quoted and (self._peek("'") or self._peek('$"') or self._peek("$'")):
                 raise UnreadError
             elif quoted and self._peek("\\"):
                 if self.text[self.at + 1 : self.at + 2] not in ("/", "\\", "$", "`", '"', "}"):
                     raise UnreadError
-                parts.append(Part("text", self.text[self.at + 1], quoted=True))
+                parts.append(WordPart("text", self.text[self.at + 1], quoted=True))
                 self.at += 2
             elif self._peek("$") or self._peek("`"):
                 parts.append(self._expansion(quoted=quoted))
@@ -638,7 +640,7 @@ class _Reader:
         kind = "#" if match["length"] else "!" if match["indirect"] else op
         if kind in "#!" and kind != op and op:
             raise UnreadError
-        return Part(
+        return WordPart(
             "variable",
             match["name"] + (match["index"] or ""),
             quoted,
@@ -646,10 +648,10 @@ class _Reader:
             tuple(parts),
         )
 
-    def _sum(self, closing: str) -> Part:
+    def _sum(self, closing: str) -> WordPart:
         """Arithmetic, to what closes it. `text` is what it says, `more` are its expansions."""
         said: list[str] = []
-        parts: list[Part] = []
+        parts: list[WordPart] = []
         depth = 0
         while not (depth == 0 and self._take(closing)):
             match = _SUM.match(self.text, self.at)
@@ -665,7 +667,7 @@ class _Reader:
                 parts.append(self._expansion(quoted=True))
             else:
                 raise UnreadError
-        return Part("sum", " ".join(said), more=tuple(parts))
+        return WordPart("sum", " ".join(said), more=tuple(parts))
 
 
 def _character(match: re.Match[str]) -> str:

@@ -7,8 +7,8 @@ means for a call:
 
 - A place outside the workspace is in no scope of an allow, whatever its glob; a deny is held against its absolute path.
 - A directory stands for all that is beneath it: an allow must hold all of it, a deny applies when it holds any of it.
-- A command is held against a scope as a whole and in its pieces (`a && b`, `a | b`, `$(a)`, redirections): an allow must
-  hold each of them, a deny applies when it holds one. A patch names its files inside its text, so its places are unknown.
+- A command is held against a scope as it is written, and as bash would run it: every command in it without quotes, every
+  file that it reads or writes. An allow must hold each of them, a deny applies when it holds one. A line that cannot be read is unknown. A patch names its files inside its text, so its places are unknown.
 
 Owns: which arguments name places, resolving them, `judge`. Must never: read a file, or be taken for a sandbox: a tool may
 call its path by a name that is not known here, and a program reaches what it likes.
@@ -41,9 +41,8 @@ COMMAND_TOOLS = frozenset(("shell.exec", "tests.run"))
 """Tools whose scope is always a command, whatever else they are given (a working directory, a description)."""
 _MAYBE_KEYS = frozenset(("from", "to"))
 _WILDCARD = re.compile(r"[*?\[{]")
-_CONTROL = re.compile(r"[;&|`$<>(){}\n\r]+")
-"""Matches where a shell may begin another command or name another file. Ignores quotes, so it finds too many pieces rather than
-too few."""
+_NOT_KNOWN = "$"
+"""Stands for a word that only the shell would know: of the scopes, only those for anything hold it."""
 
 _OUTSIDE = "\0outside"
 _BENEATH = "/\0/\0"
@@ -200,7 +199,7 @@ def _names_place(key: str, text: str) -> bool:
 
 
 def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
-    """The command that a call names, whole and in the pieces that a shell may make of it."""
+    """The command that a call names, whole and as a shell would run it; none if that cannot be read."""
     found: list[str] = []
     for key, value in arguments.items():
         if argument_key(key) in COMMAND_KEYS:
@@ -208,8 +207,33 @@ def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
             if not all(isinstance(word, str) for word in words):
                 return ()
             found.append(" ".join(map(str, words)).strip())
-    pieces = (piece.strip() for command in found for piece in _CONTROL.split(command))
-    return tuple(dict.fromkeys([*found, *filter(None, pieces)]))
+    pieces: list[str] = []
+    for command in found:
+        read = _pieces(command)
+        if read is None:
+            return ()
+        pieces += read
+    return tuple(dict.fromkeys(filter(None, pieces)))
+
+
+def _pieces(line: str) -> list[str] | None:
+    """The commands that a line runs, and the files that it reads or writes; None if it cannot be read."""
+    from adjourn.policy.shell.running import Command, Walk  # noqa: PLC0415  # few policies have a scope of a command
+    from adjourn.policy.shell.syntax import MARKS, UnreadError  # noqa: PLC0415
+
+    found = [line]
+
+    def report(command: Command) -> None:
+        words = [word.text for word in command.words]
+        texts = [" ".join((*(f"{name}={text}" for name, text in command.assigned), *words))]
+        texts += [word.text for word in (*command.reads, *command.writes)]
+        found.extend(texts if MARKS.isdisjoint("".join(texts)) else [*texts, _NOT_KNOWN])
+
+    try:
+        Walk(report, {}).line(line)
+    except (UnreadError, RecursionError):
+        return None
+    return found
 
 
 # --- holding scopes against them

@@ -8,11 +8,13 @@ Owns: this reading of a line. Must never: run anything, or raise.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from adjourn.policy.protected.programs import GOING, PRINTERS, SHELLS, name_of, only_reads, without_runners
-from adjourn.policy.protected.shell import UNKNOWN, ShellWord, Simple, TooLongError, simple_commands
+from adjourn.policy.shell.running import Command, Walk
+from adjourn.policy.shell.syntax import MARKS, ShellWord, UnreadError
 
 MAX_DEPTH = 5
 """Command lines in one another: `ssh host 'bash -c "…"'`."""
@@ -42,20 +44,30 @@ class CommandRun(NamedTuple):
 
 def commands_run(line: str, depth: int = 0) -> list[CommandRun]:
     """The commands that a line runs, those of shells and other hosts in it included. A line that cannot be read is one command."""
+    commands: dict[Command, None] = {}
     try:
-        commands = simple_commands(line)
-    except TooLongError:
+        Walk(lambda command: commands.__setitem__(command, None), os.environ).line(line)
+    except (UnreadError, RecursionError):
         return [CommandRun((), line.lower())]
-    piped = {id(command.before) for command in commands if command.before is not None}
-    return [found for command in commands for found in _of(command, feeds=id(command) in piped, depth=depth)]
+    return [found for command in commands for found in _of(command, depth=depth)]
 
 
-def _of(command: Simple, *, feeds: bool, depth: int) -> Iterator[CommandRun]:
-    words, _ = without_runners(command.words)
-    truncates = tuple(word.text for word in command.truncates if UNKNOWN not in word.text)
+def _of(command: Command, *, depth: int) -> Iterator[CommandRun]:
+    truncates = tuple(word.text for word in command.truncates if not MARKS.intersection(word.text))
+    try:
+        words, _ = without_runners(command.words)
+    except UnreadError:  # an option that is not known: any of the words may be the program
+        yield CommandRun(
+            tuple(map(name_of, command.words)),
+            " ".join(word.text for word in command.words).lower(),
+            truncates,
+        )
+        return
     program, rest = (name_of(words[0]), words[1:]) if words else ("", words)
-    if _explains(program, rest) or (_talks(program, rest) and not (feeds and program in PRINTERS | {"cat"})):
-        folder = rest[0].text if program in GOING and rest and UNKNOWN not in rest[0].text else ""
+    if _explains(program, rest) or (
+        _talks(program, rest) and not (command.feeds and program in PRINTERS | {"cat"})
+    ):
+        folder = rest[0].text if program in GOING and rest and not MARKS.intersection(rest[0].text) else ""
         yield CommandRun((), "", truncates, folder)
         return
     programs: tuple[str, ...] = (program,)
@@ -64,7 +76,7 @@ def _of(command: Simple, *, feeds: bool, depth: int) -> Iterator[CommandRun]:
     carries = program in _CARRIERS and depth < MAX_DEPTH
     inner = [word.text for word in rest if carries and _is_line(word)]
     shown = [word.text for word in words if word.text not in inner]
-    yield CommandRun(programs, " ".join((*shown, *command.bodies)).lower(), truncates)
+    yield CommandRun(programs, " ".join((*shown, *command.given)).lower(), truncates)
     for line in inner:
         yield from commands_run(line, depth + 1)
     if carries:  # `ssh host rm x`

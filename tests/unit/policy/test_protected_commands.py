@@ -8,6 +8,7 @@ import pytest
 
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces
+from adjourn.policy.protected.reason import UNREAD
 from support.protected_places import POLICY, STORE, filled
 
 COMMANDS = [
@@ -111,7 +112,7 @@ COMMANDS = [
     ("bash <<EOF\nrm -rf .aex\nEOF", FOLDER),
     ("bash <<< 'rm -rf .aex'", FOLDER),
     ("echo ${X:-$(rm -rf .aex)}", FOLDER),
-    ('echo "unfinished; rm -rf .aex', None),
+    ('echo "unfinished; rm -rf .aex', FOLDER),
     ("echo ' ; rm -rf .", FOLDER),
     ("rm -rf . $(echo", FOLDER),
     ("echo " + "x " * 30_000 + "; rm -rf .", FOLDER),
@@ -128,7 +129,7 @@ COMMANDS = [
     ("env -C .aex rm policy.aex", FOLDER),
     ("while read l; do echo $l; done > .aex/policy.aex", POLICY),
     ("exec 3>.aex/policy.aex", POLICY),
-    ("rm ~*\0..", None),
+    ("rm ~*\0..", UNREAD),
     ("rm -rf .a\0ex", FOLDER),
     ("rm -rf $'.aex\\0'", FOLDER),
     ("cat <<EOF\n$(rm -rf .aex)\nEOF", FOLDER),
@@ -279,8 +280,6 @@ HARMLESS = [
     "cat ~/.config/git/config",
     "ls ~/.config",
     "",
-    "'",
-    'echo "unfinished',
     "x" * 5000,
 ]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces, places_of
-from adjourn.policy.protected.shell import TooLongError, simple_commands
+from adjourn.policy.shell.syntax import UnreadError, parse
 from support.protected_places import CHECKPOINTS, POLICY, STORE, filled
 
 
@@ -287,8 +287,8 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=30).map("".join))
 def test_any_text_is_judged(text: str) -> None:
     """Any command text is judged, and soon."""
-    with suppress(TooLongError):
-        simple_commands(text)
+    with suppress(UnreadError, RecursionError):
+        parse(text)
     protected_path(
         {"command": text, "sql": text, "patch": text, "input": text}, places_of("/nowhere/work"), tool="rm"
     )

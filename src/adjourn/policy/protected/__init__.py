@@ -4,9 +4,9 @@
     walking.py    the paths that a text may be, and the places that a path may lead to
     places.py     the protected places, and what real paths have to do with them
     texts.py      files that are named by patches and by SQL
-    shell.py      a command line taken apart
     reach.py      what the words of a command reach
     programs.py   what programs do with their words
+    find.py       what `find` does with the files that it comes upon
     commands.py   which place a command line reaches
     personal.py   whether a command speaks for a person, or for the client
     reason.py     what is said of a call that would touch one

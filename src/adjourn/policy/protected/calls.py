@@ -102,6 +102,7 @@ class _Search:
         self._arguments = arguments
         self._places = places
         self._removes, self._kept, self._patches = _traits(tool)
+        self._foreign = "powershell" in tool.casefold()
         self._bases = {root: None}
         if working_directory:
             self._bases[os.path.join(root, working_directory.partition("\0")[0] or root)] = None
@@ -141,7 +142,9 @@ class _Search:
     def _program(self, key: str, text: str) -> str | None:
         if key not in LINE_KEYS and (found := self._places.mentioned(text)):
             return found
-        return protected.reached(text, self._places, self._bases)
+        return protected.reached(
+            text, self._places, self._bases, foreign=self._foreign or key not in LINE_KEYS
+        )
 
     def _paths(self, names: Iterable[str]) -> str | None:
         return next(filter(None, (self._path("path", name.partition("\0")[0]) for name in names)), None)

@@ -6,19 +6,25 @@ Owns: holding words, and patterns as a shell would fill them in, against the pla
 from __future__ import annotations
 
 import fnmatch
+import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from adjourn.policy.protected import texts
-from adjourn.policy.protected.places import FOLDER, MAX_PATH, ProtectedPlaces
-from adjourn.policy.protected.shell import UNKNOWN, ShellWord
+from adjourn.policy.protected.places import FOLDER, MAX_PATH, PROTECTED, ProtectedPlaces
 from adjourn.policy.protected.walking import paths_in, readings
+from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, HERE, UNKNOWN, UNSET, ShellWord
 
 _MAX_GLOB = 256
 """Longest pattern for one name, in characters."""
+MAX_FILLED = 2000
+"""Most files that a pattern is filled in with; one that matches more may reach anything."""
 _WILDCARD = re.compile(r"[*?[{]")
+_OF_PROCESS = re.compile("/(?:cwd|root|fd)(?:/|$)")
+_DOUBLED = re.compile(r"/(?:\.?/)+")
+_FILLED = str.maketrans({HARMLESS: "0", UNSET: None})
 
 
 class Reach(NamedTuple):
@@ -30,6 +36,10 @@ class Reach(NamedTuple):
 
     def from_folder(self, folder: str) -> Reach:
         return self._replace(base=os.path.join(self.base, folder))
+
+    def is_inside(self) -> bool:
+        """Whether the folder itself is that of protected places."""
+        return os.path.basename(os.path.realpath(self.base)) == FOLDER
 
     def around(self, words: Iterable[ShellWord]) -> str | None:
         """The protected place that a word names, or that is below what it names."""
@@ -58,6 +68,13 @@ class Reach(NamedTuple):
     def spoken_of(self, words: Iterable[ShellWord], bodies: Iterable[str] = ()) -> str | None:
         """The protected place that an unknown program may reach: named by a word, or mentioned in any text."""
         words, bodies = list(words), list(bodies)
+        if self.is_inside():
+            texts_ = [word.text for word in words] + bodies
+            if found := next(
+                (name for name in PROTECTED for text in texts_ if name.removeprefix(f"{FOLDER}/") in text),
+                None,
+            ):
+                return found
         if found := self.named(words):
             return found
         for text in (*(word.text for word in words), *bodies):
@@ -68,15 +85,16 @@ class Reach(NamedTuple):
         )
 
     def _named(self, word: ShellWord, *, around: bool = False) -> str | None:
-        text = word.text.removeprefix(f"{UNKNOWN}/").removeprefix("~+/")
-        if not text or "\n" in text or text == UNKNOWN:
+        text = word.text.translate(_FILLED).replace(HERE, self.base)
+        if not text or "\n" in text or UNKNOWN in text or FOREIGN in text:
             return None
+        if text.startswith("/proc/") and _OF_PROCESS.search(text):
+            return FOLDER
         if len(text) > MAX_PATH:  # a text, or a pattern that nobody writes
             return FOLDER if word.wild and " " not in text else None
         if word.wild:
-            return matched(
-                text.replace(UNKNOWN, "*"), self.places, self.base, around=around, hidden=self.hidden
-            )
+            found = matched(text, self.places, self.base, around=around, hidden=self.hidden)
+            return found or self._filled(text, around=around)
         try:
             for path in paths_in(text):
                 for real in readings(path, self.base, is_real=self.base == self.places.root):
@@ -86,10 +104,31 @@ class Reach(NamedTuple):
             return FOLDER
         return None
 
+    def _filled(self, pattern: str, *, around: bool) -> str | None:
+        """The protected place that one of the files leads to which a pattern matches now."""
+        paths = glob.iglob(
+            os.path.join(glob.escape(self.base), os.path.expanduser(pattern)), include_hidden=self.hidden
+        )
+        for count, path in enumerate(paths):
+            if count > MAX_FILLED:
+                return FOLDER
+            is_link = around and os.path.islink(path)  # the link itself goes
+            real = (
+                os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+                if is_link
+                else os.path.realpath(path)
+            )
+            if found := self.places.held(real) or (
+                self.places.beneath(real) if around and not is_link else None
+            ):
+                return found
+        return None
+
 
 def mentioned(text: str, places: ProtectedPlaces) -> str | None:
     """The protected place that a text mentions, with either kind of slash."""
-    return places.mentioned(text) or places.mentioned(text.replace("\\", "/"))
+    plain = _DOUBLED.sub("/", text.replace("\\", "/"))
+    return places.mentioned(text) or (places.mentioned(plain) if plain != text else None)
 
 
 def matched(
@@ -122,6 +161,8 @@ def _values(word: ShellWord) -> Iterable[ShellWord]:
         yield word
     elif len(word.text) > 2:
         yield ShellWord(word.text[2:], word.wild)
+    if ":" in word.text and "://" not in word.text:
+        yield from (ShellWord(text, word.wild) for text in word.text.split(":"))
     if "=" in word.text:
         yield ShellWord(word.text.partition("=")[2], word.wild)
 

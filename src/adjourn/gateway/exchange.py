@@ -25,6 +25,7 @@ from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.monitoring import CallWatch, Metrics
 from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
 from adjourn.gateway.turns import Turn
+from adjourn.mcp import frames
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, Settled, StderrLog
 
 SettledThen = Callable[[Mapping[GuardedSession, Exception]], None]
@@ -285,7 +286,10 @@ class Exchange:
     def _by_token(self, line: bytes) -> ReplyStream | None:
         if b"progressToken" not in line:
             return None
-        token = _progress_of(line).params.progress_token
+        try:
+            token = _progress_of(line).params.progress_token
+        except frames.UNREADABLE:
+            return None
         return next((stream for stream in self.waiting.values() if token in stream.tokens), None)
 
     def _newest(self) -> ReplyStream | None:

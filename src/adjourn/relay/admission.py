@@ -16,7 +16,7 @@ from adjourn.aex import Policy
 from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
-from adjourn.mcp import frames
+from adjourn.mcp import frames, object_of
 from adjourn.policy import judge
 from adjourn.relay.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
 from adjourn.relay.calls import GIVEN_BACK, KEY_META, MAX_KEY, TASK_META, ToolPlan, call_of, is_ours, key_of
@@ -358,7 +358,7 @@ class Admission:
         if (
             request.modern and kept[:1] == b"{"
         ):  # the first answer may have been in an earlier protocol revision
-            fields = msgspec.json.decode(kept, type=dict[str, msgspec.Raw])
+            fields = object_of(kept)
             kept = msgspec.json.encode({"resultType": "complete"} | fields)
         return frames.result(request.id, msgspec.Raw(kept))
 

@@ -16,7 +16,7 @@ import msgspec
 
 from adjourn.aex import canonical_server, tool_name_ok
 from adjourn.errors import InvalidError
-from adjourn.text import check_text, count_keys, fold_key, visible_lines, without_secrets
+from adjourn.text import check_alike, check_text, fold_key, survey, visible_lines, without_secrets
 
 GATE = "PreToolUse"
 EVENTS = (
@@ -149,7 +149,9 @@ def decode(data: bytes) -> HookRequest:
     try:
         request = _request(data)
         if request.hook_event_name == GATE:
-            check_text(data, count_keys(msgspec.json.decode(data)))
+            body = msgspec.json.decode(data)
+            check_text(data, survey(body)[0])
+            check_alike(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError) as error:
         raise InvalidError(
             f"standard input is not a valid hook request: {error}",

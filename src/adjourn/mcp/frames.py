@@ -1,8 +1,9 @@
 """One line, one message: strict decoding of what a client sends, and the answers a proxy makes itself.
 
 The gate must see what the upstream will see, so a line that two parsers could read differently is refused: invalid
-UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), an object with two keys that are one
-to some readers (`text.strict_json`), differently-cased `method`, `params`, `name`, `id` and the like (some ignore case).
+UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), a key that stands twice in an object,
+differently-cased `method`, `params`, `name`, `id` and the like (some ignore case). Of the objects that the proxy reads itself,
+none may have two keys that are one to some readers (`text.strict_json`); of the arguments, those who examine them say so.
 
 Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide about a call.
 """
@@ -18,7 +19,7 @@ import msgspec
 
 from adjourn.errors import InvalidError
 from adjourn.mcp.stdio import Oversize
-from adjourn.text import BLANKS, check_text, fold_key, survey
+from adjourn.text import BLANKS, check_alike, check_text, fold_key, survey
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -65,6 +66,8 @@ _WATCHED = frozenset(
         "requestState",
     ]
 )
+_READ = ("_meta", "ref", "argument", "clientInfo", "capabilities")
+"""Members of params that are read, beside the arguments."""
 _FOLDED = {fold_key(key): key for key in _WATCHED}
 _BLANKS = " \t\n\r\f\v\0"
 
@@ -105,6 +108,7 @@ class Message(msgspec.Struct, eq=False):
     """A decoded client message. `raw` is its line with the line feed, `body` the decoded object.
 
     `modern`: it is of the stateless era (2026-07-28 and later). `plain`: msgspec's sorted encoding of any value in it is canonical.
+    `may_clash`: two keys in its data may be one to some reader.
     """
 
     raw: bytes
@@ -115,6 +119,7 @@ class Message(msgspec.Struct, eq=False):
     meta: dict[str, Any]
     modern: bool
     plain: bool
+    may_clash: bool
 
     @property
     def is_request(self) -> bool:
@@ -161,9 +166,11 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR091
     if not (_WATCHED.issuperset(body) and _WATCHED.issuperset(params)):
         check_keys([*body, *params], line)
     try:
-        keys, plain = survey(body)
+        keys, plain, may_clash = survey(body)
         if line.translate(None, BLANKS).count(b'":') != keys:
             check_text(line, keys)
+        if may_clash:
+            _check_alike(body, params)
     except InvalidError as error:
         raise FrameError(INVALID_REQUEST, error.message, line) from None
     except RecursionError:
@@ -173,7 +180,7 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR091
         _check_members(body, line)
     meta = params.get("_meta")
     meta = meta if type(meta) is dict else _NO_MEMBERS
-    return kind(line, body, message_id, method, params, meta, META_VERSION in meta, plain)
+    return kind(line, body, message_id, method, params, meta, META_VERSION in meta, plain, may_clash)
 
 
 def _odd_batch(line: bytes, why: str) -> list[bytes]:
@@ -199,6 +206,28 @@ def check_keys(keys: Iterable[str], line: bytes = b"") -> None:
     for key in keys:
         if key not in _WATCHED and (meant := _FOLDED.get(fold_key(key))) is not None:
             raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", line)
+
+
+_ANSWER_LEVELS = 3
+"""Levels of an answer of the client that are read: which question, what is said to it, and the fields of that."""
+
+
+def _check_alike(body: dict[str, Any], params: dict[str, Any]) -> None:
+    """Raise `InvalidError` for two keys that are one to some reader, in an object that the proxy reads itself."""
+    level: list[Any] = [params.get("inputResponses"), [body.get("result")]]
+    for one in (body, params, *(params.get(name) for name in _READ)):
+        if type(one) is dict:
+            check_alike(one)
+    for _ in range(_ANSWER_LEVELS):
+        for one in level:
+            if type(one) is dict:
+                check_alike(one)
+        level = [
+            inner
+            for one in level
+            if type(one) in (dict, list)
+            for inner in (one.values() if type(one) is dict else one)
+        ]
 
 
 def _check_members(body: dict[str, Any], line: bytes) -> None:

@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.policy.arguments import UNKNOWN, CallPaths, call_paths, judge, paths_of
+    from adjourn.policy.arguments import UNKNOWN, CallPaths, ambiguous, call_paths, judge, paths_of
     from adjourn.policy.calls import (
         READING_VERBS,
         arguments_digest,
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 __all__ = [
     "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT", "OWN_TOOLS",
     "READING_VERBS", "TOOLS", "UNKNOWN", "BrokenContractError", "CallPaths", "Contract", "Matcher", "Principal",
-    "Settings", "arguments_digest", "call_paths", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
+    "Settings", "ambiguous", "arguments_digest", "call_paths", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
     "read_contract", "read_secret", "read_settings", "reread_policy", "spellings", "unsigned",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
-        "arguments": ("CallPaths", "UNKNOWN", "call_paths", "judge", "paths_of"),
+        "arguments": ("CallPaths", "UNKNOWN", "ambiguous", "call_paths", "judge", "paths_of"),
         "calls": ("READING_VERBS", "arguments_digest", "encode_sorted", "encoded", "imitates_meta_tool", "meta_tool", "spellings"),
         "contract": (
             "BrokenContractError", "Contract", "for_task", "read_contract", "reread_policy", "unsigned",

@@ -36,6 +36,7 @@ from adjourn.tasks import (
     RecordedAnswer,
     ToolRequest,
     protected_refusal,
+    unclear_refusal,
 )
 
 _T = TypeVar("_T")
@@ -293,7 +294,10 @@ class Admission:
         options = self._context.options
         verdict = judge(policy, call.tool, call.given, options.tree, options.start, around=options.root)
         harmless = not call.effectful and not call.named_only and not is_counted(policy, call.tool)
-        if harmless and verdict.effect == "allow" and verdict.confirm is None:
+        unclear = unclear_refusal(policy, call) if call.may_clash else None
+        if unclear is not None:
+            self.refuse(request, unclear)
+        elif harmless and verdict.effect == "allow" and verdict.confirm is None:
             self._lines[place] = request.raw
             self._tracked.append(request)
             request.expect_answer("other")

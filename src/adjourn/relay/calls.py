@@ -135,6 +135,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
         definition=plan.definition,
         given=arguments,
         protected=protected,
+        may_clash=request.may_clash,
         key=digest(f"{context.group} {key}".encode(errors="surrogatepass")) if key and plan.effectful else "",
     )
 

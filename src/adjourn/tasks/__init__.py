@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         decide,
         is_same_tool,
         protected_refusal,
+        unclear_refusal,
         usable_approval,
     )
     from adjourn.tasks.heads import KeptHeads
@@ -185,6 +186,7 @@ __all__ = [
     "spent_shares",
     "tasks_of",
     "time_of",
+    "unclear_refusal",
     "usable_approval",
     "wait_for_turn",
     "waiting_approvals",
@@ -222,6 +224,8 @@ if not TYPE_CHECKING:
                 "decide",
                 "is_same_tool",
                 "protected_refusal",
+                "unclear_refusal",
+                "unclear_refusal",
                 "usable_approval",
             ),
             "heads": ("KeptHeads",),

@@ -84,7 +84,7 @@ def test_every_name_becomes_a_name_that_rules_can_have(name: str) -> None:
         b'{"tool_name": "Read"} {}',
         b'{"tool_name": "Read", "tool_name": "Write"}',
         b'{"tool_name": "Read", "Tool_Name": "Write"}',
-        b'{"tool_name": "mcp__bank__pay", "tool_input": {"amount": 1, "Amount": 1000}}',
+        b'{"tool_name": "Read", "cwd": "/a", "CWD": "/b"}',
         b'{"tool_name": "mcp__bank__pay", "tool_input": {"a": [{"amount": 1, "amount"\n:1000}]}}',
         b'{"tool_name": "mcp__bank__pay", "tool_input": {"amount": 1e400}}',
         b'{"tool_name": "mcp__bank__pay", "tool_input": {"a": "\\ud800"}}',

@@ -110,18 +110,43 @@ ALIKE = [
 @pytest.mark.parametrize(
     "shape",
     [
-        '{"name":"x","arguments":$}',
-        '{"name":"x","arguments":{"a":[1,{"b":[$]}]}}',
-        '{"name":"x","_meta":{"m":$}}',
+        "$",
+        '{"name":"x","_meta":$}',
+        '{"name":"x","_meta":$,"arguments":{}}',
+        '{"ref":$,"argument":{}}',
+        '{"clientInfo":$}',
+        '{"name":"x","inputResponses":$,"requestState":"s"}',
+        '{"name":"x","inputResponses":{"q":$},"requestState":"s"}',
         '{"name":"x","inputResponses":{"q":{"content":$}},"requestState":"s"}',
     ],
 )
 def test_keys_that_some_reader_takes_for_one_are_refused(one: str, other: str, shape: str) -> None:
-    """Of two keys that differ in case, in how Unicode is composed, or in what nobody sees, rules and the server might each take another one."""
+    """Of two keys that differ in case, in how Unicode is composed, or in what nobody sees, the proxy and a server might each take another one."""
     both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
     error = refusal(f'{{"id":5,"method":"tools/call","params":{shape.replace("$", both)}}}')
     assert (error.code, error.id) == (frames.INVALID_REQUEST, 5)
     assert "the same to some readers" in error.reason
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+@pytest.mark.parametrize("shape", ["$", '{"a":[1,{"b":[$]}]}', '{"env":$}', '{"document":{"deep":$}}'])
+def test_keys_of_data_may_be_alike(one: str, other: str, shape: str) -> None:
+    """In arguments the rules say which keys they read: `HTTP_PROXY` stands beside `http_proxy` in an environment."""
+    both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
+    arguments = shape.replace("$", both)
+    message = decode(f'{{"id":5,"method":"tools/call","params":{{"name":"x","arguments":{arguments}}}}}')
+    assert message.may_clash
+    assert message.params["arguments"] == json.loads(arguments)
+    answer = decode(f'{{"id":5,"result":{{"content":{{"data":{{"more":{both}}}}}}}}}')
+    assert answer.may_clash
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+@pytest.mark.parametrize("shape", ["$", '{"content":$}'])
+def test_keys_of_an_answer_that_may_be_one_to_the_proxy_are_refused(one: str, other: str, shape: str) -> None:
+    """A client's answer to a question of the proxy is read, too."""
+    both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
+    assert "the same to some readers" in refusal(f'{{"id":5,"result":{shape.replace("$", both)}}}').reason
 
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)
@@ -183,7 +208,7 @@ def test_values_that_readers_read_differently_are_refused(value: str) -> None:
 
 def test_an_element_of_a_batch_is_held_to_the_same() -> None:
     """What is refused alone is refused in a batch."""
-    element = '{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1,"A":2}}}'
+    element = '{"id":1,"method":"tools/call","params":{"name":"x","_meta":{"a":1,"A":2}}}'
     (raw,) = frames.read(f"[{element}]\n".encode(), Message)  # type: ignore[misc]
     assert "the same to some readers" in refusal(bytes(raw)).reason
 

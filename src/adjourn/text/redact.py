@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from adjourn.text.fitting import ELLIPSIS, fit_text
-from adjourn.text.secret_shapes import LONG_RUN, SHAPES, Shape
+from adjourn.text.secret_shapes import LONG_RUN, Shape, shapes
 
 MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""
@@ -87,15 +87,15 @@ def matches(text: str) -> Iterator[tuple[Shape, re.Match[str]]]:
             yield shape, match
 
 
+@cache
 def _marked(where: str) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
     found: dict[str, list[Shape]] = {}
-    for shape in SHAPES:
+    for shape in shapes():
         for mark in shape.marks if shape.where == where else ():
             found.setdefault(mark, []).append(shape)
-    return tuple((mark, tuple(shapes)) for mark, shapes in found.items())
+    return tuple((mark, tuple(those)) for mark, those in found.items())
 
 
-_IN_RUN, _BESIDE_RUN, _IN_TEXT, _IN_LOWER = map(_marked, ("run", "beside", "text", "lower"))
 _OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
 _LONG = b"x" * LONG_RUN
 
@@ -110,13 +110,13 @@ def _possible(text: str) -> Collection[Shape]:
 
 def _look_for_marks(text: str) -> Collection[Shape]:
     lower = text.lower()
-    found = [shapes for mark, shapes in _IN_TEXT if mark in text]
-    found += [shapes for mark, shapes in _IN_LOWER if mark in lower]
+    found = [those for mark, those in _marked("text") if mark in text]
+    found += [those for mark, those in _marked("lower") if mark in lower]
     if _LONG in text.encode(errors="replace").translate(_OF_RUNS):
         runs = " ".join(_run().findall(text))
-        found += [shapes for mark, shapes in _IN_RUN if mark in runs]
-        found += [shapes for mark, shapes in _BESIDE_RUN if mark in text]
-    return dict.fromkeys(shape for shapes in found for shape in shapes) if found else ()
+        found += [those for mark, those in _marked("run") if mark in runs]
+        found += [those for mark, those in _marked("beside") if mark in text]
+    return dict.fromkeys(shape for those in found for shape in those) if found else ()
 
 
 _possible_again = lru_cache(maxsize=16)(_look_for_marks)
@@ -130,7 +130,7 @@ def _run() -> re.Pattern[str]:
 @cache
 def _pattern(shape: Shape) -> re.Pattern[str]:
     """Compiled when a text first has a mark of it: a hook lives for one call."""
-    return re.compile(shape.pattern)
+    return re.compile(shape.expression)
 
 
 def _hidden(match: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -83,7 +84,7 @@ class _Templates(msgspec.Struct):
 @cache
 def templates() -> list[tuple[str, str]]:
     """The templates of the table, each with the name of its shape."""
-    table = secret_shapes.TABLE.read_bytes()
+    table = Path(secret_shapes.TABLE).read_bytes()
     return [
         (shape.name, one)
         for shape in msgspec.json.decode(table, type=list[_Templates])

@@ -30,8 +30,10 @@ _KNOWN_NAMES = 1024
 _RUN_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _SECRET_NAMES = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "authorization", "cookie",
-    "privatekey", "credential", "bearer",
+    "privatekey", "credential", "bearer", "encryptionkey", "masterkey", "signingkey", "accountkey",
 )  # fmt: skip
+_SHORT_NAMES = frozenset(("pass", "pwd"))
+"""Last words of names that are secret unless their value is a path."""
 
 
 def without_secrets(text: str) -> str:
@@ -74,6 +76,8 @@ def _has_secrets(text: str) -> bool:
     for name in _SECRET_NAMES:
         if name in flat:
             return True
+    if 'pass":' in flat or 'pwd":' in flat:
+        return True
     return text.count("{") + text.count("[") > _MAX_DEPTH or bool(_possible(text))
 
 
@@ -164,7 +168,8 @@ def _pruned(value: object, depth: int, room: list[int], shown: Callable[[str, in
                 break
             name = shown(str(key), room[0])
             room[0] -= len(name) + 3
-            pairs[name] = HIDDEN if _is_secret(str(key)) else _pruned(item, depth + 1, room, shown)
+            hides = _is_secret(str(key)) or (_is_short(str(key)) and "/" not in str(item))
+            pairs[name] = HIDDEN if hides else _pruned(item, depth + 1, room, shown)
         return pairs
     if isinstance(value, list):
         if depth > _MAX_DEPTH:
@@ -176,6 +181,12 @@ def _pruned(value: object, depth: int, room: list[int], shown: Callable[[str, in
             items.append(_pruned(item, depth + 1, room, shown))
         return items
     return value
+
+
+@lru_cache(_KNOWN_NAMES)
+def _is_short(name: str) -> bool:
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    return bool(words) and words[-1].lower() in _SHORT_NAMES
 
 
 @lru_cache(_KNOWN_NAMES)

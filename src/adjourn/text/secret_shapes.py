@@ -14,12 +14,12 @@ Owns: reading the table. Must never: match a commit hash, a UUID, a digest or an
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import msgspec
 
-TABLE = Path(__file__).with_suffix(".json")
+TABLE = __file__.rpartition(".")[0] + ".json"
+"""The file of the table."""
 LONG_RUN = 16
 """Letters, digits, dashes and underscores in a row, its mark included, that a token has at the least."""
 _AT = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))"
@@ -27,24 +27,24 @@ _AT = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))"
 _BEGUN = r"(?:(?<=(?<![A-Za-z0-9]).)|(?<=\\[bfnrt].)|(?<=%[0-9A-Fa-f]{2}.))"
 """The same behind the first character: a pattern that begins with a character is searched for faster."""
 _QUOTE = r"""(?:\\{0,3}["'`])?"""
-_IS = rf"{_QUOTE}[ \t]{{0,3}}(?::=|=>|=|:)[ \t]{{0,3}}{_QUOTE}"
+_IS = rf"{_QUOTE}[ \t]{{0,3}}(?::=|=>|=|:|%3[Dd])[ \t]{{0,3}}{_QUOTE}"
 """What stands between a name and its value, in code, JSON, YAML, a shell, a header or a query."""
 _VALUE = r"""[^\s"'`\\,;&|<>(){}\[\]$]"""
 
 _PARTS = {"@AT@": _AT, "@BEGUN@": _BEGUN, "@IS@": _IS, "@VALUE@": _VALUE}
 
 
-class Shape(msgspec.Struct, frozen=True):
+class Shape(msgspec.Struct, eq=False):
     """`pattern` matches the secret; what its first group matches, if it has one, precedes the secret and is kept.
 
-    `marks` stand in a run of `LONG_RUN` or more; or anywhere in a text that has such a run (`beside`), in any text, or in any text
-    in lower case.
+    `marks` stand in a run of `LONG_RUN` or more (`where` is "run"); or anywhere in a text that has such a run ("beside"), in any text
+    ("text"), or in any text in lower case ("lower").
     """
 
     name: str
-    marks: tuple[str, ...]
+    marks: list[str]
     pattern: str
-    where: Literal["run", "beside", "text", "lower"] = "run"
+    where: str = "run"
 
     @property
     def expression(self) -> str:
@@ -56,6 +56,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 @cache
-def shapes() -> tuple[Shape, ...]:
+def shapes() -> list[Shape]:
     """The table, read when a text is first examined."""
-    return msgspec.json.decode(TABLE.read_bytes(), type=tuple[Shape, ...])
+    loader: Any = __spec__ and __spec__.loader  # what reads a module reads what lies beside it
+    return msgspec.json.decode(loader.get_data(TABLE), type=list[Shape])

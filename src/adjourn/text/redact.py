@@ -91,13 +91,31 @@ def matches(text: str) -> Iterator[tuple[Shape, re.Match[str]]]:
             yield shape, match
 
 
+Marked = tuple[str, tuple[Shape, ...], tuple[tuple[str, tuple[Shape, ...]], ...]]
+"""A mark, its shapes, and the longer marks that contain it with theirs: those are looked for only where it is."""
+
+
 @cache
-def _marked(where: str) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
-    found: dict[str, list[Shape]] = {}
+def _marked(where: str) -> tuple[Marked, ...]:
+    of: dict[str, list[Shape]] = {}
     for shape in shapes():
         for mark in shape.marks if shape.where == where else ():
-            found.setdefault(mark, []).append(shape)
-    return tuple((mark, tuple(those)) for mark, those in found.items())
+            of.setdefault(mark, []).append(shape)
+    within = {mark: min((one for one in of if one in mark), key=len) for mark in of}
+    return tuple(
+        (mark, tuple(of[mark]), tuple((one, tuple(of[one])) for one in of if within[one] == mark != one))
+        for mark in of
+        if within[mark] == mark
+    )
+
+
+def _marked_in(text: str, where: str) -> Iterator[tuple[Shape, ...]]:
+    for mark, those, longer in _marked(where):
+        if mark in text:
+            yield those
+            for another, more in longer:
+                if another in text:
+                    yield more
 
 
 _OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
@@ -113,13 +131,9 @@ def _possible(text: str) -> Collection[Shape]:
 
 
 def _look_for_marks(text: str) -> Collection[Shape]:
-    lower = text.lower()
-    found = [those for mark, those in _marked("text") if mark in text]
-    found += [those for mark, those in _marked("lower") if mark in lower]
+    found = [*_marked_in(text, "text"), *_marked_in(text.lower(), "lower")]
     if _LONG in text.encode(errors="replace").translate(_OF_RUNS):
-        runs = " ".join(_run().findall(text))
-        found += [those for mark, those in _marked("run") if mark in runs]
-        found += [those for mark, those in _marked("beside") if mark in text]
+        found += [*_marked_in(" ".join(_run().findall(text)), "run"), *_marked_in(text, "beside")]
     return dict.fromkeys(shape for those in found for shape in those) if found else ()
 
 

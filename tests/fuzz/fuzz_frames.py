@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of how a client's line is read, with atheris: `make fuzz TARGET=frames` (SECONDS=60 for a minute).
 
 Any bytes are a line: it is decoded or refused, nothing else is raised, and what is decoded is the same to a reader that takes no
-key twice. Its arguments are judged without raising, as a command, as a patch and as SQL, too. The id that is told of a refused line
+key twice. Its arguments are judged without raising, as a command, as a patch and as SQL, too. The id in the error for a refused line
 is one that a lenient reader finds. The same bytes as the result of a server are read, or refused; what is read keeps its bytes.
 """
 

@@ -22,7 +22,7 @@ from adjourn.gateway.http_pool import Headers, HttpPool
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.gateway.url_link import UrlLink
-from adjourn.mcp import frames, unread_id, value_of
+from adjourn.mcp import UNREADABLE, frames, unread_id, value_of
 
 MAX_LINE = frames.MAX_MESSAGE_BYTES
 RETRY_SECONDS = 1.0
@@ -75,7 +75,7 @@ class Bridge:
         """Send a message to the server."""
         try:
             body = msgspec.json.decode(line)
-        except frames.UNREADABLE as error:
+        except UNREADABLE as error:
             about = unread_id(line)
             _say(
                 frames.error(None if about in self._open else about, frames.PARSE_ERROR, f"not JSON: {error}")

@@ -25,7 +25,7 @@ from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.monitoring import CallWatch, Metrics
 from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
 from adjourn.gateway.turns import Turn
-from adjourn.mcp import frames
+from adjourn.mcp import UNREADABLE
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, Settled, StderrLog
 
 SettledThen = Callable[[Mapping[GuardedSession, Exception]], None]
@@ -288,7 +288,7 @@ class Exchange:
             return None
         try:
             token = _progress_of(line).params.progress_token
-        except frames.UNREADABLE:
+        except UNREADABLE:
             return None
         return next((stream for stream in self.waiting.values() if token in stream.tokens), None)
 

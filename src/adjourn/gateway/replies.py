@@ -16,7 +16,7 @@ import msgspec
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.monitoring import Trace
-from adjourn.mcp import FrameError, frames, server_lines
+from adjourn.mcp import UNREADABLE, FrameError, server_lines
 
 SUBSCRIBE = "subscriptions/listen"
 """The request of the stateless revision whose answer lasts as long as the client likes."""
@@ -96,7 +96,7 @@ def head_of(line: bytes) -> LineHead:
         return _decoded(line)
     except msgspec.ValidationError:
         return LineHead(method="")
-    except frames.UNREADABLE:
+    except UNREADABLE:
         pass
     try:
         reply = server_lines.read(line)[1]
@@ -117,7 +117,7 @@ def server_line(body: bytes) -> bytes:
     """What a server says as one line. Raises `msgspec.DecodeError` for a text of several lines that is no message."""
     try:
         return as_line(body)
-    except frames.UNREADABLE as error:
+    except UNREADABLE as error:
         line = body.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
         if head_of(line).method == "" and not server_lines.elements(line):
             raise msgspec.DecodeError(str(error)) from None

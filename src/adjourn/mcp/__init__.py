@@ -6,12 +6,13 @@ TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
     from adjourn.mcp.frames import FrameError, Message
-    from adjourn.mcp.lenient import list_of, members_of, object_of, value_of
+    from adjourn.mcp.lenient import UNREADABLE, list_of, members_of, object_of, value_of
     from adjourn.mcp.server_lines import Reply
     from adjourn.mcp.stdio import LineReader, Oversize, write_all
     from adjourn.mcp.unreadable import ids_in, unread_id
 
 __all__ = [
+    "UNREADABLE",
     "FrameError",
     "LineReader",
     "Message",
@@ -31,7 +32,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "frames": ("FrameError", "Message"),
-            "lenient": ("list_of", "members_of", "object_of", "value_of"),
+            "lenient": ("UNREADABLE", "list_of", "members_of", "object_of", "value_of"),
             "server_lines": ("Reply",),
             "stdio": ("LineReader", "Oversize", "write_all"),
             "unreadable": ("ids_in", "unread_id"),

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from adjourn.errors import InvalidError
+from adjourn.mcp.lenient import list_of
 from adjourn.mcp.stdio import Oversize
 from adjourn.text import BLANKS, check_alike, check_text, fold_key, survey
 
@@ -34,8 +35,6 @@ OUTCOME_UNKNOWN = -31002
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_BATCH = 1000
 """Elements of a JSON-RPC batch."""
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What the decoder raises for a text that is not strict JSON."""
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
@@ -186,8 +185,6 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR091
 def _odd_batch(line: bytes, why: str) -> list[bytes]:
     """The elements of a batch that is not strict JSON as a whole: each is read by itself. Raises `FrameError`."""
     if line.lstrip()[:1] == b"[":
-        from adjourn.mcp.lenient import list_of  # noqa: PLC0415  # few lines are odd
-
         with suppress(msgspec.DecodeError):
             return _batch(list_of(line))
     raise FrameError(PARSE_ERROR, why, line)

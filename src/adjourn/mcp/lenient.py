@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from adjourn.mcp.frames import UNREADABLE
-
 Raw = msgspec.Raw
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What the decoder raises for a text that is not strict JSON."""
 MAX_DEEP = 1 << 20
 """Bytes of a value nested beyond Python's limit, which is walked token by token."""
 # Patterns are compiled where a text is odd: few are.

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
+from adjourn.mcp import lenient
 from adjourn.mcp.frames import (
     INVALID_REQUEST,
     MAX_BATCH,
     PARSE_ERROR,
-    UNREADABLE,
     FrameError,
     check_keys,
     is_id,
@@ -87,7 +87,7 @@ def read(line: bytes) -> tuple[bytes, Reply]:
         members = _members(line)
         is_once = b"\\u00" not in line and all(line.count(b'"%b"' % key.encode()) == 1 for key in members)
         return _read_members(line, members, is_once=is_once)
-    except UNREADABLE as error:
+    except lenient.UNREADABLE as error:
         return _read_leniently(line, error)
 
 
@@ -102,15 +102,13 @@ def _is_plain(line: bytes, reply: Reply, value: msgspec.Raw) -> bool:
 
 def _read_leniently(line: bytes, error: Exception) -> tuple[bytes, Reply]:
     """The same of a line that is not strict JSON."""
-    from adjourn.mcp import lenient  # noqa: PLC0415  # few lines are odd
-
     try:
         line = one_line(lenient.without_controls(line))
         parts = list(lenient.members_of(line))
         if any("\ufffd" in key for key, _ in parts):
             raise FrameError(PARSE_ERROR, "a member's name cannot be read")
         return _read_members(line, dict(parts), is_once=len(dict(parts)) == len(parts))
-    except UNREADABLE:
+    except lenient.UNREADABLE:
         why = "nested too deeply" if isinstance(error, RecursionError) else f"not strict JSON: {error}"
         raise FrameError(PARSE_ERROR, why) from None
 
@@ -138,8 +136,6 @@ def elements(line: bytes) -> list[bytes]:
     """The messages of a batch, each as a line; nothing for a line that is none."""
     if line.lstrip()[:1] != b"[":
         return []
-    from adjourn.mcp import lenient  # noqa: PLC0415  # few servers send batches
-
     try:
         found = [one + b"\n" for one in map(bytes, lenient.list_of(line)) if one[:1] != b"["]
     except msgspec.DecodeError:

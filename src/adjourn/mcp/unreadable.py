@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from adjourn.mcp import lenient
-from adjourn.mcp.frames import UNREADABLE, is_id
+from adjourn.mcp.lenient import UNREADABLE
 from adjourn.mcp.stdio import Oversize
 from adjourn.text import fold_key
 
@@ -46,8 +46,8 @@ def ids_in(line: bytes) -> list[str | int]:
         elif depth == 1 and (value := _value(head, token.end())) is not None:
             key = _text(text)
             asks = asks or (key == "method" and value[1] is not None)
-            if key == "id" and is_id(told := _text(value[1] or b"")):
-                ids.append(told)
+            if key == "id" and type(found_id := _text(value[1] or b"")) in (int, str):
+                ids.append(found_id)
     if depth and not asks:
         found += ids
     if len(line) > HEAD_BYTES and (last := _last_id(line, len(line) - min(len(line), TAIL_BYTES))):
@@ -99,7 +99,7 @@ def _only_id(members: list[tuple[Any, Any]]) -> str | int | float | None:
     is_request = not {"method", "params"}.isdisjoint(names) and {"result", "error"}.isdisjoint(names)
     if not is_request or len(ids) != 1:
         return None
-    return ids[0] if is_id(ids[0]) or type(ids[0]) is float else None
+    return ids[0] if type(ids[0]) in (int, str, float) else None
 
 
 def _scanned(line: bytes) -> tuple[list[tuple[Any, Any]], bool]:

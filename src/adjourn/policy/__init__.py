@@ -8,7 +8,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.policy.arguments import UNKNOWN, CallPaths, ambiguous, call_paths, judge, paths_of
+    from adjourn.policy.arguments import UNKNOWN, CallPaths, call_paths, judge, paths_of
     from adjourn.policy.calls import (
         READING_VERBS,
         arguments_digest,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
     from adjourn.policy.principal import Principal
     from adjourn.policy.signatures import read_secret
+    from adjourn.policy.unclear import ambiguous
 
 __all__ = [
     "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT", "OWN_TOOLS",
@@ -41,7 +42,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
-        "arguments": ("CallPaths", "UNKNOWN", "ambiguous", "call_paths", "judge", "paths_of"),
+        "arguments": ("CallPaths", "UNKNOWN", "call_paths", "judge", "paths_of"),
         "calls": ("READING_VERBS", "arguments_digest", "encode_sorted", "encoded", "imitates_meta_tool", "meta_tool", "spellings"),
         "contract": (
             "BrokenContractError", "Contract", "for_task", "read_contract", "reread_policy", "unsigned",
@@ -51,4 +52,5 @@ if not TYPE_CHECKING:
         "person_commands": ("ALWAYS", "AT_TERMINAL", "BY_CLIENT", "OUR_COMMAND", "OUTSIDE_CLIENT"),
         "principal": ("Principal",),
         "signatures": ("read_secret",),
+        "unclear": ("ambiguous",),
     })  # fmt: skip

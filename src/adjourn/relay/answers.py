@@ -19,7 +19,7 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.host import process
 from adjourn.log import digest, kinds
-from adjourn.mcp import FrameError, Reply, frames, object_of, server_lines, value_of
+from adjourn.mcp import UNREADABLE, FrameError, Reply, frames, object_of, server_lines, value_of
 from adjourn.policy import imitates_meta_tool
 from adjourn.relay.budget_notices import BudgetNotices
 from adjourn.relay.connection import MAX_SAMPLED, Connection, is_noted
@@ -462,7 +462,7 @@ def _head(raw: bytes) -> ResultHead:
         return msgspec.json.decode(raw, type=ResultHead)
     except msgspec.ValidationError:
         return ResultHead()
-    except frames.UNREADABLE:
+    except UNREADABLE:
         return _lenient_head(raw)
 
 
@@ -496,7 +496,7 @@ def _message(raw: bytes) -> str:
         failure = msgspec.json.decode(raw, type=_Failure)
     except msgspec.ValidationError:
         return ""
-    except frames.UNREADABLE:
+    except UNREADABLE:
         try:
             failure = msgspec.convert(value_of(raw), _Failure)
         except msgspec.DecodeError:

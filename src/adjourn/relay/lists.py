@@ -13,7 +13,7 @@ import msgspec
 from adjourn.aex import KnownTool
 from adjourn.errors import InvalidError
 from adjourn.log import digest
-from adjourn.mcp import frames, list_of, object_of, value_of
+from adjourn.mcp import UNREADABLE, list_of, object_of, value_of
 from adjourn.policy import encoded
 
 _decode = msgspec.json.decode
@@ -110,7 +110,7 @@ def _definition(raw: Raw, before: str) -> str:
 def _about(raw: Raw) -> tuple[str, Annotations]:
     try:
         tool = _decode(raw, type=ListedTool)
-    except frames.UNREADABLE:
+    except UNREADABLE:
         return _about_odd(raw)
     return (tool.name if isinstance(tool.name, str) else ""), tool.annotations or Annotations()
 
@@ -124,7 +124,7 @@ def _about_odd(raw: Raw) -> tuple[str, Annotations]:
         return "", Annotations()
     try:
         hints = _decode(tool["annotations"], type=Annotations) if "annotations" in tool else Annotations()
-    except frames.UNREADABLE:
+    except UNREADABLE:
         hints = Annotations()
     return (name if isinstance(name, str) else ""), hints
 

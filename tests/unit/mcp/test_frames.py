@@ -376,8 +376,8 @@ ODD = st.sampled_from(
 
 @settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=60) | ODD, st.integers(-5, 5) | st.text(max_size=4), st.booleans())
-def test_the_id_of_no_other_request_is_told(part: bytes, own: int | str, first: bool) -> None:
-    """Whatever bytes stand in a request, the id that is told is its own, as every reader finds it, or none."""
+def test_the_id_of_no_other_request_is_found(part: bytes, own: int | str, first: bool) -> None:
+    """Whatever bytes stand in a request, the id in the error is its own, as every reader finds it, or none."""
     pairs = [
         b'"id":' + json.dumps(own).encode(),
         b'"method":"x"',

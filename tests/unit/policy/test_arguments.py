@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import Policy, from_text
-from adjourn.policy.arguments import MAX_PATHS, ambiguous, judge, paths_of
+from adjourn.policy.arguments import MAX_PATHS, judge, paths_of
+from adjourn.policy.unclear import ambiguous
 from support.policies import policy_of
 from support.strategies import json_values
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.mcp import frames, list_of, object_of, value_of
+from adjourn.mcp import UNREADABLE, frames, list_of, object_of, value_of
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Those with a handshake, oldest first."""
@@ -78,7 +78,7 @@ def params_of(line: bytes) -> dict[str, Any]:
         return _params_of(line).params
     except msgspec.ValidationError:
         raise
-    except frames.UNREADABLE:
+    except UNREADABLE:
         return msgspec.convert(value_of(line), _Params).params
 
 

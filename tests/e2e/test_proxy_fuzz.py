@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ def _sent_ids(line: bytes) -> list[str]:
     found = body if isinstance(body, list) else [body]
     ids = [_key(message.get("id")) for message in found if isinstance(message, dict)]
     ids = ids or [_key(message.get("id")) for message in messages(line)][:1]
-    return ids or re.findall(r'"id" ?: ?("\w+"|-?\d+)', line.decode(errors="replace"))[:1]
+    text = re.sub(r"\\u00([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), line.decode(errors="replace"))
+    named = re.findall(r'"id"\s*:\s*("[^"\\]*"|-?[\d.]+(?:[eE]\d+)?)', text)
+    for one in named:
+        with suppress(ValueError):
+            ids += {_key(json.loads(one))} - set(ids)
+    return ids
 
 
 def _is_json(line: bytes) -> bool:

@@ -11,7 +11,11 @@ import pytest
 from support.proxy import MODERN, NEW, ProxyWorkspace, refused
 from support.secret_examples import ALNUM, HEX, Maker, examples
 
-SHAPES = {name: example for name, example in examples() if "\n" not in example.text}
+SHAPES = {
+    f"{name} {number}": example
+    for number, (name, example) in enumerate(examples())
+    if "\n" not in example.text
+}
 
 
 def written(work: ProxyWorkspace) -> dict[str, bytes]:

@@ -161,13 +161,36 @@ def test_an_answer_that_nobody_asked_for_is_dropped(tmp_path: Path) -> None:
         assert not work.ledger().open_calls
 
 
-UNREADABLE = {
+LENIENT = {
     "NaN": '{"jsonrpc":"2.0","id":$ID,"result":{"x":NaN}}',
     "-Infinity": '{"jsonrpc":"2.0","id":$ID,"result":{"x":-Infinity}}',
     "half a surrogate": '{"jsonrpc":"2.0","id":$ID,"result":{"x":"\\ud800"}}',
     "invalid UTF-8": '{"jsonrpc":"2.0","id":$ID,"result":{"content":"\xff","n":1}}',
     "nested deeply": '{"jsonrpc":"2.0","id":$ID,"result":' + "[" * 5000 + "]" * 5000 + "}",
     "nested deeply, the id behind": '{"result":' + "[" * 50_000 + "]" * 50_000 + ',"id":$ID}',
+    "a key twice": '{"jsonrpc":"2.0","id":$ID,"result":{"x":NaN,"x":1,"X":2}}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LENIENT)
+def test_an_answer_that_only_strict_readers_refuse_passes_and_settles_its_call(
+    tmp_path: Path, kind: str
+) -> None:
+    """The client gets the server's bytes, and the effect is done rather than in doubt."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        client = work.client()
+        request = client.begin("send", {"lines": [LENIENT[kind]]})
+        sent = LENIENT[kind].replace("$ID", str(request)).encode("latin-1")
+        line = client.line()
+        assert line is not None
+        assert line.strip() == sent
+        assert client.ask("ping")["result"] == {}
+        client.close()
+        assert [fact.outcome for fact in work.facts("tool.settled")] == ["ok"]
+        assert not work.ledger().doubts
+
+
+UNREADABLE = {
     "two joined by a CR": '{"jsonrpc":"2.0","id":$ID,"result":{}}\r{"jsonrpc":"2.0","id":$ID,"result":{}}',
     "a request, too": '{"jsonrpc":"2.0","id":$ID,"result":{}}{"id":$ID,"method":"sampling/createMessage"}',
     "cut off": '{"jsonrpc":"2.0","id":$ID,"result":{"content":[',

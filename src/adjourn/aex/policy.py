@@ -202,6 +202,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The rules by which an effect of the tool happens at most once: `by` is the path of the argument that names it."""
         return self.rules_of(tool).once
 
+    def arguments_read(self, tool: str) -> tuple[tuple[str, ...], ...]:
+        """The paths of the arguments that a condition or a `once` rule for the tool examines."""
+        rules = self.rules_of(tool)
+        guards = (guard for _, guard in (*rules.denied, *rules.asked, *rules.allowed) if guard is not None)
+        named = [*(path for guard in guards for path in guard.paths), *(rule.by for rule in rules.once)]
+        return tuple(tuple(path.split(".")) for path in dict.fromkeys(named) if path)
+
     def checkpoint_before(self, tool: str) -> Rule | None:
         """The first rule that asks for a checkpoint before a call of the tool."""
         return next(iter(self.rules_of(tool).checkpoints), None)

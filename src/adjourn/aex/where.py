@@ -68,6 +68,11 @@ class Guard:
         ]
         return self._compiled
 
+    @property
+    def paths(self) -> list[str]:
+        """The dotted paths of the arguments that it examines."""
+        return [test.path for test in self._tests]
+
     def covers(self, path: str, matcher: PathMatcher) -> bool:
         """Whether a path is in all the scopes."""
         return all(matcher(scope, path) for scope in self.scopes)

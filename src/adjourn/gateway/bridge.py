@@ -22,7 +22,7 @@ from adjourn.gateway.http_pool import Headers, HttpPool, UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.gateway.url_link import UrlLink
-from adjourn.mcp import frames
+from adjourn.mcp import UNREADABLE, frames, unread_id, value_of
 
 MAX_LINE = frames.MAX_MESSAGE_BYTES
 RETRY_SECONDS = 1.0
@@ -75,8 +75,11 @@ class Bridge:
         """Send a message to the server."""
         try:
             body = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
-            _say(frames.error(None, frames.PARSE_ERROR, f"not JSON: {error}"))
+        except UNREADABLE as error:
+            about = unread_id(line)
+            _say(
+                frames.error(None if about in self._open else about, frames.PARSE_ERROR, f"not JSON: {error}")
+            )
             return
         message: Mapping[str, Any] = body if isinstance(body, dict) else {}
         method, request_id = message.get("method"), message.get("id")
@@ -123,7 +126,7 @@ class Bridge:
             self._mark(heard.about, heard.event, heard.stream)
         _say(heard.line)
         try:
-            body = msgspec.json.decode(heard.line)
+            body = value_of(heard.line)
         except msgspec.DecodeError:
             return
         if isinstance(body, dict) and "method" not in body:

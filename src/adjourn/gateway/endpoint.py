@@ -32,7 +32,7 @@ from adjourn.gateway.limits import LoadLimits, Throttle
 from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.gateway.open_streams import OpenStreams
 from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, as_line
-from adjourn.mcp import frames
+from adjourn.mcp import frames, unread_id
 from adjourn.policy import Principal
 
 MAX_EXCHANGES = 20_000
@@ -215,7 +215,8 @@ class Endpoint:
             line = as_line(body)
             msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            await answer(send, 400, problem("the body is not JSON", frames.PARSE_ERROR))
+            text = frames.error(unread_id(body), frames.PARSE_ERROR, "the body is not JSON")
+            await answer(send, 400, text.rstrip())
             return _Opening(), b""
         return _Opening(), line
 

@@ -26,6 +26,7 @@ from adjourn.gateway.incidents import Incidents
 from adjourn.gateway.monitoring import CallWatch, Metrics
 from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
 from adjourn.gateway.turns import Turn
+from adjourn.mcp import UNREADABLE
 from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, Settled, StderrLog
 
 SettledThen = Callable[[Mapping[GuardedSession, Exception]], None]
@@ -292,7 +293,10 @@ class Exchange:
     def _by_token(self, line: bytes) -> ReplyStream | None:
         if b"progressToken" not in line:
             return None
-        token = _progress_of(line).params.progress_token
+        try:
+            token = _progress_of(line).params.progress_token
+        except UNREADABLE:
+            return None
         return next((stream for stream in self.waiting.values() if token in stream.tokens), None)
 
     def _newest(self) -> ReplyStream | None:

@@ -16,7 +16,7 @@ from adjourn.gateway.alarms import Alarms
 from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials, ask
 from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
-from adjourn.gateway.replies import Heard, ReplyStream, as_line, head_of
+from adjourn.gateway.replies import Heard, ReplyStream, head_of, server_line
 from adjourn.relay import NEVER
 
 MAX_ANSWER = 64 * 1024 * 1024
@@ -188,7 +188,7 @@ class HttpLink:
                 return
         elif kind == b"application/json":
             self._user.answered_with(request_id, reply.status)
-            self._user.hear(Heard(as_line(body), request_id))
+            self._user.hear(Heard(server_line(body), request_id))
         if request_id is not None and self._user.is_open(request_id):
             self._lost(
                 request_id,
@@ -204,7 +204,7 @@ class HttpLink:
                 for event in reader.feed(part):
                     resumable = resumable or bool(event.id)
                     if event.data:
-                        self._user.hear(Heard(as_line(event.data), request_id, event))
+                        self._user.hear(Heard(server_line(event.data), request_id, event))
                     else:
                         self._user.pass_event(request_id, event)
                 self._patience.extend(task)
@@ -244,7 +244,7 @@ class HttpLink:
                 async for part in reply.parts():
                     for event in reader.feed(part):
                         if event.data:
-                            self._user.hear(Heard(as_line(event.data), None, event, stream))
+                            self._user.hear(Heard(server_line(event.data), None, event, stream))
                         else:
                             stream.put(event)
                 if last_event:

@@ -16,6 +16,7 @@ import msgspec
 from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_pool import Headers
 from adjourn.gateway.monitoring import Trace
+from adjourn.mcp import UNREADABLE, FrameError, server_lines
 
 SUBSCRIBE = "subscriptions/listen"
 """The request of the stateless revision whose answer lasts as long as the client likes."""
@@ -93,13 +94,34 @@ def head_of(line: bytes) -> LineHead:
     """The head of a line; of one that is no message by itself, as a batch, a head that belongs to no request."""
     try:
         return _decoded(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except msgspec.ValidationError:
         return LineHead(method="")
+    except UNREADABLE:
+        pass
+    try:
+        reply = server_lines.read(line)[1]
+    except FrameError:
+        return LineHead(method="")
+    method, message_id = reply.method, reply.id
+    return LineHead(
+        None if message_id is msgspec.UNSET else message_id, None if method is msgspec.UNSET else method
+    )
 
 
 def as_line(body: bytes) -> bytes:
     """A message as one line. Raises `msgspec.DecodeError` for a text of several lines that is no JSON."""
     return (msgspec.json.format(body, indent=-1) if b"\n" in body or b"\r" in body else body) + b"\n"
+
+
+def server_line(body: bytes) -> bytes:
+    """What a server says as one line. Raises `msgspec.DecodeError` for a text of several lines that is no message."""
+    try:
+        return as_line(body)
+    except UNREADABLE as error:
+        line = body.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
+        if head_of(line).method == "" and not server_lines.elements(line):
+            raise msgspec.DecodeError(str(error)) from None
+        return line
 
 
 class Heard(NamedTuple):

@@ -18,7 +18,7 @@ from adjourn.gateway.http_link import NOT_KNOWN, LinkUser
 from adjourn.gateway.http_pool import HttpPool, UnreachableError
 from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
 from adjourn.gateway.sse_session import ForgottenError, SseSession
-from adjourn.mcp import frames
+from adjourn.mcp import frames, object_of
 from adjourn.relay import NEVER
 
 GREET_SECONDS = 30.0
@@ -165,7 +165,7 @@ class SseLink:
         hello = msgspec.json.decode(self._hello) | {"id": self._greeting}
         await session.post(msgspec.json.encode(hello), (), GREET_SECONDS)
         try:
-            answer = msgspec.json.decode(await asyncio.wait_for(found, GREET_SECONDS))
+            answer = object_of(await asyncio.wait_for(found, GREET_SECONDS))
         except TimeoutError as error:
             raise UnreachableError("the server does not answer initialize", was_sent=False) from error
         if "result" not in answer:
@@ -181,7 +181,7 @@ class SseLink:
                 self._greeted.set_result(line)
                 return
             if not self._is_accepted and head.id == head_of(self._hello).id:
-                self._is_accepted = "result" in msgspec.json.decode(line)
+                self._is_accepted = "result" in object_of(line)
         elif frames.is_id(head.id) and len(session.questions) < MAX_QUESTIONS:
             session.questions.add(head.id)
         self._user.hear(Heard(line))

@@ -18,7 +18,7 @@ import msgspec
 from adjourn.gateway.credentials import Credentials, ask
 from adjourn.gateway.event_stream import EventReader, StreamEvent
 from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
-from adjourn.gateway.replies import as_line
+from adjourn.gateway.replies import server_line
 
 OPEN_SECONDS = 30.0
 """How long a server has to name the address for messages."""
@@ -118,7 +118,7 @@ class SseSession:
             if not self._address.done():
                 self._address.set_result(event.data)
         elif not event.name and event.data and self._target:
-            self._user.heard(self, as_line(event.data))
+            self._user.heard(self, server_line(event.data))
 
     def lose(self, why: str) -> None:
         """End the session, and say so."""

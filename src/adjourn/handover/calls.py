@@ -322,6 +322,7 @@ _DENIALS = {
     "not_allowed": ("refused: no rule allows it", "only a person can change the policy"),
     "once_done": ("refused: it may run only once, and did, as call", "continue without it"),
     "protected": ("refused: a protected place", "do not access that place"),
+    "unclear": ("refused: two of its arguments were the same to some readers", "keep one of them"),
     "rate_limit": ("refused: too many calls in too short a time", "try again later"),
     "busy": ("refused: the same call was in progress", "try again later"),
     "refused": ("refused", ""),

@@ -16,7 +16,7 @@ import msgspec
 
 from adjourn.aex import canonical_server, tool_name_ok
 from adjourn.errors import InvalidError
-from adjourn.text import check_text, count_keys, visible_lines, without_secrets
+from adjourn.text import check_alike, check_text, fold_key, survey, visible_lines, without_secrets
 
 GATE = "PreToolUse"
 EVENTS = (
@@ -109,6 +109,10 @@ class HookRequest(msgspec.Struct, frozen=True):
     background_tasks: Any = None
 
 
+_TOLD = frozenset(("background_tasks", "error", "prompt", "reason"))
+"""Members that contain words of a person, a client or a tool."""
+
+
 class _Named(msgspec.Struct):
     """The member that names the event."""
 
@@ -128,21 +132,26 @@ def waits_for_leave(data: bytes) -> bool:
     try:
         name = msgspec.json.decode(data, type=_Named).hook_event_name
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return True
+        return not _members_of_event(data)
     return name == GATE or name not in EVENTS
 
 
 def decode(data: bytes) -> HookRequest:
-    """The request in what was read from standard input. Raises `InvalidError`."""
+    """The request in what was read from standard input. Raises `InvalidError`.
+
+    A call that waits for leave is read strictly. An event says what has happened: what a tool answered, or a text in it, may be
+    something that no strict reader takes.
+    """
     if len(data) > MAX_INPUT:
         raise InvalidError(
             f"the input has more than {MAX_INPUT} bytes", "deny the tool in the client's settings"
         )
     try:
-        data.decode()
-        request = msgspec.json.decode(data, type=HookRequest)
+        request = _request(data)
         if request.hook_event_name == GATE:
-            check_text(data, count_keys(msgspec.json.decode(data)))
+            body = msgspec.json.decode(data)
+            check_text(data, survey(body)[0])
+            check_alike(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError) as error:
         raise InvalidError(
             f"standard input is not a valid hook request: {error}",
@@ -158,6 +167,40 @@ def decode(data: bytes) -> HookRequest:
             "deny the tool in the client's settings; no policy can name it",
         )
     return request
+
+
+def _request(data: bytes) -> HookRequest:
+    try:
+        data.decode()
+        return msgspec.json.decode(data, type=HookRequest)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        members = _members_of_event(data)
+        if not members:
+            raise
+    from adjourn.mcp import value_of  # noqa: PLC0415  # few texts are odd
+
+    response = members.pop("tool_response", msgspec.Raw())
+    # what the history is searched by is read as the gate has read it
+    given = {
+        name: value_of(raw) if name in _TOLD else msgspec.json.decode(raw) for name, raw in members.items()
+    }
+    return msgspec.structs.replace(msgspec.convert(given, HookRequest), tool_response=response)
+
+
+def _members_of_event(data: bytes) -> dict[str, msgspec.Raw]:
+    """The known members of an event in a text that strict readers refuse; none for a call that waits for leave, or may be one."""
+    from adjourn.mcp import members_of, value_of  # noqa: PLC0415  # few texts are odd
+
+    try:
+        named = list(members_of(data))
+        name = [value_of(raw) for key, raw in named if fold_key(key) == "hook_event_name"]
+    except msgspec.DecodeError:
+        return {}
+    if len(name) != 1 or name[0] == GATE or name[0] not in EVENTS:
+        return {}
+    return {key: raw for key, raw in named if key in HookRequest.__struct_fields__}
 
 
 def tool_of(name: str) -> str:

@@ -9,7 +9,7 @@ import os
 import sys
 
 from adjourn import aex
-from adjourn.aex import canonical_server
+from adjourn.aex import Policy, canonical_server
 from adjourn.clients import ClientCapabilities, ClientOptions, HookClient
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
@@ -25,7 +25,7 @@ from adjourn.policy import (
     read_contract,
 )
 from adjourn.policy.protected import ProtectedPlaces, places_of, protected_path
-from adjourn.tasks import Ask, Block, Forward, ToolRequest, protected_refusal
+from adjourn.tasks import Ask, Block, Forward, ToolRequest, protected_refusal, unclear_refusal
 from adjourn.text import preview
 
 UNLESS_SAID = ("adjourn",)
@@ -104,6 +104,7 @@ def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> Tool
         arguments=preview(request.tool_input or {}) if effectful else "",
         given=given,
         protected=touched or "",
+        may_clash=True,
     )
 
 
@@ -138,6 +139,8 @@ def _unwritten(call: ToolRequest) -> Answer:
     """Decide without a policy: nothing is counted, and only calls that no policy could allow are refused."""
     if call.protected:
         return _refused(protected_refusal(call))
+    if (unclear := unclear_refusal(Policy(), call)) is not None:
+        return _refused(unclear)
     return Answer("allow", "there is no policy (--allow-no-policy)")
 
 

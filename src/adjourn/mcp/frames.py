@@ -1,8 +1,9 @@
 """One line, one message: strict decoding of what a client sends, and the answers a proxy makes itself.
 
 The gate must see what the upstream will see, so a line that two parsers could read differently is refused: invalid
-UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), an object with two keys that are one
-to some readers (`text.strict_json`), differently-cased `method`, `params`, `name`, `id` and the like (some ignore case).
+UTF-8, NaN, trailing text, a carriage return inside (some peers split lines there), a key that stands twice in an object,
+differently-cased `method`, `params`, `name`, `id` and the like (some ignore case). Of the objects that the proxy reads itself,
+none may have two keys that are one to some readers (`text.strict_json`); of the arguments, those who examine them say so.
 
 Owns: these rules, JSON-RPC codes, the frames of answers. Must never: decide about a call.
 """
@@ -11,13 +12,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
 
 from adjourn.errors import InvalidError
+from adjourn.mcp.lenient import list_of
 from adjourn.mcp.stdio import Oversize
-from adjourn.text import BLANKS, check_text, fold_key, survey
+from adjourn.text import BLANKS, check_alike, check_text, fold_key, survey
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -62,6 +65,8 @@ _WATCHED = frozenset(
         "requestState",
     ]
 )
+_READ = ("_meta", "ref", "argument", "clientInfo", "capabilities")
+"""Members of params that are read, beside the arguments."""
 _FOLDED = {fold_key(key): key for key in _WATCHED}
 _BLANKS = " \t\n\r\f\v\0"
 
@@ -82,19 +87,27 @@ def is_method(value: object) -> bool:
 
 
 class FrameError(Exception):
-    """A line that cannot be decided on. `code` is the JSON-RPC code, `id` the request's where it is known."""
+    """A line that cannot be decided on. `code` is the JSON-RPC code."""
 
-    def __init__(self, code: int, reason: str, id: object = None) -> None:  # noqa: A002  # JSON-RPC's word
+    def __init__(self, code: int, reason: str, line: bytes = b"") -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
-        self.id = id
+        self._line = line
+
+    @property
+    def id(self) -> str | int | float | None:
+        """That of the request that the line is; None where it has none, several, or is no request."""
+        from adjourn.mcp.unreadable import unread_id  # noqa: PLC0415  # few lines are refused
+
+        return unread_id(self._line)
 
 
 class Message(msgspec.Struct, eq=False):
     """A decoded client message. `raw` is its line with the line feed, `body` the decoded object.
 
     `modern`: it is of the stateless era (2026-07-28 and later). `plain`: msgspec's sorted encoding of any value in it is canonical.
+    `may_clash`: two keys in its data may be one to some reader.
     """
 
     raw: bytes
@@ -105,6 +118,7 @@ class Message(msgspec.Struct, eq=False):
     meta: dict[str, Any]
     modern: bool
     plain: bool
+    may_clash: bool
 
     @property
     def is_request(self) -> bool:
@@ -125,79 +139,111 @@ def one_line(line: bytes) -> bytes:
 def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR0912  # one branch a rule, on the path of every call
     """The message in a line, as a `kind` of message, or for a batch the bytes of its elements. Raises `FrameError`."""
     if type(line) is Oversize:
-        raise FrameError(PARSE_ERROR, "a message longer than the limit")
+        raise FrameError(PARSE_ERROR, "a message longer than the limit", line)
     if b"\r" in line and b"\r" in line.rstrip(b"\r\n "):
-        raise FrameError(PARSE_ERROR, "a carriage return inside the message")
+        raise FrameError(PARSE_ERROR, "a carriage return inside the message", line)
     try:
         if not line.isascii():
             line.decode()
             line = one_line(line)
         body = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
+        return _odd_batch(line, f"not strict JSON: {error}")
     except RecursionError:
-        raise FrameError(PARSE_ERROR, "nested too deeply") from None
+        return _odd_batch(line, "nested too deeply")
     if type(body) is list:
-        return _batch(line, body)
+        return _batch(_decode(line, type=list[msgspec.Raw]))
     if type(body) is not dict:
-        raise FrameError(INVALID_REQUEST, "a message must be an object")
+        raise FrameError(INVALID_REQUEST, "a message must be an object", line)
     message_id = body.get("id")
     if type(message_id) is not int and type(message_id) is not str and "id" in body:
         if "method" in body or message_id is not None:
-            raise FrameError(INVALID_REQUEST, "an id must be a text or an integer")
+            raise FrameError(INVALID_REQUEST, "an id must be a text or an integer", line)
         message_id = None
     given = body.get("params")
     params: dict[str, Any] = given if type(given) is dict else _NO_MEMBERS
     if not (_WATCHED.issuperset(body) and _WATCHED.issuperset(params)):
-        check_keys([*body, *params], message_id)
+        check_keys([*body, *params], line)
     try:
-        keys, plain = survey(body)
+        keys, plain, may_clash = survey(body)
         if line.translate(None, BLANKS).count(b'":') != keys:
             check_text(line, keys)
+        if may_clash:
+            _check_alike(body, params)
     except InvalidError as error:
-        raise FrameError(INVALID_REQUEST, error.message, message_id) from None
+        raise FrameError(INVALID_REQUEST, error.message, line) from None
     except RecursionError:
-        raise FrameError(PARSE_ERROR, "nested too deeply", message_id) from None
+        raise FrameError(PARSE_ERROR, "nested too deeply", line) from None
     method = body.get("method", "")
     if method != "tools/call" or "result" in body or "error" in body or params is not given:
-        _check_members(body, message_id)
+        _check_members(body, line)
     meta = params.get("_meta")
     meta = meta if type(meta) is dict else _NO_MEMBERS
-    return kind(line, body, message_id, method, params, meta, META_VERSION in meta, plain)
+    return kind(line, body, message_id, method, params, meta, META_VERSION in meta, plain, may_clash)
 
 
-def _batch(line: bytes, body: list[Any]) -> list[bytes]:
-    if not body:
+def _odd_batch(line: bytes, why: str) -> list[bytes]:
+    """The elements of a batch that is not strict JSON as a whole: each is read by itself. Raises `FrameError`."""
+    if line.lstrip()[:1] == b"[":
+        with suppress(msgspec.DecodeError):
+            return _batch(list_of(line))
+    raise FrameError(PARSE_ERROR, why, line)
+
+
+def _batch(elements: list[msgspec.Raw]) -> list[bytes]:
+    if not elements:
         raise FrameError(INVALID_REQUEST, "an empty batch")
-    if len(body) > MAX_BATCH:
+    if len(elements) > MAX_BATCH:
         raise FrameError(INVALID_REQUEST, f"a batch of more than {MAX_BATCH:,} messages")
-    return [bytes(raw) for raw in _decode(line, type=list[msgspec.Raw])]
+    return [bytes(raw) for raw in elements]
 
 
-def check_keys(keys: Iterable[str], message_id: object) -> None:
+def check_keys(keys: Iterable[str], line: bytes = b"") -> None:
     """Raises `FrameError` for a key that some peers read as another one."""
     for key in keys:
         if key not in _WATCHED and (meant := _FOLDED.get(fold_key(key))) is not None:
-            raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", message_id)
+            raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", line)
 
 
-def _check_members(body: dict[str, Any], message_id: object) -> None:
+_ANSWER_LEVELS = 3
+"""Levels of an answer of the client that are read: which question, what is said to it, and the fields of that."""
+
+
+def _check_alike(body: dict[str, Any], params: dict[str, Any]) -> None:
+    """Raise `InvalidError` for two keys that are one to some reader, in an object that the proxy reads itself."""
+    level: list[Any] = [params.get("inputResponses"), [body.get("result")]]
+    for one in (body, params, *(params.get(name) for name in _READ)):
+        if type(one) is dict:
+            check_alike(one)
+    for _ in range(_ANSWER_LEVELS):
+        for one in level:
+            if type(one) is dict:
+                check_alike(one)
+        level = [
+            inner
+            for one in level
+            if type(one) in (dict, list)
+            for inner in (one.values() if type(one) is dict else one)
+        ]
+
+
+def _check_members(body: dict[str, Any], line: bytes) -> None:
     """Whether a message is one of a request and an answer, and its method is one to every reader."""
     if "method" not in body:
         if "result" not in body and "error" not in body:
-            raise FrameError(INVALID_REQUEST, "neither a request nor an answer", message_id)
+            raise FrameError(INVALID_REQUEST, "neither a request nor an answer", line)
         return
     method = body["method"]
     if type(method) is not str or not method:
-        raise FrameError(INVALID_REQUEST, "method must be a text", message_id)
+        raise FrameError(INVALID_REQUEST, "method must be a text", line)
     if method != "tools/call" and method.strip(_BLANKS).casefold() == "tools/call":
-        raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", message_id)
+        raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", line)
     if not is_method(method):
-        raise FrameError(INVALID_REQUEST, "method could be read as another one", message_id)
+        raise FrameError(INVALID_REQUEST, "method could be read as another one", line)
     if "result" in body or "error" in body:
-        raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", message_id)
+        raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", line)
     if "params" in body and type(body["params"]) is not dict:
-        raise FrameError(INVALID_REQUEST, "params must be an object", message_id)
+        raise FrameError(INVALID_REQUEST, "params must be an object", line)
 
 
 # --- answers

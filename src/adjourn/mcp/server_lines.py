@@ -1,10 +1,8 @@
-"""What a server sends: read as strictly as the strictest client would, and delivered as it was read.
+"""What a server sends: its members are read strictly, and it is delivered as it was read.
 
 A line passes byte for byte when it can be read in one way only. Where a member stands twice, or a character stands in it at which
-some peers end a line, its text is encoded again from what was read.
-
-Of a line that cannot be read (too large, nested too deeply, no strict JSON) the ids are found in linear time, so that whoever waits
-for it gets an error. A wrong id does no harm: the peer could have sent that error itself.
+some peers end a line, its text is encoded again from what was read. No rule looks into a result, an error or params: there
+invalid UTF-8, half a surrogate pair, NaN and any depth pass (`lenient`). The answer is there, and so its call is settled.
 
 Owns: these rules. Must never: look into a result.
 """
@@ -16,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn.mcp import lenient
 from adjourn.mcp.frames import (
     INVALID_REQUEST,
     MAX_BATCH,
@@ -45,8 +44,8 @@ _KINDS = frozenset(("method", "result", "error"))
 
 _decode = msgspec.json.Decoder(Reply).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_value_of = msgspec.json.decode
 _encode = msgspec.json.encode
-_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 _VALUE = b"\0"
 _SPELLINGS = (
@@ -85,11 +84,11 @@ def read(line: bytes) -> tuple[bytes, Reply]:
                     return line, reply
             if _is_plain(line, reply, value):
                 return line, reply
-        return _read_members(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FrameError(PARSE_ERROR, f"not strict JSON: {error}") from None
-    except RecursionError:
-        raise FrameError(PARSE_ERROR, "nested too deeply") from None
+        members = _members(line)
+        is_once = b"\\u00" not in line and all(line.count(b'"%b"' % key.encode()) == 1 for key in members)
+        return _read_members(line, members, is_once=is_once)
+    except lenient.UNREADABLE as error:
+        return _read_leniently(line, error)
 
 
 def _is_plain(line: bytes, reply: Reply, value: msgspec.Raw) -> bool:
@@ -101,17 +100,30 @@ def _is_plain(line: bytes, reply: Reply, value: msgspec.Raw) -> bool:
     return before is not None and after is not None and (before[1] is None) != (after[1] is None)
 
 
-def _read_members(line: bytes) -> tuple[bytes, Reply]:
-    members = _members(line)
-    check_keys(members, None)
-    once = b"\\u00" not in line and all(line.count(b'"%b"' % key.encode()) == 1 for key in members)
+def _read_leniently(line: bytes, error: Exception) -> tuple[bytes, Reply]:
+    """The same of a line that is not strict JSON."""
+    try:
+        line = one_line(lenient.without_controls(line))
+        parts = list(lenient.members_of(line))
+        if any("\ufffd" in key for key, _ in parts):
+            raise FrameError(PARSE_ERROR, "a member's name cannot be read")
+        return _read_members(line, dict(parts), is_once=len(dict(parts)) == len(parts))
+    except lenient.UNREADABLE:
+        why = "nested too deeply" if isinstance(error, RecursionError) else f"not strict JSON: {error}"
+        raise FrameError(PARSE_ERROR, why) from None
+
+
+def _read_members(line: bytes, members: dict[str, msgspec.Raw], *, is_once: bool) -> tuple[bytes, Reply]:
+    check_keys(members)
     for name in ("method", "error", "result"):  # some servers name what there is not
         if bytes(members.get(name, b"")) == b"null" and len(_KINDS.intersection(members)) > 1:
             del members[name]
-            once = False
-    if not once:
+            is_once = False
+    if not is_once:
         line = _encode(members) + b"\n"
-    reply = _decode(line)
+    reply = Reply(result=members.get("result", UNSET), error=members.get("error", UNSET))
+    reply.id = _value_of(members["id"]) if "id" in members else UNSET
+    reply.method = _value_of(members["method"]) if "method" in members else UNSET
     answers = (reply.result is not UNSET) + (reply.error is not UNSET)
     if answers + (reply.method is not UNSET) != 1:
         raise FrameError(INVALID_REQUEST, "not one of a request, a result and an error")
@@ -125,53 +137,7 @@ def elements(line: bytes) -> list[bytes]:
     if line.lstrip()[:1] != b"[":
         return []
     try:
-        found = [one + b"\n" for one in map(bytes, _elements(line)) if one[:1] != b"["]
-    except (msgspec.DecodeError, RecursionError):
+        found = [one + b"\n" for one in map(bytes, lenient.list_of(line)) if one[:1] != b"["]
+    except msgspec.DecodeError:
         return []
     return found if len(found) <= MAX_BATCH else []
-
-
-# --- lines that cannot be read
-
-HEAD_BYTES = 16 * 1024
-TAIL_BYTES = 4 * 1024
-"""How much of the beginning and of the end of a line is examined."""
-
-_tokens = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[{}]', re.DOTALL).finditer
-_value = re.compile(rb'\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d{1,19}(?![\d.eE]))?', re.DOTALL).match
-_last_id = re.compile(rb'[{,]\s*"id"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d{1,19})\s*\}\s*\Z').search
-
-
-def ids_in(line: bytes) -> list[str | int]:
-    """The ids of the answers in a line, as far as its beginning and end contain them."""
-    found: list[str | int] = []
-    ids: list[str | int] = []
-    depth, asks = 0, False
-    head = line[:HEAD_BYTES]
-    for token in _tokens(head):
-        text = token[0]
-        if text == b"{":
-            depth += 1
-            if depth == 1:
-                ids, asks = [], False
-        elif text == b"}":
-            if depth == 1 and not asks:
-                found += ids
-            depth = max(0, depth - 1)
-        elif depth == 1 and (value := _value(head, token.end())) is not None:
-            key = _text(text)
-            asks = asks or (key == "method" and value[1] is not None)
-            if key == "id" and is_id(told := _text(value[1] or b"")):
-                ids.append(told)
-    if depth and not asks:
-        found += ids
-    if len(line) > HEAD_BYTES and (last := _last_id(line, len(line) - min(len(line), TAIL_BYTES))):
-        found.append(_text(last[1]))
-    return list(dict.fromkeys(found))
-
-
-def _text(token: bytes) -> Any:
-    try:
-        return msgspec.json.decode(token)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -39,11 +39,12 @@ if TYPE_CHECKING:
     from adjourn.policy.principal import Principal
     from adjourn.policy.signatures import read_secret
     from adjourn.policy.tool_effects import Effect, ToolEffect, effect_of, reading_of, shared_words
+    from adjourn.policy.unclear import ambiguous
 
 __all__ = [
     "ALWAYS", "AT_TERMINAL", "BY_CLIENT", "COMMANDS", "DEFAULT", "FILE", "OUR_COMMAND", "OUTSIDE_CLIENT",
     "READING_VERBS", "TOOLS", "UNKNOWN", "WHEN_SAID", "WHEN_WRITING", "BrokenContractError", "CallPaths", "Contract", "Effect", "Matcher", "Principal",
-    "Settings", "ToolEffect", "arguments_digest", "call_paths", "effect_of", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
+    "Settings", "ToolEffect", "ambiguous", "arguments_digest", "call_paths", "effect_of", "encode_sorted", "encoded", "for_task", "imitates_meta_tool", "judge", "meta_tool", "paths_of",
     "read_contract", "read_secret", "read_settings", "reading_of", "reread_policy", "shared_words", "spellings", "unsigned",
 ]  # fmt: skip
 
@@ -59,4 +60,5 @@ if not TYPE_CHECKING:
         "principal": ("Principal",),
         "signatures": ("read_secret",),
         "tool_effects": ("Effect", "ToolEffect", "effect_of", "reading_of", "shared_words"),
+        "unclear": ("ambiguous",),
     })  # fmt: skip

@@ -16,7 +16,7 @@ from adjourn.aex import Policy
 from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
-from adjourn.mcp import frames
+from adjourn.mcp import frames, object_of
 from adjourn.policy import judge
 from adjourn.relay.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
 from adjourn.relay.calls import GIVEN_BACK, KEY_META, MAX_KEY, TASK_META, ToolPlan, call_of, is_ours, key_of
@@ -36,6 +36,7 @@ from adjourn.tasks import (
     RecordedAnswer,
     ToolRequest,
     protected_refusal,
+    unclear_refusal,
 )
 
 _T = TypeVar("_T")
@@ -293,7 +294,10 @@ class Admission:
         options = self._context.options
         verdict = judge(policy, call.tool, call.given, options.tree, options.start, around=options.root)
         harmless = not call.effectful and not call.named_only and not is_counted(policy, call.tool)
-        if harmless and verdict.effect == "allow" and verdict.confirm is None:
+        unclear = unclear_refusal(policy, call) if call.may_clash else None
+        if unclear is not None:
+            self.refuse(request, unclear)
+        elif harmless and verdict.effect == "allow" and verdict.confirm is None:
             self._lines[place] = request.raw
             self._tracked.append(request)
             request.expect_answer("other")
@@ -358,7 +362,7 @@ class Admission:
         if (
             request.modern and kept[:1] == b"{"
         ):  # the first answer may have been in an earlier protocol revision
-            fields = msgspec.json.decode(kept, type=dict[str, msgspec.Raw])
+            fields = object_of(kept)
             kept = msgspec.json.encode({"resultType": "complete"} | fields)
         return frames.result(request.id, msgspec.Raw(kept))
 

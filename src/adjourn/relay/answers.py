@@ -19,7 +19,7 @@ from adjourn.checkpoints import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.host import process
 from adjourn.log import digest, kinds
-from adjourn.mcp import FrameError, Reply, frames, ids_in, server_lines
+from adjourn.mcp import UNREADABLE, FrameError, Reply, frames, object_of, server_lines, value_of
 from adjourn.policy import imitates_meta_tool
 from adjourn.relay.budget_notices import BudgetNotices
 from adjourn.relay.connection import MAX_SAMPLED, Connection, is_noted
@@ -316,6 +316,8 @@ class Answers:
         self._not_json += 1
         if is_noted(self._not_json):
             self._connection.note(kinds.UpstreamNonJson(line=shown))
+        from adjourn.mcp import ids_in  # noqa: PLC0415  # few lines are that odd
+
         out = []
         for request_id in ids_in(line):
             request = self._connection.requests.get(request_id)
@@ -336,7 +338,7 @@ class Answers:
         """The list of tools that the client gets."""
         try:
             return self._edit_list(line)
-        except (msgspec.DecodeError, KeyError, TypeError, RecursionError) as error:
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
             self._report.event("upstream.odd", f"the answer to {request.kind} is malformed: {error}")
             text = "the upstream's list of tools is malformed"
             return frames.error(request.id, frames.INTERNAL_ERROR, text)
@@ -458,14 +460,31 @@ def _lost(request: Request, line: bytes) -> kinds.ToolSettled:
 def _head(raw: bytes) -> ResultHead:
     try:
         return msgspec.json.decode(raw, type=ResultHead)
-    except msgspec.DecodeError:
+    except msgspec.ValidationError:
         return ResultHead()
+    except UNREADABLE:
+        return _lenient_head(raw)
+
+
+def _lenient_head(raw: bytes) -> ResultHead:
+    """The same of a result that strict readers refuse. What cannot be read even so is no request for input, and no state."""
+    head = ResultHead()
+    try:
+        members = object_of(raw)
+    except msgspec.DecodeError:
+        return head
+    for name in members.keys() & set(ResultHead.__struct_fields__):
+        try:
+            setattr(head, name, value_of(members[name]))
+        except msgspec.DecodeError:
+            setattr(head, name, "unreadable")
+    return head
 
 
 def _is_error(error: msgspec.Raw | msgspec.UnsetType, code: int) -> bool:
     """Whether an upstream's error has this code."""
     try:
-        body = msgspec.json.decode(error) if isinstance(error, msgspec.Raw) else None
+        body = value_of(error) if isinstance(error, msgspec.Raw) else None
     except msgspec.DecodeError:
         return False
     return isinstance(body, dict) and body.get("code") == code
@@ -475,8 +494,13 @@ def _message(raw: bytes) -> str:
     """The first line of the text that a failed call was answered with, redacted and cut."""
     try:
         failure = msgspec.json.decode(raw, type=_Failure)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.ValidationError:
         return ""
+    except UNREADABLE:
+        try:
+            failure = msgspec.convert(value_of(raw), _Failure)
+        except msgspec.DecodeError:
+            return ""
     texts = [failure.message, *(block.text for block in failure.content[:MAX_BLOCKS])]
     return next((line for text in texts if isinstance(text, str) and (line := first_line(text))), "")
 

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from adjourn.checkpoints import GuardedSession
+from adjourn.mcp import list_of, object_of, value_of
 from adjourn.relay.meta import MetaTools
 from adjourn.tasks import SpentShare, notice_text
 
 META_BUDGET = "dev.adjourn/budget"
-_decode, _encode = msgspec.json.decode, msgspec.json.encode
+_encode = msgspec.json.encode
 _Object = dict[str, msgspec.Raw]
 
 
@@ -33,7 +34,7 @@ class BudgetNotices:
         text = notice_text(shares, self._meta.spelled("aex.checkpoint"))
         try:
             edited = with_notice(line, text, shares if modern else ())
-        except (msgspec.DecodeError, RecursionError):
+        except msgspec.DecodeError:
             return line
         if edited is None:
             return line  # the next answer can say it
@@ -46,21 +47,21 @@ def with_notice(line: bytes, text: str, shares: Collection[SpentShare]) -> bytes
     """A response with `text` as its last content, and `shares` in its `_meta`. None for an error, for a result without a list of
     content, and for one whose content is the structured one alone.
     """
-    body: _Object = _decode(line, type=_Object)
+    body = object_of(line)
     if "result" not in body:
         return None
-    result: _Object = _decode(body["result"], type=_Object)
+    result = object_of(body["result"])
     content = result.get("content")
     if content is None or bytes(content).lstrip()[:1] != b"[" or _value(result, "isError", default=False):
         return None
     if _value(result, "resultType", default="complete") != "complete":
         return None
-    blocks = _decode(content, type=list[msgspec.Raw])
+    blocks = list_of(content)
     if not blocks and "structuredContent" in result:
         return None
     result["content"] = msgspec.Raw(_encode([*blocks, {"type": "text", "text": text}]))
     if shares:
-        meta: _Object = _decode(result["_meta"], type=_Object) if "_meta" in result else {}
+        meta = object_of(result["_meta"]) if "_meta" in result else {}
         meta[META_BUDGET] = msgspec.Raw(_encode([one._asdict() for one in shares]))
         result["_meta"] = msgspec.Raw(_encode(meta))
     body["result"] = msgspec.Raw(_encode(result))
@@ -68,4 +69,4 @@ def with_notice(line: bytes, text: str, shares: Collection[SpentShare]) -> bytes
 
 
 def _value(result: _Object, name: str, *, default: Any) -> Any:
-    return _decode(result[name]) if name in result else default
+    return value_of(result[name]) if name in result else default

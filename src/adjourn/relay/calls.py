@@ -136,6 +136,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
         given=arguments,
         protected=protected,
         behind=connection.client.size > 0,
+        may_clash=request.may_clash,
         key=digest(f"{context.group} {key}".encode(errors="surrogatepass")) if key and plan.effectful else "",
     )
 

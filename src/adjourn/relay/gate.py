@@ -265,7 +265,9 @@ class Gate:
     # --- small things
 
     def _refuse(self, error: FrameError, line: bytes, batch: BatchAnswers | None) -> None:
-        answer = frames.error(error.id, error.code, error.reason)
+        # an error with the id of an open request would be the answer to that one
+        about = None if error.id in self._connection.requests else error.id
+        answer = frames.error(about, error.code, error.reason)
         if batch is not None:
             batch.parts.append(answer.rstrip(b"\n"))
         else:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.mcp import frames
+from adjourn.mcp import frames, value_of
 from adjourn.relay.connection import Connection
 from adjourn.relay.lists import greeting
 from adjourn.relay.meta import MetaTools
@@ -35,8 +35,8 @@ class Greetings:
     def take(self, request: Request, line: bytes) -> None:
         """Note what the server says of itself, and hand its answer over once it has what is added."""
         try:
-            result = msgspec.json.decode(line)["result"]
-        except (msgspec.DecodeError, RecursionError):
+            result = value_of(line)["result"]
+        except msgspec.DecodeError:
             result = None
         about: dict[str, Any] = result if isinstance(result, dict) else {}
         self._connection.context.name_server(_server_name(about))

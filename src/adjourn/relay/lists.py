@@ -13,6 +13,7 @@ import msgspec
 from adjourn.aex import KnownTool
 from adjourn.errors import InvalidError
 from adjourn.log import digest
+from adjourn.mcp import UNREADABLE, list_of, object_of, value_of
 from adjourn.policy import encoded
 
 _decode = msgspec.json.decode
@@ -52,10 +53,14 @@ class ListEdit(NamedTuple):
 def edit_tools(
     line: bytes, visible: Callable[[str], bool], additions: Callable[[], list[dict[str, Any]]]
 ) -> ListEdit:
-    """The answer to tools/list without hidden tools; `additions()` are appended on the last page."""
-    body: RawObject = _decode(line, type=RawObject)
-    result: RawObject = _decode(body["result"], type=RawObject)
-    tools: list[Raw] = _decode(result["tools"], type=list[Raw]) if "tools" in result else []
+    """The answer to tools/list without hidden tools; `additions()` are appended on the last page.
+
+    What is unreadable in one tool (half a character in its description) leaves it and the others their bytes. A tool whose name
+    cannot be read strictly has none.
+    """
+    body = object_of(line)
+    result = object_of(body["result"])
+    tools = list_of(result["tools"]) if "tools" in result else []
     kept, names, removed = [], [], []
     read_only: dict[str, bool] = {}
     destructive: set[str] = set()
@@ -73,7 +78,7 @@ def edit_tools(
         read_only[name] = hints.read_only_hint is True
         if hints.destructive_hint is True:
             destructive.add(name)
-    cursor = _decode(result["nextCursor"]) if "nextCursor" in result else None
+    cursor = value_of(result["nextCursor"]) if "nextCursor" in result else None
     added = [] if cursor else [Raw(_encode(tool)) for tool in additions()]
     if not removed and not added:
         return ListEdit(None, names, read_only, destructive, removed, definitions, listed)
@@ -97,7 +102,7 @@ def _definition(raw: Raw, before: str) -> str:
         tool = _decode(raw, type=RawObject)
         tool.pop("_meta", None)
         text = encoded({key: _decode(value) for key, value in tool.items()}, sort=True)
-    except (msgspec.DecodeError, InvalidError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError):
         text = bytes(raw)
     return digest(before.encode() + text)
 
@@ -105,22 +110,33 @@ def _definition(raw: Raw, before: str) -> str:
 def _about(raw: Raw) -> tuple[str, Annotations]:
     try:
         tool = _decode(raw, type=ListedTool)
-    except msgspec.DecodeError:
-        name = _decode(raw, type=dict[str, Any]).get("name") if bytes(raw).lstrip()[:1] == b"{" else None
-        return (name if isinstance(name, str) else ""), Annotations()
+    except UNREADABLE:
+        return _about_odd(raw)
     return (tool.name if isinstance(tool.name, str) else ""), tool.annotations or Annotations()
+
+
+def _about_odd(raw: Raw) -> tuple[str, Annotations]:
+    """The same of a tool that is not strict JSON, or whose annotations are none."""
+    try:
+        tool = object_of(raw)
+        name = _decode(tool["name"]) if "name" in tool else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return "", Annotations()
+    try:
+        hints = _decode(tool["annotations"], type=Annotations) if "annotations" in tool else Annotations()
+    except UNREADABLE:
+        hints = Annotations()
+    return (name if isinstance(name, str) else ""), hints
 
 
 def greeting(line: bytes, notice: str = "") -> bytes | None:
     """An answer to initialize or server/discover that offers tools whose list may change, and contains the notice; None when it may pass
     as it is. The list changes with the task and the policy, whatever the server says.
     """
-    body: RawObject = _decode(line, type=RawObject)
-    result: RawObject = _decode(body["result"], type=RawObject)
-    capabilities: RawObject = (
-        _decode(result["capabilities"], type=RawObject) if "capabilities" in result else {}
-    )
-    tools = _decode(capabilities["tools"], type=RawObject) if "tools" in capabilities else {}
+    body = object_of(line)
+    result = object_of(body["result"])
+    capabilities = object_of(result["capabilities"]) if "capabilities" in result else {}
+    tools = object_of(capabilities["tools"]) if "tools" in capabilities else {}
     is_declared = bytes(tools.get("listChanged", b"")).strip() == b"true"
     if is_declared and not notice:
         return None
@@ -129,7 +145,7 @@ def greeting(line: bytes, notice: str = "") -> bytes | None:
         capabilities["tools"] = Raw(_encode(tools))
         result["capabilities"] = Raw(_encode(capabilities))
     if notice:
-        said = _decode(result["instructions"]) if "instructions" in result else ""
+        said = value_of(result["instructions"]) if "instructions" in result else ""
         result["instructions"] = Raw(
             _encode(f"{said}\n\n{notice}" if said and isinstance(said, str) else notice)
         )

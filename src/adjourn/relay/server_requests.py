@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from adjourn.log import kinds
-from adjourn.mcp import frames
+from adjourn.mcp import frames, value_of
 from adjourn.relay.connection import Connection, is_noted
 from adjourn.tasks import MAX_SHOWN_TOOL, OF_SERVER, Block, method_refusal, rule_name
 
@@ -110,7 +110,7 @@ class ServerRequests:
     def _forget(self, line: bytes) -> None:
         """The server takes a request back."""
         try:
-            cancel = msgspec.json.decode(line, type=_Cancel)
+            cancel = msgspec.convert(value_of(line), _Cancel)
         except msgspec.DecodeError:
             return
         if isinstance(cancel.params, _Cancelled) and frames.is_id(cancel.params.request_id):

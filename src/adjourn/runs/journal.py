@@ -194,7 +194,13 @@ def value_of(task: Task, document: str) -> Any:
 
 
 def call_of(
-    tool: str, arguments: Mapping[str, Any], where: CallPaths, *, effectful: bool, protected: str = ""
+    tool: str,
+    arguments: Mapping[str, Any],
+    where: CallPaths,
+    *,
+    effectful: bool,
+    protected: str = "",
+    may_clash: bool = False,
 ) -> ToolRequest:
     """A call as it is decided on and written down. Raises `InvalidError` for arguments that are no JSON."""
     return ToolRequest(
@@ -206,4 +212,5 @@ def call_of(
         paths=where.paths,
         matcher=where.matcher,
         protected=protected,
+        may_clash=may_clash,
     )

@@ -24,7 +24,7 @@ from adjourn.runs.make_step import MakeRequest, make_value
 from adjourn.runs.permission import MAKE, RunPermissions
 from adjourn.runs.tools import TESTS, Tool
 from adjourn.tasks import ALREADY_DONE, ELSEWHERE, Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
-from adjourn.text import count_keys, first_line, preview
+from adjourn.text import first_line, preview, survey
 
 MAX_SHOWN = 20_000
 """Most characters of arguments or of a result that an event shows."""
@@ -128,7 +128,7 @@ class Caller:
         """The call that a step wants to make. Raises `BlockedError` for one that cannot be decided on."""
         policy = self._permissions.effective
         try:
-            count_keys(arguments)
+            _, _, may_clash = survey(arguments)
             seen = tool.seen(arguments) if tool else arguments
             touched = None
             if tool:
@@ -139,7 +139,9 @@ class Caller:
             if name == TESTS and effect != "deny" and not touched:
                 self._check_listed(name, arguments, str(seen.get("cmd")))
             effectful = tool is None or tool.effectful
-            call = call_of(name, arguments, where, effectful=effectful, protected=touched or "")
+            call = call_of(
+                name, arguments, where, effectful=effectful, protected=touched or "", may_clash=may_clash
+            )
         except RefusedError as error:
             denied = kinds.ToolDenied(
                 arguments=preview(arguments), reason="refused", rule=error.message[:500], tool=name[:MAX_NAME]

@@ -25,7 +25,7 @@ import msgspec
 
 from adjourn.aex import KnownTool
 from adjourn.host import find
-from adjourn.mcp import FrameError, LineReader, Reply, frames, server_lines, write_all
+from adjourn.mcp import FrameError, LineReader, Reply, frames, server_lines, value_of, write_all
 from adjourn.text import beginning, last_lines, visible_line
 
 SECONDS = 15.0
@@ -259,8 +259,8 @@ def _said(value: Any) -> bool | None:
 
 def _value(reply: Reply) -> Any:
     try:
-        return msgspec.json.decode(reply.result) if isinstance(reply.result, msgspec.Raw) else None
-    except (msgspec.DecodeError, RecursionError):
+        return value_of(reply.result) if isinstance(reply.result, msgspec.Raw) else None
+    except msgspec.DecodeError:
         return None
 
 
@@ -272,8 +272,8 @@ def _name_in(value: Any, member: str) -> str:
 
 
 def _error_of(reply: Reply) -> dict[str, Any]:
-    with suppress(msgspec.DecodeError, RecursionError):
-        value = msgspec.json.decode(reply.error) if isinstance(reply.error, msgspec.Raw) else None
+    with suppress(msgspec.DecodeError):
+        value = value_of(reply.error) if isinstance(reply.error, msgspec.Raw) else None
         return value if isinstance(value, dict) else {}
     return {}
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         budgets_used,
         decide,
         protected_refusal,
+        unclear_refusal,
         usable_approval,
     )
     from adjourn.tasks.heads import KeptHeads
@@ -194,6 +195,7 @@ __all__ = [
     "spent_shares",
     "tasks_of",
     "time_of",
+    "unclear_refusal",
     "usable_approval",
     "wait_for_turn",
     "waiting_approvals",
@@ -231,6 +233,8 @@ if not TYPE_CHECKING:
                 "budgets_used",
                 "decide",
                 "protected_refusal",
+                "unclear_refusal",
+                "unclear_refusal",
                 "usable_approval",
             ),
             "heads": ("KeptHeads",),

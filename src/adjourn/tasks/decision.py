@@ -17,6 +17,7 @@ from adjourn.aex import Policy, Rule, RuleVerdict
 from adjourn.aex.match import glob_path
 from adjourn.aex.where import PathMatcher
 from adjourn.log import digest, full_name, timestamp
+from adjourn.policy import ambiguous
 from adjourn.policy.protected import reason_for
 from adjourn.tasks.ledger import (
     ALREADY_DONE,
@@ -49,7 +50,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     is not known), `shown` is what the agent calls the tool (empty: `tool`), `command` stands for the command that started it, `definition` is the digest of what it was listed as (empty: not yet). Where a rule examines arguments, `given` are they,
     `paths` what scopes are matched with (`policy.call_paths`), by `matcher`. `protected` is the protected place that the call
     would touch (empty: none): whoever makes the request finds it, since only that one knows the working directory and how the
-    tool spells its arguments. `key` stands for the client and its idempotency key (empty: none). `behind`: the
+    tool spells its arguments. `may_clash`: two keys of the arguments may be one to some reader. `key` stands for the client and its idempotency key (empty: none). `behind`: the
     client has not read all answers before it.
     """
 
@@ -71,6 +72,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     paths: Sequence[str] = ()
     matcher: PathMatcher = glob_path
     protected: str = ""
+    may_clash: bool = False
     key: str = ""
     behind: bool = False
 
@@ -195,6 +197,8 @@ def decide(  # noqa: C901  # one pass, on the path of every call
     """
     if call.protected:
         return protected_refusal(call)
+    if call.may_clash and (unclear := unclear_refusal(policy, call)) is not None:
+        return unclear
     rules = policy.tools.get(call.tool) or policy.rules_of(call.tool)
     is_method = call.named_only and not call.vendor
     judge, strict = (rules.judge_open, rules.strict_open) if is_method else (rules.judge, rules.strict)
@@ -237,6 +241,20 @@ def protected_refusal(call: ToolRequest) -> Block:
     may_not, remedy = reason_for(call.protected)
     what = call.tool if call.named_only else f'tool "{call.shown or call.tool}"'
     return Block("protected", f"{what} {may_not}", remedy, rule=call.protected)
+
+
+_MAX_KEY = 100
+"""Characters that are shown of an argument's name."""
+
+
+def unclear_refusal(policy: Policy, call: ToolRequest) -> Block | None:
+    """Why a call is refused whose arguments a rule and the server could read differently, if it is."""
+    if (keys := ambiguous(policy, call.tool, call.given)) is None:
+        return None
+    shown = " and ".join(repr(key[:_MAX_KEY]) for key in keys)
+    what = call.tool if call.named_only else f'tool "{call.shown or call.tool}"'
+    why = f"{what} was called with the keys {shown}, which are the same to some readers of JSON"
+    return Block("unclear", why, "keep one of them")
 
 
 def _refusal(

@@ -10,13 +10,22 @@ if TYPE_CHECKING:
     from adjourn.text.plot import PLOT_STYLE, BudgetPoint, budget_plot, sparkline, thinned
     from adjourn.text.quoting import clean, first_line, one_line, quoted
     from adjourn.text.redact import beginning, preview, redact_json, without_secrets
-    from adjourn.text.strict_json import BLANKS, check_text, check_values, count_keys, fold_key, survey
+    from adjourn.text.strict_json import (
+        BLANKS,
+        alike,
+        check_alike,
+        check_text,
+        check_values,
+        count_keys,
+        fold_key,
+        survey,
+    )
     from adjourn.text.tail import last_lines
     from adjourn.text.terminal import is_seen, visible_json, visible_line, visible_lines
     from adjourn.text.times import ago, day, left, local, moment, period, span
 
 __all__ = [
-    "BLANKS", "ELLIPSIS", "PLOT_STYLE", "BudgetPoint", "Share", "ago", "beginning", "budget_plot", "check_text", "check_values",
+    "BLANKS", "ELLIPSIS", "PLOT_STYLE", "BudgetPoint", "Share", "ago", "alike", "beginning", "budget_plot", "check_alike", "check_text", "check_values",
     "clean", "count_keys", "day", "did_you_mean", "first_line", "fit_items", "fit_text", "fold_key", "is_seen", "last_lines",
     "left", "local", "moment", "nearest", "one_line", "period", "preview", "quoted", "redact_json", "share_room", "span",
     "sparkline", "survey", "thinned", "visible_json", "visible_line", "visible_lines", "without_secrets",
@@ -29,7 +38,7 @@ if not TYPE_CHECKING:
         "plot": ("BudgetPoint", "PLOT_STYLE", "budget_plot", "sparkline", "thinned"),
         "quoting": ("clean", "first_line", "one_line", "quoted"),
         "redact": ("beginning", "preview", "redact_json", "without_secrets"),
-        "strict_json": ("BLANKS", "check_text", "check_values", "count_keys", "fold_key", "survey"),
+        "strict_json": ("BLANKS", "alike", "check_alike", "check_text", "check_values", "count_keys", "fold_key", "survey"),
         "tail": ("last_lines",),
         "terminal": ("is_seen", "visible_json", "visible_line", "visible_lines"),
         "times": ("ago", "day", "left", "local", "moment", "period", "span"),

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from adjourn.text.fitting import ELLIPSIS, fit_text
-from adjourn.text.secret_shapes import LONG_RUN, SHAPES, Shape
+from adjourn.text.secret_shapes import LONG_RUN, Shape, shapes
 
 MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""
@@ -30,8 +30,10 @@ _KNOWN_NAMES = 1024
 _RUN_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _SECRET_NAMES = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "authorization", "cookie",
-    "privatekey", "credential", "bearer",
+    "privatekey", "credential", "bearer", "encryptionkey", "masterkey", "signingkey", "accountkey",
 )  # fmt: skip
+_SHORT_NAMES = frozenset(("pass", "pwd"))
+"""Last words of names that are secret unless their value is a path."""
 
 
 def without_secrets(text: str) -> str:
@@ -74,6 +76,8 @@ def _has_secrets(text: str) -> bool:
     for name in _SECRET_NAMES:
         if name in flat:
             return True
+    if 'pass":' in flat or 'pwd":' in flat:
+        return True
     return text.count("{") + text.count("[") > _MAX_DEPTH or bool(_possible(text))
 
 
@@ -87,15 +91,33 @@ def matches(text: str) -> Iterator[tuple[Shape, re.Match[str]]]:
             yield shape, match
 
 
-def _marked(where: str) -> tuple[tuple[str, tuple[Shape, ...]], ...]:
-    found: dict[str, list[Shape]] = {}
-    for shape in SHAPES:
+Marked = tuple[str, tuple[Shape, ...], tuple[tuple[str, tuple[Shape, ...]], ...]]
+"""A mark, its shapes, and the longer marks that contain it with theirs: those are looked for only where it is."""
+
+
+@cache
+def _marked(where: str) -> tuple[Marked, ...]:
+    of: dict[str, list[Shape]] = {}
+    for shape in shapes():
         for mark in shape.marks if shape.where == where else ():
-            found.setdefault(mark, []).append(shape)
-    return tuple((mark, tuple(shapes)) for mark, shapes in found.items())
+            of.setdefault(mark, []).append(shape)
+    within = {mark: min((one for one in of if one in mark), key=len) for mark in of}
+    return tuple(
+        (mark, tuple(of[mark]), tuple((one, tuple(of[one])) for one in of if within[one] == mark != one))
+        for mark in of
+        if within[mark] == mark
+    )
 
 
-_IN_RUN, _BESIDE_RUN, _IN_TEXT, _IN_LOWER = map(_marked, ("run", "beside", "text", "lower"))
+def _marked_in(text: str, where: str) -> Iterator[tuple[Shape, ...]]:
+    for mark, those, longer in _marked(where):
+        if mark in text:
+            yield those
+            for another, more in longer:
+                if another in text:
+                    yield more
+
+
 _OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
 _LONG = b"x" * LONG_RUN
 
@@ -109,14 +131,10 @@ def _possible(text: str) -> Collection[Shape]:
 
 
 def _look_for_marks(text: str) -> Collection[Shape]:
-    lower = text.lower()
-    found = [shapes for mark, shapes in _IN_TEXT if mark in text]
-    found += [shapes for mark, shapes in _IN_LOWER if mark in lower]
+    found = [*_marked_in(text, "text"), *_marked_in(text.lower(), "lower")]
     if _LONG in text.encode(errors="replace").translate(_OF_RUNS):
-        runs = " ".join(_run().findall(text))
-        found += [shapes for mark, shapes in _IN_RUN if mark in runs]
-        found += [shapes for mark, shapes in _BESIDE_RUN if mark in text]
-    return dict.fromkeys(shape for shapes in found for shape in shapes) if found else ()
+        found += [*_marked_in(" ".join(_run().findall(text)), "run"), *_marked_in(text, "beside")]
+    return dict.fromkeys(shape for those in found for shape in those) if found else ()
 
 
 _possible_again = lru_cache(maxsize=16)(_look_for_marks)
@@ -130,7 +148,7 @@ def _run() -> re.Pattern[str]:
 @cache
 def _pattern(shape: Shape) -> re.Pattern[str]:
     """Compiled when a text first has a mark of it: a hook lives for one call."""
-    return re.compile(shape.pattern)
+    return re.compile(shape.expression)
 
 
 def _hidden(match: re.Match[str]) -> str:
@@ -164,7 +182,8 @@ def _pruned(value: object, depth: int, room: list[int], shown: Callable[[str, in
                 break
             name = shown(str(key), room[0])
             room[0] -= len(name) + 3
-            pairs[name] = HIDDEN if _is_secret(str(key)) else _pruned(item, depth + 1, room, shown)
+            hides = _is_secret(str(key)) or (_is_short(str(key)) and "/" not in str(item))
+            pairs[name] = HIDDEN if hides else _pruned(item, depth + 1, room, shown)
         return pairs
     if isinstance(value, list):
         if depth > _MAX_DEPTH:
@@ -176,6 +195,12 @@ def _pruned(value: object, depth: int, room: list[int], shown: Callable[[str, in
             items.append(_pruned(item, depth + 1, room, shown))
         return items
     return value
+
+
+@lru_cache(_KNOWN_NAMES)
+def _is_short(name: str) -> bool:
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    return bool(words) and words[-1].lower() in _SHORT_NAMES
 
 
 @lru_cache(_KNOWN_NAMES)

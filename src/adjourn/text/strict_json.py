@@ -2,7 +2,8 @@
 
 Readers differ on a key that stands twice in an object: some take the first, some the last. Go's `encoding/json` and others
 look keys up in any case of letters, and others normalize Unicode first, or cut a text at a zero byte. Rules examine one
-of such keys while the peer acts on another, so an object that holds both is refused.
+of such keys while the peer acts on another, so an object that holds both is refused where a rule looks. In data that nobody
+examines keys may be alike (`HTTP_PROXY` and `http_proxy`); none may stand twice.
 
 Owns: which keys are one, finding two of them in a value or in its text, and how many values a text may hold before it is
 decoded: a decoder makes some hundred bytes of `{},`. Must never: know what a key means.
@@ -38,11 +39,11 @@ def fold_key(key: str) -> str:
     ).strip()
 
 
-def survey(value: object) -> tuple[int, bool]:  # noqa: C901, PLR0912  # one branch a JSON type, on the hot path
-    """The number of keys of all objects in a decoded value, and whether its sorted encoding is canonical for certain.
+def survey(value: object) -> tuple[int, bool, bool]:  # noqa: C901, PLR0912  # one branch a JSON type, on the hot path
+    """The number of keys of all objects in a decoded value, whether its sorted encoding is canonical for certain, and whether
+    two keys in it, of one object or of several, may be one to some reader.
 
-    Raises `InvalidError` for an object with two keys that are one to some reader, and RecursionError for nesting of more than
-    `MAX_DEPTH` levels.
+    Raises RecursionError for nesting of more than `MAX_DEPTH` levels.
     """
     keys: list[str] = []
     plain = True
@@ -76,17 +77,40 @@ def survey(value: object) -> tuple[int, bool]:  # noqa: C901, PLR0912  # one bra
     text = "".join(keys)
     if text.isascii():
         if text.islower() and text.isprintable() and " " not in text:
-            return len(keys), plain
+            return len(keys), plain, False
     else:
         plain = False
-    if (_may_clash_again if len(text) <= _MAX_KEPT else _may_clash)(tuple(keys)):
-        _check_objects(value)
-    return len(keys), plain
+    may_clash = _may_clash_again if len(text) <= _MAX_KEPT else _may_clash
+    return len(keys), plain, may_clash(tuple(keys))
 
 
 def count_keys(value: object) -> int:
-    """The number of keys of all objects in a decoded value. Raises what `survey` raises."""
-    return survey(value)[0]
+    """The number of keys of all objects in a decoded value.
+
+    Raises `InvalidError` for an object with two keys that are one to some reader, and what `survey` raises.
+    """
+    keys, _, may_clash = survey(value)
+    if may_clash:
+        _check_objects(value)
+    return keys
+
+
+def alike(keys: Iterable[str]) -> tuple[str, str] | None:
+    """The first two of different keys that are one to some reader; None where there are none."""
+    first: dict[str, str] = {}
+    for key in keys:
+        if (other := first.setdefault(fold_key(key), key)) != key:
+            return other, key
+    return None
+
+
+def check_alike(keys: Iterable[str]) -> None:
+    """Raise `InvalidError` for keys of one object of which two are one to some reader."""
+    if (found := alike(keys)) is not None:
+        shown = " and ".join(repr(key[:_MAX_SHOWN]) for key in found)
+        raise InvalidError(
+            f"keys {shown} of one object are the same to some readers of JSON", "keep one of them"
+        )
 
 
 def _may_clash(keys: tuple[str, ...]) -> bool:
@@ -103,13 +127,7 @@ def _check_objects(value: object) -> None:
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
-            first: dict[str, str] = {}
-            for key in item:
-                if (other := first.setdefault(fold_key(key), key)) != key:
-                    shown = f"{other[:_MAX_SHOWN]!r} and {key[:_MAX_SHOWN]!r}"
-                    raise InvalidError(
-                        f"keys {shown} of one object are the same to some readers of JSON", "keep one of them"
-                    )
+            check_alike(item)
             waiting += item.values()
         elif isinstance(item, list):
             waiting += item

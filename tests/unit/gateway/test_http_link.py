@@ -111,3 +111,26 @@ def test_a_request_that_is_given_up_at_once_leaves_nothing_behind() -> None:
         return link.size
 
     assert asyncio.run(use()) == 0
+
+
+EVENTS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+
+
+@pytest.mark.parametrize("value", [b'"cut \\ud83d"', b"NaN", b'"\xff"', b"[" * 3000 + b"]" * 3000])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b'{"jsonrpc":"2.0","id":1,"result":{"a":$}}',
+        b'{\n  "jsonrpc":"2.0",\n  "id":1,\n  "result":{"a":$}\n}',
+    ],
+)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_an_answer_that_strict_readers_refuse_is_heard(
+    value: bytes, shape: bytes, *, is_stream: bool
+) -> None:
+    """As JSON and as an event, on one line and on several, half a character loses no answer."""
+    body = shape.replace(b"$", value)
+    event = EVENTS + b"".join(b"data: %b\n" % line for line in body.split(b"\n")) + b"\n"
+    user = asked(says(event if is_stream else status(200, body, b"application/json")), seconds=5)
+    assert user.failed == []
+    assert [b"".join(line.split()) for line in user.heard] == [b"".join(body.split())]

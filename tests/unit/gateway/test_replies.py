@@ -25,6 +25,13 @@ def test_the_head_of_a_message_is_its_id_and_method() -> None:
     assert (head.id, head.method) == (7, "ping")
 
 
+@pytest.mark.parametrize("value", [b"NaN", b'"\\ud83d"', b'"\xff"', b"[" * 5000 + b"]" * 5000])
+def test_the_head_of_a_message_that_strict_readers_refuse(value: bytes) -> None:
+    """An answer finds its request whatever its result contains."""
+    head = head_of(b'{"jsonrpc":"2.0","result":{"id":8,"a":%b},"id":7}' % value)
+    assert (head.id, head.method) == (7, None)
+
+
 @pytest.mark.parametrize(("events", "size"), [(2, 1000), (1000, 5)])
 def test_a_client_that_does_not_read_has_so_much_kept(
     monkeypatch: pytest.MonkeyPatch, events: int, size: int

@@ -84,7 +84,7 @@ def test_every_name_becomes_a_name_that_rules_can_have(name: str) -> None:
         b'{"tool_name": "Read"} {}',
         b'{"tool_name": "Read", "tool_name": "Write"}',
         b'{"tool_name": "Read", "Tool_Name": "Write"}',
-        b'{"tool_name": "mcp__bank__pay", "tool_input": {"amount": 1, "Amount": 1000}}',
+        b'{"tool_name": "Read", "cwd": "/a", "CWD": "/b"}',
         b'{"tool_name": "mcp__bank__pay", "tool_input": {"a": [{"amount": 1, "amount"\n:1000}]}}',
         b'{"tool_name": "mcp__bank__pay", "tool_input": {"amount": 1e400}}',
         b'{"tool_name": "mcp__bank__pay", "tool_input": {"a": "\\ud800"}}',
@@ -248,3 +248,53 @@ def test_the_reference_names_every_tool_and_option() -> None:
         row = " | ".join(options[f"{option.flag} {option.metavar}".strip()])
         for word in (option.environment, option.default, *option.choices):
             assert f"`{word}`" in row or not word, (option.flag, word)
+
+
+EVENT = b'{"session_id":"s","hook_event_name":"%b","tool_name":"Bash","tool_input":{"command":"ls"},"tool_use_id":"t1","duration_ms":3,%b}'
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b'"tool_response":"cut \\ud83d"',
+        b'"tool_response":{"stdout":"\xff","n":NaN}',
+        b'"tool_response":"\x1b[0m"',
+        b'"tool_response":' + b"[" * 5000 + b"]" * 5000,
+        b'"tool_response":1,"error":"cut \\ud83d"',
+        b'"tool_response":1,"anything":"\xff"',
+    ],
+)
+def test_an_event_is_read_whatever_a_tool_answered(more: bytes) -> None:
+    """The call has been made: half a character in what it answered does not keep it from being settled."""
+    for event in (b"PostToolUse", b"PostToolUseFailure"):
+        data = EVENT % (event, more)
+        assert not claude_code.waits_for_leave(data)
+        request = claude_code.decode(data)
+        assert (request.tool_use_id, request.duration_ms) == ("t1", 3)
+        assert request.tool_input == {"command": "ls"}
+        assert bytes(request.tool_response) in more
+        assert isinstance(request.error, str)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        EVENT % (b"PreToolUse", b'"v":"\\ud83d"'),
+        EVENT % (b"PostToolUse", b'"hook_event_name":"PreToolUse","v":NaN'),
+        EVENT % (b"PostToolUse", b'"Hook_Event_Name":"PreToolUse","v":NaN'),
+        EVENT % (b"PostToolUse", b'"v":nan'),
+        EVENT % (b"PostToolUse\\ud83d", b'"v":1'),
+    ],
+)
+def test_a_call_that_waits_for_leave_is_read_strictly(data: bytes) -> None:
+    """What may be a call that waits is refused where readers could take it differently."""
+    assert claude_code.waits_for_leave(data)
+    with pytest.raises(InvalidError, match="not a valid hook request"):
+        claude_code.decode(data)
+
+
+def test_the_input_of_an_event_is_read_as_the_gate_read_it() -> None:
+    """The history is searched by the arguments of a call: those are read strictly, also of an event."""
+    data = EVENT.replace(b'"ls"', b'"\\ud83d"') % (b"PostToolUse", b'"tool_response":1')
+    with pytest.raises(InvalidError, match="not a valid hook request"):
+        claude_code.decode(data)

@@ -21,7 +21,7 @@ from adjourn.clients.client_options import ClientOptions
 from adjourn.log import MAX_SAFE_INTEGER, digest
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
-from adjourn.policy import call_paths
+from adjourn.policy import ambiguous, call_paths
 from adjourn.policy.arguments import paths_of
 from adjourn.policy.calls import arguments_digest, encode_sorted
 from adjourn.policy.contract import read_contract
@@ -58,6 +58,7 @@ CONDITIONS = policy_of(
     "allow t where a > 100", "deny t where a is 1", 'deny t where b matches "x*"', "confirm before t where name <= 0",
     'allow u where path in ["x", 1]', "once t by a", "once u by text", "allow file.write:src/**", version="v1",
 )  # fmt: skip
+POLICY = policy_of(*RULES, version="v1")
 ROOT = "/nowhere/work"
 
 
@@ -100,6 +101,19 @@ def folded(value: Any, fold: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return _strict([(fold(key), folded(item, fold)) for key, item in value.items()])
     return [folded(item, fold) for item in value] if isinstance(value, list) else value
+
+
+def envelope(message: Any) -> Any:
+    """What is read of every message: its members, and those of its params and of their `_meta`, without the data in them."""
+    if not isinstance(message, dict):
+        return None
+    params = message.get("params")
+    levels = [message, params, params.get("_meta") if isinstance(params, dict) else None]
+    return [
+        {key: None if isinstance(value, dict | list) else value for key, value in level.items()}
+        for level in levels
+        if isinstance(level, dict)
+    ]
 
 
 # --- the gate, without its processes
@@ -167,16 +181,22 @@ def check_forwarded(line: bytes) -> str:
     strict = read(line, _strict)
     assert strict == message.body
     assert read(line, _first) == read(line, dict) == strict
-    assert read(line, _like_go) == folded(strict, str.casefold)
-    assert read(line, _lenient) == folded(strict, fold_key)
+    assert envelope(read(line, _like_go)) == folded(envelope(strict), str.casefold)
+    assert envelope(read(line, _lenient)) == folded(envelope(strict), fold_key)
     if strict.get("method") != "tools/call":
         assert str(strict.get("method", "")).strip().casefold() != "tools/call"
         return ""
+    tool = str(message.params["name"])
+    mine = message.params.get("arguments") or {}
     for reader in (_first, dict, _like_go, _lenient):
         params = read(line, reader)["params"]
-        assert params["name"] == message.params["name"]
-        assert folded(params.get("arguments"), fold_key) == folded(message.params.get("arguments"), fold_key)
-    return str(message.params["name"])
+        assert params["name"] == tool
+        theirs = params.get("arguments") or {}
+        # what a rule examines is the same to each reader, also where keys of other data are alike
+        assert POLICY.judge_call(tool, theirs).effect == POLICY.judge_call(tool, mine).effect == "allow"
+        if not ambiguous(CONDITIONS, "t", mine):
+            assert _judged(theirs)[0] == _judged(mine)[0]
+    return tool
 
 
 def test_what_is_forwarded_is_the_same_to_every_reader(tmp_path: Path) -> None:
@@ -210,7 +230,8 @@ def test_lines_are_decoded_or_refused() -> None:
             continue
         if isinstance(message, Message):
             decoded += 1
-            assert folded(read(line, _strict), fold_key) == folded(message.body, fold_key)
+            assert read(line, _strict) == message.body
+            assert folded(envelope(read(line, _strict)), fold_key) == folded(envelope(message.body), fold_key)
     assert decoded > LINES / 100
 
 
@@ -253,15 +274,17 @@ def _agree(texts: list[bytes], others: list[Any]) -> int:
     """Hold our reading of each text against another one; returns how many have the same digest."""
     same = 0
     for text, other in zip(texts, others, strict=True):
-        message = frames.read(b'{"id":1,"method":"x","params":' + text + b"}", Message)
+        line = b'{"id":1,"method":"tools/call","params":{"name":"t","arguments":' + text + b"}}"
+        message = frames.read(line, Message)
         assert isinstance(message, Message)
-        exact = _is_exact(message.params)
+        given = message.params["arguments"]
+        exact = _is_exact(given)
         if message.plain:
-            assert digest(encode_sorted(message.params)) == arguments_digest(message.params), text
-        for mine, theirs in zip(_judged(message.params), _judged(other), strict=True):
+            assert digest(encode_sorted(given)) == arguments_digest(given), text
+        for mine, theirs in zip(_judged(given), _judged(other), strict=True):
             assert mine == theirs or (mine == "" and not exact), text  # a number that names no effect for us
         if exact:
-            assert arguments_digest(message.params) == arguments_digest(other), text
+            assert arguments_digest(given) == arguments_digest(other), text
             same += 1
     return same
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from adjourn.log import MAX_DEPTH
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message, without_params
+from adjourn.mcp.stdio import Oversize
 
 KEYS = st.sampled_from(["id", "method", "params", "name", "a", "b", "c", ":", '"', "a:", "é", ""])
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -108,18 +110,43 @@ ALIKE = [
 @pytest.mark.parametrize(
     "shape",
     [
-        '{"name":"x","arguments":$}',
-        '{"name":"x","arguments":{"a":[1,{"b":[$]}]}}',
-        '{"name":"x","_meta":{"m":$}}',
+        "$",
+        '{"name":"x","_meta":$}',
+        '{"name":"x","_meta":$,"arguments":{}}',
+        '{"ref":$,"argument":{}}',
+        '{"clientInfo":$}',
+        '{"name":"x","inputResponses":$,"requestState":"s"}',
+        '{"name":"x","inputResponses":{"q":$},"requestState":"s"}',
         '{"name":"x","inputResponses":{"q":{"content":$}},"requestState":"s"}',
     ],
 )
 def test_keys_that_some_reader_takes_for_one_are_refused(one: str, other: str, shape: str) -> None:
-    """Of two keys that differ in case, in how Unicode is composed, or in what nobody sees, rules and the server might each take another one."""
+    """Of two keys that differ in case, in how Unicode is composed, or in what nobody sees, the proxy and a server might each take another one."""
     both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
     error = refusal(f'{{"id":5,"method":"tools/call","params":{shape.replace("$", both)}}}')
     assert (error.code, error.id) == (frames.INVALID_REQUEST, 5)
     assert "the same to some readers" in error.reason
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+@pytest.mark.parametrize("shape", ["$", '{"a":[1,{"b":[$]}]}', '{"env":$}', '{"document":{"deep":$}}'])
+def test_keys_of_data_may_be_alike(one: str, other: str, shape: str) -> None:
+    """In arguments the rules say which keys they read: `HTTP_PROXY` stands beside `http_proxy` in an environment."""
+    both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
+    arguments = shape.replace("$", both)
+    message = decode(f'{{"id":5,"method":"tools/call","params":{{"name":"x","arguments":{arguments}}}}}')
+    assert message.may_clash
+    assert message.params["arguments"] == json.loads(arguments)
+    answer = decode(f'{{"id":5,"result":{{"content":{{"data":{{"more":{both}}}}}}}}}')
+    assert answer.may_clash
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+@pytest.mark.parametrize("shape", ["$", '{"content":$}'])
+def test_keys_of_an_answer_that_may_be_one_to_the_proxy_are_refused(one: str, other: str, shape: str) -> None:
+    """A client's answer to a question of the proxy is read, too."""
+    both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
+    assert "the same to some readers" in refusal(f'{{"id":5,"result":{shape.replace("$", both)}}}').reason
 
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)
@@ -181,7 +208,7 @@ def test_values_that_readers_read_differently_are_refused(value: str) -> None:
 
 def test_an_element_of_a_batch_is_held_to_the_same() -> None:
     """What is refused alone is refused in a batch."""
-    element = '{"id":1,"method":"tools/call","params":{"name":"x","arguments":{"a":1,"A":2}}}'
+    element = '{"id":1,"method":"tools/call","params":{"name":"x","_meta":{"a":1,"A":2}}}'
     (raw,) = frames.read(f"[{element}]\n".encode(), Message)  # type: ignore[misc]
     assert "the same to some readers" in refusal(bytes(raw)).reason
 
@@ -232,10 +259,147 @@ def test_depth_is_bounded(depth: int) -> None:
 
 
 def test_the_id_of_a_refused_message_is_told_where_it_is_known() -> None:
-    """The error for a refused message has its id if it is valid, the last one of several."""
+    """The error for a refused request has its id, if it has one."""
     assert refusal('{"id":"x","method":5}').id == "x"
-    assert refusal('{"id":5,"id":6,"method":"x"}').id == 6
-    assert refusal('{"id":1.5,"method":"x"}').id is None
+    assert refusal('{"id":5,"id":6,"method":"x"}').id is None
+    assert refusal('{"id":1.5,"method":"x"}').id == 1.5
+
+
+BAD = {
+    "half a surrogate pair": b'"cut \\ud83d"',
+    "NaN": b"NaN",
+    "invalid UTF-8": b'"\xff"',
+    "a control character": b'"\x01"',
+    "a key twice": b'{"a":1,"a":2}',
+    "levels": b"[" * 5000 + b"]" * 5000,
+    "a carriage return": b"[\r]",
+    "no value": b"undefined",
+    "a trailing comma": b"[1,]",
+    "a quote too many": b'"he said "hi""',
+    "an id in a text": b'"\\"},\\"id\\":9,\\"x\\":{\\"" , "b":NaN',
+    "an inner id": b'{"id":9,"method":"x","v":NaN}',
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("own", ["7", '"call-7"', "-1", '""'])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b'{"jsonrpc":"2.0","id":#,"method":"tools/call","params":{"name":"x","arguments":{"v":$}}}',
+        b'{"method":"tools/call","params":{"name":"x","arguments":{"v":$}},"jsonrpc":"2.0","id":#}',
+        b'{ "method" : "x" , "id" : # , "params" : {"_meta":{"v":$}} }',
+    ],
+)
+def test_an_unreadable_request_is_answered_with_its_id(kind: str, own: str, shape: bytes) -> None:
+    """Wherever the id stands, before or behind what cannot be read, the client learns which request was refused."""
+    line = shape.replace(b"#", own.encode()).replace(b"$", BAD[kind]) + b"\n"
+    assert refusal(line).id == json.loads(own)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","method":"x","params":{"id":9,"v":NaN}}',
+        b'{"jsonrpc":"2.0","method":"x","params":{"t":"\\"id\\":9","v":NaN}}',
+        b'{"id":1,"method":"x","params":NaN,"id":2}',
+        b'{"id":1,"method":"x","params":nan,"id":2}',
+        b'{"id":1,"method":"x","params":NaN,"ID":2}',
+        b'{"i\\u0064":1,"method":"x","params":NaN,"id":1}',
+        b'{"id":1,"method":"x"}{"id":2,"method":"x"}',
+        b'{"id":1,"method":"x"}\r{"id":2,"method":"x"}',
+        b'{"id":1,"result":NaN}',
+        b'{"result":NaN,"id":1}',
+        b'{"id":1,"error":nan}',
+        b'{"id":1,"method":"x","result":NaN}',
+        b'{"id":"\\ud800","method":"x"}',
+        b'{"id":NaN,"method":"x"}',
+        b'{"id":{"id":1},"method":NaN}',
+        b'{"id":[1],"method":NaN}',
+        b'{"id":true,"method":NaN}',
+        b'{"method":"x","params":{"t":"a "},"id":3,"x":" b"}}',
+        b'{"method":"x","params":{"v":nan,"id":3}',
+        b'"id":3,"method":"x"',
+        b"id 3",
+        b"",
+    ],
+)
+def test_no_id_is_told_where_there_is_not_one(line: bytes) -> None:
+    """An id of an answer, inside a text or an object, or one of two, is not that of the request."""
+    assert refusal(line + b"\n").id is None
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "own"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"', b'"}}', 7),
+        (b'{"method":"tools/call","params":{"x":"', b'"},"jsonrpc":"2.0","id":"a"}', "a"),
+        (b'{"params":{"x":"', b'"},"id":7,"method":"tools/call"}', 7),
+        (b'{"id":7,"method":"x","params":{"x":"', b'"},"id":8}', None),
+        (b'{"method":"x","params":{"id":1,"x":"', b'","id":8}}', None),
+        (b'{"method":"x","params":{"x":"', b'\\",\\"id\\":8}"}}', None),
+        (b'{"id":7,"result":{"x":"', b'"}}', None),
+        (b'{"result":{"x":"', b'"},"id":7}', None),
+        (b"[" * 10, b'{"id":7}', None),
+    ],
+)
+@pytest.mark.parametrize("size", [1000, 40_000])
+def test_a_request_that_is_too_long_is_answered_with_its_id(
+    head: bytes, tail: bytes, own: object, size: int
+) -> None:
+    """The id of a request over the limit is found in its first or its last bytes."""
+    assert refusal(Oversize(head + b"x" * size + tail + b"\n")).id == own
+
+
+def test_an_odd_element_of_a_batch_is_refused_alone() -> None:
+    """The elements of a batch are read one by one: one that cannot be read takes none along."""
+    line = b'[{"id":1,"method":"ping"}, {"id":2,"method":"x","params":{"v":NaN}}]\n'
+    one, two = frames.read(line, Message)  # type: ignore[misc]
+    assert decode(one.decode()).id == 1
+    assert refusal(two + b"\n").id == 2
+
+
+ODD = st.sampled_from(
+    [
+        b"NaN",
+        b'"\\ud800"',
+        b'"\xff"',
+        b'{"a":1,"a":2}',
+        b"nan",
+        b"[1,]",
+        b'"a"b"',
+        b'{"id":9}',
+        b'"\\"id\\":9"',
+    ]
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.binary(max_size=60) | ODD, st.integers(-5, 5) | st.text(max_size=4), st.booleans())
+def test_the_id_of_no_other_request_is_found(part: bytes, own: int | str, first: bool) -> None:
+    """Whatever bytes stand in a request, the id in the error is its own, as every reader finds it, or none."""
+    pairs = [
+        b'"id":' + json.dumps(own).encode(),
+        b'"method":"x"',
+        b'"params":{"v":' + part.replace(b"\n", b" ") + b"}",
+    ]
+    line = b"{" + b",".join(pairs if first else pairs[::-1]) + b"}\n"
+    try:
+        frames.read(line, Message)
+    except FrameError as error:
+        told = error.id
+    else:
+        return
+    found = {told}
+    for keep in (dict, lambda all_: dict(reversed(all_))):
+        with suppress(ValueError, RecursionError, AttributeError):
+            read = json.loads(
+                line.decode("latin-1").encode("latin-1").decode(errors="replace"),
+                strict=False,
+                object_pairs_hook=keep,
+            )
+            found.add(read.get("id"))
+    assert told is None or found == {told}
 
 
 def test_a_batch_is_its_elements_bytes() -> None:

@@ -6,11 +6,14 @@ import json
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
-from adjourn.mcp.server_lines import HEAD_BYTES, elements, ids_in, read
+from adjourn.mcp.server_lines import elements, read
 from adjourn.mcp.stdio import Oversize
+from adjourn.mcp.unreadable import HEAD_BYTES, ids_in
 
 PLAIN = [
     b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n',
@@ -80,24 +83,29 @@ UNREADABLE = {
         [1, 2],
     ),
     "two messages": (b'{"id":1,"result":{}}{"id":"b","result":{}}', [1, "b"]),
-    "nested deeply": (b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 5000 + b"]" * 5000 + b"}", [1]),
-    "nested deeply, the id behind": (b'{"result":' + b"[" * 50_000 + b"]" * 50_000 + b',"id":"z"}', ["z"]),
-    "invalid UTF-8": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xff"}}', [1]),
-    "an encoded surrogate": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\xed\xa0\x80"}}', [1]),
-    "NaN": (b'{"jsonrpc":"2.0","id":1,"result":NaN}', [1]),
+    "nested too deeply": (b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 900_000 + b"]" * 900_000 + b"}", [1]),
+    "brackets that do not match": (
+        b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 5000 + b"}" * 5000 + b"}",
+        [1],
+    ),
+    "no value": (b'{"jsonrpc":"2.0","id":1,"result":{"a":undefined}}', [1]),
+    "a trailing comma": (b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN,}}', [1]),
     "a mark before it": (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{}}', [1]),
-    "a raw CR in a text": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"\r"}}', [1]),
     "cut off": (b'{"jsonrpc":"2.0","id":1,"result":{"a":"bc', [1]),
     "an answer and a request": (b'{"jsonrpc":"2.0","id":1,"result":{},"method":"x"}', []),
     "both a result and an error": (b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1}}', [1]),
     "neither": (b'{"jsonrpc":"2.0","id":1}', [1]),
     "another case": (b'{"jsonrpc":"2.0","id":1,"ID":2,"result":{}}', [1]),
     "a method that is none": (b'{"jsonrpc":"2.0","id":1,"method":null}', [1]),
-    "a request that cannot be read": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":NaN}', []),
+    "a request that cannot be read": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":nan}', []),
+    "half a character in a name": (
+        b'{"jsonrpc":"2.0","id":1,"result":{},"meth\xffod":"sampling/createMessage"}',
+        [1],
+    ),
     "no JSON": (b"Listening on 8080", []),
     "a batch with an odd one": (b'[{"id":1,"result":{}},{"id":2,"result":NaN}]', [1, 2]),
-    "an inner id": (b'{"result":{"id":5},"id":1,"x":NaN}', [1]),
-    "an escaped name": (b'{"i\\u0064":"\\u0031","result":NaN}', ["1"]),
+    "an inner id": (b'{"result":{"id":5},"id":1,"x":nan}', [1]),
+    "an escaped name": (b'{"i\\u0064":"\\u0031","result":nan}', ["1"]),
     "unended texts": (b'{"id":1,"x":"' + b'\\"' * 50_000, [1]),
 }
 
@@ -109,6 +117,74 @@ def test_what_cannot_be_read_in_one_way_is_no_message_and_its_id_is_found(case: 
     with pytest.raises(FrameError):
         read(line + b"\n")
     assert ids_in(line + b"\n") == ids
+
+
+LENIENT = {
+    "half a surrogate pair": b'"cut \\ud83d"',
+    "the other half": b'{"\\udc00":"\\udc00\\ud800"}',
+    "invalid UTF-8": b'"\xff\xc3"',
+    "a surrogate in UTF-8": b'"\xed\xa0\x80"',
+    "Latin-1": '"caf\u00e9"'.encode("latin-1"),
+    "NaN": b"NaN",
+    "infinities": b"[Infinity,-Infinity]",
+    "a key twice": b'{"a":NaN,"a":2}',
+    "levels": b"[" * 5000 + b"]" * 5000,
+    "levels of objects": b'{"a":' * 5000 + b"NaN" + b"}" * 5000,
+    "a number of many digits": b"[NaN," + b"9" * 6000 + b"]",
+}
+
+
+@pytest.mark.parametrize("kind", LENIENT)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        b'{"jsonrpc":"2.0","id":1,"result":{"content":$,"isError":false}}\n',
+        b'{"result" : {"id":9,"content":$} , "id" : 1}\r\n',
+        b'{"jsonrpc":"2.0","error":{"code":1,"message":$},"id":1}\n',
+        b'{"jsonrpc":"2.0","method":"notifications/message","params":{"data":$}}\n',
+        b'{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":$}}\n',
+    ],
+)
+def test_what_only_strict_readers_refuse_passes_byte_for_byte(kind: str, shape: bytes) -> None:
+    """No rule looks into a result, an error or the params of a server: what stands there is the client's to read."""
+    line = shape.replace(b"$", LENIENT[kind])
+    passed, reply = read(line)
+    assert passed.rstrip() == line.rstrip()
+    assert reply.id in (1, "q", msgspec.UNSET)
+    value = reply.result if isinstance(reply.result, msgspec.Raw) else reply.error
+    assert not isinstance(value, msgspec.Raw) or bytes(value) in line
+
+
+@pytest.mark.parametrize("control", ["\0", "\x01", "\t", "\r", "\x0b", "\x1e"])
+def test_a_control_character_in_a_text_is_escaped(control: str) -> None:
+    """Most clients do not read a raw control character, and some end a line at one."""
+    line, reply = read(b'{"jsonrpc":"2.0",\r"id":1,"result":{"a":"x%sy"}}\n' % control.encode())
+    assert json.loads(line)["result"] == {"a": f"x{control}y"}
+    assert reply.id == 1
+    assert len(line.splitlines()) == 1
+
+
+PARTS = st.recursive(
+    st.sampled_from([b"NaN", b"-Infinity", b"null", b"0", b"-1.5e3", b'"\\ud800"', b'"\\\\"', b'"id"', b'{"id":7,"result":1}'])
+    | st.binary(max_size=12).map(lambda data: b'"' + data.translate(None, b'\n"\\' + bytes(range(32))) + b'"'),
+    lambda inner: st.lists(inner, max_size=3).map(lambda all_: b"[" + b" , ".join(all_) + b"]")
+    | st.lists(st.tuples(st.binary(max_size=4), inner), max_size=3).map(
+        lambda all_: b"{" + b",".join(b'"%b":%b' % (key.translate(None, b'\n"\\' + bytes(range(32))), one) for key, one in all_) + b"}"
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(PARTS, st.sampled_from(["result", "error"]), st.booleans(), st.sampled_from(["1", '"a"', "-3"]))
+def test_any_bytes_of_an_answer_reach_the_client(part: bytes, member: str, first: bool, own: str) -> None:
+    """Whatever bytes the texts of an answer have, it is read as the answer to its request, and keeps its value's bytes."""
+    pairs = [f'"id":{own}'.encode(), f'"{member}":'.encode() + part]
+    line = b'{"jsonrpc":"2.0",' + b",".join(pairs if first else pairs[::-1]) + b"}\n"
+    passed, reply = read(line)
+    assert reply.id == json.loads(own)
+    assert bytes(getattr(reply, member)) == frames.one_line(part)
+    assert passed == frames.one_line(line)
 
 
 def test_of_a_line_that_is_too_long_the_id_is_found_at_either_end() -> None:
@@ -123,7 +199,7 @@ def test_of_a_line_that_is_too_long_the_id_is_found_at_either_end() -> None:
 
 def test_ids_of_requests_are_told_from_ids_of_answers() -> None:
     """Only the ids of answers in a refused line are found, not those of requests."""
-    line = b'{"id":1,"method":"x","params":NaN}\r{"id":2,"result":NaN}\n'
+    line = b'{"id":1,"method":"x","params":nan}\r{"id":2,"result":nan}\n'
     assert ids_in(line) == [2]
 
 

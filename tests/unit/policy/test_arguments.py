@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from adjourn.aex import Policy, from_text
 from adjourn.policy.arguments import MAX_PATHS, judge, paths_of
+from adjourn.policy.unclear import ambiguous
+from support.policies import policy_of
 from support.strategies import json_values
 
 NAMES = st.text(
@@ -271,3 +273,49 @@ def test_letters_that_look_alike(root: str) -> None:
 def test_without_scopes_nothing_is_looked_at(root: str) -> None:
     """Where no rule wants to know, the arguments are not even walked."""
     assert judge(policy("use file.read"), "file.read", {"path": object()}, root).effect == "allow"
+
+
+READING = policy_of(
+    "allow t where order.amount <= 10", "deny t where lines.sku is 1", "allow o", "once o by key", "allow u", version="v1"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "keys"),
+    [
+        ("t", {"order": {"amount": 1, "Amount": 1000}}, ("amount", "Amount")),
+        ("t", {"order": {"amount": 1}, "ORDER": {"amount": 1000}}, ("order", "ORDER")),
+        ("t", {"Order": {"AMOUNT": 1, "amount": 1000}}, ("AMOUNT", "amount")),
+        ("t", {"order": [[{"amount": 1, "amount\0x": 1000}]]}, ("amount", "amount\0x")),
+        ("t", {"lines": [{"sku": 2}, {"sku": 2, "SKU": 1}]}, ("sku", "SKU")),
+        ("o", {"key": "a", "Key": "b"}, ("key", "Key")),
+        ("u", {"path": "a", "PATH": "/etc/passwd"}, ("path", "PATH")),
+        ("u", {"command": "ls", "Command": "rm -rf /"}, ("command", "Command")),
+        ("u", {"file_path": "a", "File_Path": "b"}, ("file_path", "File_Path")),
+        ("u", {"cwd": "a", "CWD": "b"}, ("cwd", "CWD")),
+        ("u", {"patch": "a", "Patch": "b"}, ("patch", "Patch")),
+    ],
+)
+def test_keys_that_are_one_to_some_reader_are_ambiguous_where_a_rule_looks(
+    tool: str, arguments: dict[str, Any], keys: tuple[str, str]
+) -> None:
+    """A condition, a `once` rule and the search for paths examine one of two keys; the server may act on the other."""
+    assert ambiguous(READING, tool, arguments) == keys
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("u", {"env": {"HTTP_PROXY": "a", "http_proxy": "b"}}),
+        ("u", {"env": {"PATH": "/bin", "path": "x"}, "path": "a"}),
+        ("u", {"A": 1, "a": 2, "key": 1, "KEY": 2, "order": 1, "Order": 2}),
+        ("u", {"text": "a", "Text": "b"}),
+        ("t", {"document": {"amount": 1, "Amount": 2, "order": 1, "ORDER": 2}, "amount": 1, "AMOUNT": 2}),
+        ("t", {"order": {"other": {"amount": 1, "Amount": 2}}, "lines": [{"n": {"sku": 1, "SKU": 2}}]}),
+        ("o", {"headers": {"Key": "a", "key": "b"}, "key": "a"}),
+        ("other", {"amount": 1, "Amount": 2}),
+    ],
+)
+def test_alike_keys_of_data_are_no_matter(tool: str, arguments: dict[str, Any]) -> None:
+    """An environment, headers or a document may have keys that differ in case."""
+    assert ambiguous(READING, tool, arguments) is None

@@ -113,3 +113,20 @@ def test_an_odd_answer_leaves_no_request_open(
     opening.worker.finish()
     assert [answer["id"] for answer in opening.client.sent] == [1]
     assert not opening.relay.connection.requests
+
+
+def test_a_greeting_with_half_a_character_is_handed_over_and_completed(opening: Opening) -> None:
+    """A server whose instructions are cut in the middle of a character is met like any other."""
+    opening.worker.finish()
+    relay = opening.relay
+    opening.client.sent.clear()
+    again = {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": CLIENT}
+    relay.gate.handle([json.dumps(again).encode() + b"\n"])
+    opening.worker.finish()
+    result = json.dumps(SERVER | {"instructions": "cut @"}).replace("@", "\\ud83d")
+    relay.answers.handle([b'{"jsonrpc":"2.0","id":2,"result":%b}\n' % result.encode()])
+    opening.worker.finish()
+    (answer,) = opening.client.sent
+    assert answer["result"]["capabilities"]["tools"] == {"listChanged": True}
+    assert answer["result"]["instructions"].startswith("cut \ud83d")
+    assert relay.connection.upstream.revision == "2025-11-25"

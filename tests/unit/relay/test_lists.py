@@ -59,6 +59,32 @@ def test_an_entry_without_a_name_is_treated_as_the_empty_name(odd: bytes) -> Non
     assert edit.names == ["a"]
 
 
+def test_a_tool_with_half_a_character_in_its_description_stays_as_it_is() -> None:
+    """What no strict reader takes in one tool hides neither it nor others, and no hidden tool is shown for it."""
+    odd = b',"description":"cut \\ud83d","annotations":{"readOnlyHint":true}'
+    edit = edit_tools(
+        line(tool("a", odd), tool("b", b',"d":NaN'), tool("c", b',"d":"\xff"')),
+        lambda name: name != "b",
+        lambda: OURS,
+    )
+    assert edit.line is not None
+    assert (edit.names, edit.removed, edit.read_only) == (["a", "c"], ["b"], {"a": True, "c": False})
+    assert tool("a", odd) in edit.line
+    assert tool("c", b',"d":"\xff"') in edit.line
+    assert b'"b"' not in edit.line
+    assert edit.line.endswith(b'{"name":"aex.resume"}]}}\n')
+    again = edit_tools(line(tool("a", odd.replace(b"cut", b"put"))), lambda _: True, list)
+    assert again.definitions["a"] != edit.definitions["a"]
+
+
+def test_a_tool_whose_name_no_strict_reader_takes_has_none() -> None:
+    """It is hidden where the empty name is, for two readers could take it for different tools."""
+    edit = edit_tools(
+        line(tool("a"), b'{"name":"b\\ud800"}', b'{"name":"c\xff"}'), lambda name: name != "", list
+    )
+    assert edit.names == ["a"]
+
+
 @pytest.mark.parametrize("result", [b"5", b"[]", b'{"tools":5}', b'{"tools":null}', b"null"])
 def test_a_malformed_list_is_an_error(result: bytes) -> None:
     """A result without a list of tools raises DecodeError."""

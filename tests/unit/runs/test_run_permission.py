@@ -196,6 +196,9 @@ def test_a_once_rule_answers_with_what_was_recorded(bench: Bench) -> None:
 
 def test_keys_that_some_reader_takes_for_one_are_refused(bench: Bench) -> None:
     """A tool of another server may read `Amount` where the rules examined `amount`."""
+    (bench.root / ".aex" / "policy.aex").write_text(
+        'policy work v1\ngoal "do it"\nallow *\ndeny file.write where options.amount > 100\n'
+    )
     reason = bench.blocked(
         'do file.write(path="a", contents="x", options={amount: 1, Amount: 1000})', "return 1"
     )

@@ -463,3 +463,23 @@ def test_a_spent_limit_never_admits_more(gaps: list[int], amount: int, together:
                 counted[key] = counted.get(key, 0) + 1
         slices += [[now // 1000, 1]] * counted.get(key, 0)
     assert all(sum(start <= at < start + 60_000 for at in admitted) <= amount for start in admitted)
+
+
+@pytest.mark.parametrize("may_clash", [True, False])
+def test_a_call_that_a_rule_and_its_server_may_read_differently_is_refused(may_clash: bool) -> None:
+    """Two keys that are one to some reader refuse the call where a rule examines them, and nowhere else."""
+    policy = policy_of("allow pay where amount <= 10", "allow get", version="v1")
+    ledger = Ledger(task=TASK)
+    given = {"amount": 1, "Amount": 1000}
+    call = ToolRequest(tool="pay", digest=ONE, given=given, may_clash=may_clash)
+    decision = decide(policy, ledger, call, now=NOON)
+    if may_clash:
+        assert isinstance(decision, Block)
+        assert decision.reason == "unclear"
+        assert "'amount' and 'Amount'" in decision.message
+    else:
+        assert isinstance(decision, Forward)
+    data = msgspec.structs.replace(call, tool="get")
+    assert isinstance(decide(policy, ledger, data, now=NOON), Forward)
+    nested = msgspec.structs.replace(call, given={"amount": 1, "env": given})
+    assert isinstance(decide(policy, ledger, nested, now=NOON), Forward)

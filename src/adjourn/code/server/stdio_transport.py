@@ -155,7 +155,8 @@ class StdioConnection:
         try:
             message = _decode(line)
         except FrameError as error:
-            self._write(frames.error(error.id, error.code, error.reason))
+            about = None if str(error.id) in self._calls else error.id
+            self._write(frames.error(about, error.code, error.reason))
             return
         if message.is_request:
             self._handle_request(message)
@@ -377,7 +378,7 @@ def _decode(line: bytes) -> Message:
     if isinstance(message, list):
         raise FrameError(frames.INVALID_REQUEST, "batches are not supported; send one message per line")
     if message.body.get("jsonrpc") != "2.0":
-        raise FrameError(frames.INVALID_REQUEST, 'jsonrpc must be "2.0"', message.id)
+        raise FrameError(frames.INVALID_REQUEST, 'jsonrpc must be "2.0"', line)
     return message
 
 

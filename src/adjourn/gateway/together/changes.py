@@ -16,7 +16,7 @@ from adjourn.gateway.replies import ReplyStream
 from adjourn.gateway.together import task_handles
 from adjourn.gateway.together.member import Member
 from adjourn.gateway.together.watching import MAX_WATCHED
-from adjourn.mcp import frames
+from adjourn.mcp import frames, object_of, value_of
 
 TOGETHER_SECONDS = 0.03
 """Changes of one list within this time are one notification."""
@@ -27,10 +27,6 @@ _LISTS = {
     "notifications/resources/list_changed": "resourcesListChanged",
 }
 _UPDATED = "notifications/resources/updated"
-
-
-class _Told(msgspec.Struct):
-    params: dict[str, msgspec.Raw] = {}
 
 
 class Subscription(NamedTuple):
@@ -94,7 +90,7 @@ class Changes:
                     _put(subscription.stream, method, {}, request_id)
 
     def _updated(self, line: bytes) -> None:
-        params = msgspec.json.decode(line).get("params")
+        params = value_of(line).get("params")
         uri = params.get("uri") if isinstance(params, dict) else None
         if not isinstance(uri, str):
             return
@@ -105,9 +101,9 @@ class Changes:
     def _task_changed(self, line: bytes) -> None:
         """Each subscriber hears the whole state."""
         try:
-            params = msgspec.json.decode(line, type=_Told).params
+            params = object_of(object_of(line)["params"])
             task = msgspec.json.decode(params["taskId"], type=str)
-        except (KeyError, msgspec.DecodeError, RecursionError):
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             return
         for request_id, subscription in self._subscriptions.items():
             if task in subscription.tasks:

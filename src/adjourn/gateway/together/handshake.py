@@ -13,7 +13,7 @@ import msgspec
 from adjourn.gateway.together.merging import REVISIONS, STATELESS
 from adjourn.gateway.together.server_health import Era
 from adjourn.gateway.together.task_handles import without
-from adjourn.mcp import frames
+from adjourn.mcp import frames, object_of, value_of
 
 Ask = Callable[[str, dict[str, Any], float, str], Awaitable[bytes]]
 """Asks the server: the method, its params, the seconds that it has, the revision that its headers name ("": none)."""
@@ -78,14 +78,14 @@ async def greet(
         line = await ask("server/discover", {"_meta": client.meta()}, seconds, STATELESS[0])
     else:
         line = await ask("initialize", client.hello(), seconds, "")
-    body = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    body = object_of(line)
     if "result" not in body:
-        said = msgspec.json.decode(body["error"]) if "error" in body else {}
+        said = value_of(body["error"]) if "error" in body else {}
         text = said.get("message") if isinstance(said, dict) else ""
         raise NoSessionError(f"the server accepts no session: {text}")
-    result = msgspec.json.decode(body["result"], type=dict[str, msgspec.Raw])
+    result = object_of(body["result"])
     member = "supportedVersions" if era == "modern" else "protocolVersion"
-    told = msgspec.json.decode(result[member]) if member in result else None
+    told = value_of(result[member]) if member in result else None
     named = told if isinstance(told, list) else [told]
     version = next((one for one in (STATELESS if era == "modern" else REVISIONS) if one in named), "")
     if not version:

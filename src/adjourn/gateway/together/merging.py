@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.mcp import frames
+from adjourn.mcp import UNREADABLE, frames, list_of, object_of, value_of
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Those with a handshake, oldest first."""
@@ -29,7 +29,7 @@ _CACHED = {"ttlMs": 0, "cacheScope": "private"}
 
 Raw = msgspec.Raw
 RawObject = dict[str, Raw]
-_decode, _encode = msgspec.json.decode, msgspec.json.encode
+_encode = msgspec.json.encode
 
 
 class ListPage(NamedTuple):
@@ -51,8 +51,8 @@ class Greeting(msgspec.Struct, frozen=True):
 
 def with_param(line: bytes, member: str, value: object) -> bytes:
     """A request with another value of one of its params."""
-    body: RawObject = _decode(line, type=RawObject)
-    params: RawObject = _decode(body["params"], type=RawObject)
+    body = object_of(line)
+    params = object_of(body["params"])
     params[member] = Raw(_encode(value))
     body["params"] = Raw(_encode(params))
     return _encode(body) + b"\n"
@@ -60,7 +60,7 @@ def with_param(line: bytes, member: str, value: object) -> bytes:
 
 def with_id(line: bytes, message_id: object) -> bytes:
     """A message with another id."""
-    body: RawObject = _decode(line, type=RawObject)
+    body = object_of(line)
     body["id"] = Raw(_encode(message_id))
     return _encode(body) + b"\n"
 
@@ -74,12 +74,17 @@ _params_of = msgspec.json.Decoder(_Params).decode
 
 def params_of(line: bytes) -> dict[str, Any]:
     """The params of a message."""
-    return _params_of(line).params
+    try:
+        return _params_of(line).params
+    except msgspec.ValidationError:
+        raise
+    except UNREADABLE:
+        return msgspec.convert(value_of(line), _Params).params
 
 
 def named(raw: Raw, name: str) -> Raw:
     """An item of a list under another name."""
-    item: RawObject = _decode(raw, type=RawObject)
+    item = object_of(raw)
     item["name"] = Raw(_encode(name))
     return Raw(_encode(item))
 
@@ -87,9 +92,8 @@ def named(raw: Raw, name: str) -> Raw:
 def member_of(raw: Raw, member: str) -> str:
     """A text of an item; "" where it has none."""
     try:
-        item: RawObject = _decode(raw, type=RawObject)
-        value = _decode(item[member])
-    except (msgspec.DecodeError, KeyError, RecursionError):
+        value = value_of(object_of(raw)[member])
+    except (msgspec.DecodeError, KeyError):
         return ""
     return value if isinstance(value, str) else ""
 
@@ -100,11 +104,10 @@ def member_of(raw: Raw, member: str) -> str:
 def page_of(line: bytes, member: str) -> ListPage | None:
     """What an answer lists; None for an error, or what is no such answer."""
     try:
-        body: RawObject = _decode(line, type=RawObject)
-        result: RawObject = _decode(body["result"], type=RawObject)
-        items: list[Raw] = _decode(result[member], type=list[Raw]) if member in result else []
-        cursor = _decode(result["nextCursor"]) if "nextCursor" in result else None
-    except (msgspec.DecodeError, KeyError, RecursionError):
+        result = object_of(object_of(line)["result"])
+        items = list_of(result[member]) if member in result else []
+        cursor = value_of(result["nextCursor"]) if "nextCursor" in result else None
+    except (msgspec.DecodeError, KeyError):
         return None
     return ListPage(items, cursor)
 
@@ -112,9 +115,9 @@ def page_of(line: bytes, member: str) -> ListPage | None:
 def error_of(line: bytes) -> tuple[int, str]:
     """Code and message of an answer that is an error; zero for any other."""
     try:
-        error = _decode(line).get("error")
+        error = value_of(line).get("error")
         return int(error["code"]), str(error["message"])
-    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+    except (msgspec.DecodeError, AttributeError, KeyError, TypeError, ValueError):
         return 0, ""
 
 
@@ -133,7 +136,7 @@ def complete(result: dict[str, Any], *, is_cached: bool = False) -> dict[str, An
 
 def result_of(line: bytes) -> dict[str, Any]:
     """The result of an answer; empty for an error."""
-    result = _decode(line).get("result")
+    result = value_of(line).get("result")
     return result if isinstance(result, dict) else {}
 
 

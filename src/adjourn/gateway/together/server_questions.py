@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
-
 from adjourn.gateway.together.member import Member
 from adjourn.gateway.together.merging import with_id, with_param
-from adjourn.mcp import frames
+from adjourn.mcp import frames, value_of
 
 MAX_OPEN = 10_000
 
@@ -33,7 +31,7 @@ class ServerQuestions:
 
     def asked(self, member: Member, line: bytes) -> bytes:
         """A server's request as the client gets it."""
-        body = msgspec.json.decode(line)
+        body = value_of(line)
         params = body.get("params")
         meta = params.get("_meta") if isinstance(params, dict) else None
         token = meta.get("progressToken") if isinstance(meta, dict) else None
@@ -49,7 +47,7 @@ class ServerQuestions:
 
     def taken_back(self, member: Member, line: bytes) -> bytes:
         """A server takes a request back; nothing where the client has none."""
-        params = msgspec.json.decode(line).get("params")
+        params = value_of(line).get("params")
         question = params.get("requestId") if isinstance(params, dict) else None
         for number, asked in self._open.items():
             if asked.member is member and asked.question == question and frames.is_id(question):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from adjourn.gateway.together.stateless import MISSING_CAPABILITY, Problem
-from adjourn.mcp import Message, frames
+from adjourn.mcp import Message, frames, object_of
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 """The extension of the stateless revision; in 2025-11-25 tasks are a capability of their own."""
@@ -29,10 +29,6 @@ _IN_ANSWER = (("result", *_ABOUT),)
 
 Raw = msgspec.Raw
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
-
-
-class _Answer(msgspec.Struct):
-    result: dict[str, Raw] = {}
 
 
 def split(task: object) -> tuple[str, str] | None:
@@ -106,8 +102,8 @@ def own(line: bytes, server: str) -> bytes:
 def status_of(answer: bytes) -> bytes:
     """The notification of the state that an answer to tasks/get has; nothing for another answer."""
     try:
-        result = _decode(answer, type=_Answer).result
-    except (msgspec.DecodeError, RecursionError):
+        result = object_of(object_of(answer)["result"])
+    except (msgspec.DecodeError, KeyError):
         return b""
     state = {name: value for name, value in result.items() if name not in ("_meta", "resultType")}
     return frames.notification(CHANGED, state) if "taskId" in state else b""
@@ -125,8 +121,8 @@ def _replaced(raw: bytes | Raw, path: tuple[str, ...], edit: Callable[[str], str
     try:
         if not path:
             return _encode(edit(_decode(raw, type=str)))
-        members: dict[str, Raw] = _decode(raw, type=dict[str, Raw])
-    except (msgspec.DecodeError, RecursionError):
+        members = object_of(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return same
     if (found := members.get(path[0])) is None or (inner := _replaced(found, path[1:], edit)) == bytes(found):
         return same

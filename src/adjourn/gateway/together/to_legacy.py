@@ -17,7 +17,7 @@ from adjourn.gateway.replies import Heard, LineHead
 from adjourn.gateway.together.crossing import RawObject, ServerSession
 from adjourn.gateway.together.merging import STATELESS, complete, greeting_of
 from adjourn.gateway.together.task_handles import without
-from adjourn.mcp import frames
+from adjourn.mcp import frames, object_of, value_of
 
 Raw = msgspec.Raw
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
@@ -61,7 +61,7 @@ class ToLegacy:
         """Questions that wait until the client has come again with the answer to one before, by the call's id."""
 
     def greeting(self, result: RawObject, version: str) -> Any:
-        whole = {key: _decode(value) for key, value in result.items()}
+        whole = {key: value_of(value) for key, value in result.items()}
         greeting = greeting_of(whole)
         told: dict[str, Any] = {
             "supportedVersions": list(STATELESS),
@@ -159,10 +159,10 @@ class ToLegacy:
         """An answer, as the stateless revision has it."""
         request_id = self._client_ids.pop(server_id, server_id)
         self._questions.pop(server_id, None)
-        body: RawObject = _decode(line, type=RawObject)
+        body = object_of(line)
         request = self._upstream.exchange.connection.requests.get(request_id)
         if "result" in body:
-            result: RawObject = _decode(body["result"], type=RawObject)
+            result = object_of(body["result"])
             method = request.method if request is not None else ""
             body["result"] = Raw(_encode(complete(dict(result), is_cached=method in _CACHED)))
         body["id"] = Raw(_encode(request_id))
@@ -176,7 +176,7 @@ class ToLegacy:
 
     def _ask(self, line: bytes, server_id: Any) -> None:
         """Have the client answer a question of the server, by coming again."""
-        body = _decode(line)
+        body = value_of(line)
         method, question = body.get("method"), body.get("id")
         if method == "ping":
             self._reply(question, Raw(b"{}"))

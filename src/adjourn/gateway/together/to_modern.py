@@ -16,7 +16,7 @@ from adjourn.gateway.replies import Heard, LineHead
 from adjourn.gateway.together.crossing import RawObject, ServerSession
 from adjourn.gateway.together.merging import REVISIONS, greeting_of, with_id
 from adjourn.gateway.together.task_handles import without
-from adjourn.mcp import frames
+from adjourn.mcp import frames, value_of
 
 Raw = msgspec.Raw
 _decode, _encode = msgspec.json.decode, msgspec.json.encode
@@ -51,7 +51,7 @@ class ToModern:
         """By the ids of the questions that the client has not answered."""
 
     def greeting(self, result: RawObject, version: str) -> Any:
-        whole = {key: _decode(value) for key, value in result.items()}
+        whole = {key: value_of(value) for key, value in result.items()}
         greeting = greeting_of(whole)
         meta = whole.get("_meta")
         info = whole.get("serverInfo") or (meta.get(frames.META_SERVER) if isinstance(meta, dict) else None)
@@ -128,12 +128,12 @@ class ToModern:
             exchange.hear(Heard(heard.line, heard.about))
             return
         if b'"input_required"' in heard.line or b"\\u" in heard.line:
-            result = _decode(heard.line).get("result")
+            result = value_of(heard.line).get("result")
             if isinstance(result, dict) and result.get("resultType") == "input_required":
                 self._ask(request, result)
                 return
         if request.method == "tools/list":
-            self._upstream.headers.listed(_decode(heard.line).get("result"))
+            self._upstream.headers.listed(value_of(heard.line).get("result"))
         line = heard.line if head.id == request.client_id else with_id(heard.line, request.client_id)
         exchange.hear(Heard(line, request.client_id))
 

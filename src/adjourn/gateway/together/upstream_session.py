@@ -28,7 +28,7 @@ from adjourn.gateway.together.server_health import Era, ServerHealth
 from adjourn.gateway.together.to_legacy import ToLegacy
 from adjourn.gateway.together.to_modern import ToModern
 from adjourn.gateway.together.watching import AGAIN_SECONDS, Watching
-from adjourn.mcp import frames
+from adjourn.mcp import frames, value_of
 from adjourn.relay import NEVER
 
 HANDSHAKE_SECONDS = 30.0
@@ -222,7 +222,7 @@ class UpstreamSession:
 
     def _accepted(self, era: Era, result: dict[str, msgspec.Raw]) -> None:
         self.era, self._result = era, result
-        whole = {key: msgspec.json.decode(value) for key, value in result.items()}
+        whole = {key: value_of(value) for key, value in result.items()}
         self._said = greeting_of(whole)
         self._health.answered(era, self._client_era, self._said)
         is_modern = era == "modern"

@@ -19,7 +19,7 @@ from adjourn.gateway.http_pool import UnreachableError
 from adjourn.gateway.replies import ReplyStream
 from adjourn.gateway.together.merging import params_of
 from adjourn.gateway.together.task_handles import declared, status_of
-from adjourn.mcp import frames
+from adjourn.mcp import frames, value_of
 
 MAX_WATCHED = 10_000
 ASK_SECONDS = 30.0
@@ -261,13 +261,13 @@ def _subscription_of(line: bytes) -> object:
     """The id of the request that a notification says it belongs to."""
     try:
         about = params_of(line).get("_meta")
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return None
     return about.get(frames.META_SUBSCRIPTION) if isinstance(about, dict) else None
 
 
 def _is_unknown(answer: bytes) -> bool:
     """Whether a server says that it has no subscriptions."""
-    with suppress(msgspec.DecodeError, RecursionError):
-        return msgspec.json.decode(answer, type=_Refusal).error.code == frames.METHOD_NOT_FOUND
+    with suppress(msgspec.DecodeError):
+        return msgspec.convert(value_of(answer), _Refusal).error.code == frames.METHOD_NOT_FOUND
     return False

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
         WORD_KEYS,
         argument_key,
         is_path_key,
+        is_read_key,
     )
 
 __all__ = [
     "COMMAND_KEYS", "CONTENT_KEYS", "MAX_PATH", "PATCH_KEYS", "PROGRAM_KEYS", "PROTECTED", "SIGNATURES",
-    "SQL_KEYS", "WORD_KEYS", "ProtectedPlaces", "argument_key", "is_path_key", "matched", "paths_in",
+    "SQL_KEYS", "WORD_KEYS", "ProtectedPlaces", "argument_key", "is_path_key", "is_read_key", "matched", "paths_in",
     "places_of", "private_path", "protected_path", "reached", "reached_by_words", "readings", "reason_for",
 ]  # fmt: skip
 
@@ -53,6 +54,6 @@ if not TYPE_CHECKING:
         "walking": ("paths_in", "readings"),
         "words": (
             "COMMAND_KEYS", "CONTENT_KEYS", "PATCH_KEYS", "PROGRAM_KEYS", "SQL_KEYS", "WORD_KEYS", "argument_key",
-            "is_path_key",
+            "is_path_key", "is_read_key",
         ),
     })  # fmt: skip

@@ -244,6 +244,8 @@ def _without_command(
     members: list[tuple[str, object]], found: list[tuple[str, str | list[str]]]
 ) -> list[tuple[str, object]]:
     """The members of an object that are not part of its command, which is added to `found`."""
+    if len({name for name, _ in members}) < len(members):
+        return members  # two of its members are one to some reader: each is examined
     words = _words_of(dict(members))
     if not words:
         return members

@@ -68,6 +68,16 @@ def folded_name(name: str) -> str:
     return fold_key(name).replace("_", "").replace("-", "")
 
 
+_READ_KEYS = (
+    LINE_KEYS | WORD_KEYS | PROGRAM_KEYS | SQL_KEYS | PATCH_KEYS | MAYBE_PATCH_KEYS | BASE_KEYS | TARGET_KEYS
+)
+
+
+def is_read_key(key: str) -> bool:
+    """Whether the places that a call would touch are looked for in an argument of this name."""
+    return is_path_key(key) or key in _READ_KEYS
+
+
 def is_path_key(key: str) -> bool:
     """Whether an argument of this name is a path."""
     return key in _PATH_KEYS or key.endswith(_PATH_ENDINGS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from adjourn.log import kinds
 from adjourn.mcp import FrameError, frames
-from adjourn.policy.protected import private_path, protected_path
+from adjourn.policy.protected import protected_path
 from adjourn.relay.admission import Admission
 from adjourn.relay.approvals import Confirmations
 from adjourn.relay.calls import ToolPlan, plan_of
@@ -190,11 +190,7 @@ class Gate:
     def _other(self, request: Request) -> None:
         kind = _KINDS.get(request.method, "other")
         name = rule_name(request.method)
-        place = (
-            private_path(request.params, self._context.places, self._context.options.start)
-            if kind == "other"
-            else None
-        )
+        place = self._place(request.params, reads=True) if kind == "other" else None
         verdict = judge(self._context.policy, request.method, OF_CLIENT)
         if place or verdict.effect != "allow" or verdict.confirm is not None:
             plan = ToolPlan(name, is_named_only=True, is_vendors=request.method not in OF_CLIENT)
@@ -212,6 +208,11 @@ class Gate:
             if isinstance(wanted, dict) and wanted.get("toolsListChanged") is True:
                 self._connection.subscriptions.add(request.id)
         self.admission.track(request, kind)
+
+    def _place(self, given: object, tool: str = "", *, reads: bool) -> str | None:
+        """The protected place that a request would touch."""
+        context = self._context
+        return protected_path(given, context.places, context.options.start, tool=tool, reads=reads)
 
     def _greeted(self, info: object, era: str) -> None:
         name = info.get("name") if isinstance(info, dict) else None
@@ -253,12 +254,9 @@ class Gate:
                 if self._is_first(request):
                     self.admission.call_meta_tool(request, plan.tool)
                 return
-        elif plan.only_reads:
-            place = private_path(arguments, self._context.places, self._context.options.start)
         else:
-            place = protected_path(
-                arguments, self._context.places, self._context.options.start, tool=plan.tool
-            )
+            given = arguments if "inputResponses" not in request.params else request.params
+            place = self._place(given, plan.tool, reads=plan.only_reads)
         if not self.admission.queue(request, plan, place or ""):
             self._waiting.appendleft(request)
 

@@ -10,14 +10,17 @@ file; deny or confirm such tools.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from time import monotonic_ns
+from typing import NamedTuple
 
 from adjourn.policy import protected
 from adjourn.policy.protected import texts
-from adjourn.policy.protected.places import FOLDER, KEYS, MAX_PATH, ProtectedPlaces
-from adjourn.policy.protected.walking import means_another, paths_in, readings
+from adjourn.policy.protected.places import FOLDER, MAX_PATH, ProtectedPlaces
+from adjourn.policy.protected.reach import alternatives
+from adjourn.policy.protected.walking import paths_in, readings
 from adjourn.policy.protected.words import (
     BASE_KEYS,
     COMMAND_KEYS,
@@ -38,10 +41,25 @@ from adjourn.policy.protected.words import (
 )
 
 _MAX_NAME = 255
-_WILD = frozenset("*?[{")
+MAX_PAIRS = 20_000
+"""Most paths that are looked for in folders of the arguments. A call with more may reach anything."""
+_MAX_REMEMBERED = 2048
+_WILD = re.compile(r"[*?[{]|[@+!|]\(|\|").search
+_DATA = CONTENT_KEYS | {
+    "comment", "commitmessage", "instructions", "note", "question", "reason", "search", "searchquery", "searchterm", "subject",
+    "summary", "task", "thought", "title",
+}  # fmt: skip
+"""Arguments with text that is not taken apart: it may speak of any file."""
 _KEPT = BASE_KEYS | CONTENT_KEYS
 """Arguments that never name what a removing tool removes."""
 _PATCHING = frozenset(("patch", "diff"))
+_GREPPING = frozenset(("ack", "grep", "rg", "ripgrep", "search"))
+_OF_NAMES = frozenset(("directories", "file", "filenames", "files", "find", "folder", "glob", "list", "ls"))
+"""Words of tools that find files by their names, with a pattern of those."""
+_OF_TEXTS = frozenset(("code", "content", "contents", "in", "text"))
+_LIMITS = frozenset(("fileglob", "filepattern", "filter", "glob", "globs", "include", "includepattern", "includes", "type"))
+"""Arguments with patterns for files in any folder below."""
+_EXCEPT = ("exclude", "ignore")
 
 
 def protected_path(
@@ -54,137 +72,206 @@ def protected_path(
 ) -> str | None:
     """The protected place that a call of a tool would touch, if any.
 
-    Relative paths are of the workspace, of the `working_directory`, or of what the arguments give as one. `reads`: the tool
-    changes nothing (`private_path`).
+    Relative paths are of the workspace, of the `working_directory`, or of any folder that the arguments name. `reads`: the tool
+    changes nothing. It may name every place but the private ones.
     """
-    if reads:
-        return private_path(arguments, places, working_directory)
-    return _Search(arguments, places, working_directory, tool).found()
+    if not reads:
+        return _Search(places, working_directory, tool, reads=False).found(_texts(arguments))
+    given = _texts(arguments)
+    call: object = None
+    if len(given) < 20:
+        call = (working_directory, tool, *given)
+        if monotonic_ns() < places.spared.get(call, 0):
+            return None
+    found = _Search(places, working_directory, tool, reads=True).found(given)
+    if found is None and call is not None and sum(len(text) for _, text in given) < _MAX_REMEMBERED:
+        places.spare(call)
+    return found
 
 
-# --- a call that reads
+class _Traits(NamedTuple):
+    """What a tool's name says of it: what it does, which arguments never name what it removes, and which are only text."""
+
+    removes: bool
+    patches: bool
+    greps: bool
+    kept: frozenset[str]
+    data: frozenset[str]
 
 
-def private_path(arguments: object, places: ProtectedPlaces, working_directory: str = "") -> str | None:
-    """The private place that a read-only call would touch. Such a call may name every other protected place."""
-    base = working_directory or places.root
-    for key, value in _texts(arguments):
-        if (
-            type(value) is str
-            and key not in TARGET_KEYS
-            and "\0" not in value
-            and means_another(value) is None
-            and value == value.strip()
-        ):
-            path = f"{base}/{value}" if value[:1] != "/" else value
-            if (
-                key not in CONTENT_KEYS
-                and monotonic_ns() >= places.spared.get(path, 0)
-                and places.opens_private(path)
-            ):
-                return KEYS
-            # each private place has a slash in it
-            if "/" not in value or not places.mentions_private(value.casefold()):
-                continue
-        found = _Search({key: value}, places, working_directory, "").found()
-        if found and (places.is_private(found) or key in TARGET_KEYS):
-            return found
-    return None
-
-
-# --- a call with effects
+@lru_cache(maxsize=1024)
+def _traits(tool: str) -> _Traits:
+    words = words_of(tool)
+    of_names = not _OF_NAMES.isdisjoint(words) and _OF_TEXTS.isdisjoint(words)
+    return _Traits(
+        removes(tool),
+        not _PATCHING.isdisjoint(words),
+        not _GREPPING.isdisjoint(words) and not of_names,
+        _KEPT | TARGET_KEYS if moves(tool) else _KEPT,
+        _DATA - {"pattern"} if of_names else _DATA,
+    )
 
 
 class _Search:
-    def __init__(self, arguments: object, places: ProtectedPlaces, working_directory: str, tool: str) -> None:
-        root = places.root
-        self._arguments = arguments
+    def __init__(self, places: ProtectedPlaces, working_directory: str, tool: str, *, reads: bool) -> None:
         self._places = places
-        self._removes, self._kept, self._patches = _traits(tool)
-        self._bases = {root: None}
+        self._reads = reads
+        self._traits = _traits(tool)
+        self._removes = self._traits.removes and not reads
+        self._limits = _LIMITS if tool == "Grep" else frozenset[str]()
+        self._bases = [places.root]
         if working_directory:
-            self._bases[os.path.join(root, working_directory.partition("\0")[0] or root)] = None
-        if isinstance(arguments, dict):
-            for name, value in arguments.items():
-                if type(name) is str and len(name) <= MAX_KEY and folded_name(name) in BASE_KEYS:
-                    self._add_base(value)
+            self._bases.append(os.path.join(places.root, working_directory.partition("\0")[0] or places.root))
+        self._own = len(self._bases)
+        self._folders: dict[tuple[int, int] | None, None] = {}
+        """Identities of the folders that names were found to be of."""
+        self._names: list[tuple[str, str]] = []
 
-    def _add_base(self, value: object) -> None:
-        """The arguments give a working directory."""
-        if isinstance(value, str) and "\0" not in value:
-            self._bases[os.path.join(self._places.root, os.path.expanduser(value))] = None
+    def found(self, given: list[tuple[str, str | tuple[str, ...]]]) -> str | None:
+        """The protected place that the texts of a call name."""
+        for key, text in given:
+            if key in BASE_KEYS and type(text) is str and "\0" not in text:
+                self._bases += (os.path.join(self._places.root, path) for path in paths_in(text))
+        try:
+            for key, text in given:
+                if found := self._text(key, text) if isinstance(text, str) else self._words(text):
+                    return found
+            return self._named() or self._above(given)
+        except ValueError:  # too many of something
+            return FOLDER
 
-    def found(self) -> str | None:
-        for key, value in _texts(self._arguments):
-            place = self._words(value) if isinstance(value, list) else self._text(key, value)
-            if place:
-                return place
+    def _named(self) -> str | None:
+        """The place that a name leads to from a folder: the workspace, the working directory, any that the call names."""
+        pairs, data = 0, self._traits.data if self._reads else frozenset[str]()
+        for at, base in enumerate(self._bases):  # it grows meanwhile
+            for key, name in self._names:
+                if at >= self._own:
+                    if name[:1] == "/" or key in data:
+                        continue
+                    pairs += 1
+                    if pairs > MAX_PAIRS:
+                        raise ValueError("too many names in too many folders")
+                if found := self._name(key, name, base):
+                    return found
         return None
 
-    def _words(self, words: list[str]) -> str | None:
-        return protected.reached_by_words(words, self._places, self._bases)
+    # --- a text: the names in it, and what it runs
 
     def _text(self, key: str, text: str) -> str | None:
+        places, names = self._places, self._names
         if key in PROGRAM_KEYS:
-            return self._program(key, text)
-        if key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or (self._patches and "\n" in text):
-            names = texts.patched(text)
-            if found := self._paths(names):
-                return found
-            if key in PATCH_KEYS and not names and (found := self._places.mentioned(text)):
-                return found
-        elif key in SQL_KEYS and (found := self._paths(texts.opened_by_sql(text))):
-            return found
-        return self._path(key, text.partition("\0")[0])
-
-    def _program(self, key: str, text: str) -> str | None:
-        if key not in LINE_KEYS and (found := self._places.mentioned(text)):
-            return found
-        return protected.reached(text, self._places, self._bases)
-
-    def _paths(self, names: Iterable[str]) -> str | None:
-        return next(filter(None, (self._path("path", name.partition("\0")[0]) for name in names)), None)
-
-    def _path(self, key: str, text: str) -> str | None:
-        around = self._removes and key not in self._kept
-        is_itself = means_another(text) is None and text == text.strip()
-        for path in (text,) if is_itself else _spellings(text):
-            if (not path and not (around and is_path_key(key))) or len(path) - path.rfind(
-                "/"
-            ) > _MAX_NAME + 1:
-                continue  # nothing has so long a name, and none leads back from it
-            for base in self._bases:
-                if found := self._held(path, base, around=around):
-                    return found
-        if _WILD.isdisjoint(text) or "\n" in text or len(text) > MAX_PATH:
+            found = places.mentioned(text) if key not in LINE_KEYS else None
+            return self._run(found or protected.reached(text, places, self._bases), text)
+        if key not in PATCH_KEYS and texts.is_plain(text):
+            names.append((key, text))
             return None
-        wild = (is_path_key(key) or self._removes) and key not in CONTENT_KEYS - {"pattern"}
-        return self._matched(text) if wild else None
+        if key in SQL_KEYS:
+            self._add("path", texts.opened_by_sql(text))
+        elif key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or "\n" in text:
+            is_patch = key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or self._traits.patches
+            if is_patch or ("SEARCH" in text and key not in CONTENT_KEYS):
+                patched = texts.patched(text)
+                self._add("path", patched)
+                if key in PATCH_KEYS and not patched and (found := self._seen(places.mentioned(text))):
+                    return found
+        if key not in self._traits.data and len(text) <= texts.MAX_TEXT:
+            is_list = is_path_key(key) or key in BASE_KEYS or key in TARGET_KEYS or self._speaks_of_keys(text)
+            self._add(key, [text], is_list=is_list or texts.is_path_list(text))
+        elif not self._reads or self._speaks_of_keys(text):
+            spelled = dict.fromkeys(path for name in (text.partition("\0")[0], text.partition("\0")[0].strip()) for path in (*paths_in(name), name))
+            names += ((key, name) for name in spelled)
+        return None
 
-    def _held(self, path: str, base: str, *, around: bool) -> str | None:
+    def _add(self, key: str, found: list[str], *, is_list: bool = False) -> None:
+        self._names += ((key, name) for text in found for name in texts.names_in(text.partition("\0")[0], is_list=is_list))
+
+    def _speaks_of_keys(self, text: str) -> bool:
+        return self._reads and "/" in text and self._places.mentions_private(text.casefold()) is not None
+
+    def _words(self, words: tuple[str, ...]) -> str | None:
+        return self._run(protected.reached_by_words(words, self._places, self._bases), " ".join(words))
+
+    def _run(self, found: str | None, text: str) -> str | None:
+        return found if self._seen(found) or (found and self._speaks_of_keys(text)) else None
+
+    def _seen(self, found: str | None, key: str = "") -> str | None:
+        """The place, unless it is one that the call may name: it only reads."""
+        return found if not self._reads or key in TARGET_KEYS or self._places.is_private(found or "") else None
+
+    # --- a name
+
+    def _name(self, key: str, name: str, base: str) -> str | None:
+        around = self._removes and key not in self._traits.kept
+        if (not name and not (around and is_path_key(key))) or len(name) - name.rfind("/") > _MAX_NAME + 1:
+            return None  # nothing has so long a name, and none leads back from it
+        full_path = name if name[:1] == "/" else f"{base.rstrip('/')}/{name}"
+        is_path = (self._reads and key not in self._traits.data) or is_path_key(key) or name[:1] in "/.~"
+        found, folder = self._places.opened(full_path) if is_path else (None, None)
+        if found:
+            return found
+        if folder is not None and folder not in self._folders and name not in (".", "./"):
+            self._folders[folder] = None
+            if len(self._names) > 1:
+                self._bases.append(full_path)
+        if self._reads and key not in TARGET_KEYS:
+            found = self._private(name, base, full_path)
+        else:
+            found = self._held(name, base, around=around)
+        return found or (self._expanded(key, name, base) if _WILD(name) else None)
+
+    def _private(self, name: str, base: str, full_path: str) -> str | None:
+        """The private place that a name leads to which opens nothing now, or only something else."""
+        if "/.." in full_path or len(full_path) > MAX_PATH:
+            for real in readings(name, base):
+                if found := self._places.private(real) or self._places.opened(real)[0]:
+                    return found
+        elif self._places.mentions_private(full_path.casefold()):
+            return self._places.private(os.path.normpath(full_path))
+        return None
+
+    def _held(self, name: str, base: str, *, around: bool) -> str | None:
         places = self._places
-        if base == places.root and "/" not in path and path not in ("", ".", ".."):
-            full_path = f"{base.rstrip('/')}/{path}"
+        if base == places.root and "/" not in name and name not in ("", ".", ".."):
+            full_path = f"{base.rstrip('/')}/{name}"
             if not os.path.islink(full_path):
                 return places.held(full_path)  # a bare name can lead elsewhere only by being a link
-        try:
-            found = readings(path, base, is_real=base == places.root)
-        except ValueError:
-            return FOLDER
-        for real in found:
+        for real in readings(name, base, is_real=base == places.root):
             if base != places.root and _is_prose(real):
                 continue
             if place := places.held(real) or (places.beneath(real) if around else None):
                 return place
         return None
 
-    def _matched(self, text: str) -> str | None:
-        """The protected place that a tool may expand a pattern to. A removing tool is assumed to match hidden files, too."""
-        found = (
-            protected.matched(text, self._places, base, around=self._removes, hidden=self._removes)
-            for base in self._bases
-        )
-        return next(filter(None, found), None)
+    def _expanded(self, key: str, name: str, base: str) -> str | None:
+        """The place that a tool may expand a pattern to. One that reads or removes is assumed to match hidden files, too."""
+        if "\n" in name or len(name) > MAX_PATH or key.startswith(_EXCEPT) or name[0] == "!":
+            return None
+        if self._reads:
+            if key in self._traits.data or (base == self._places.root and not name.strip("*?/.")):
+                return None
+        elif not (is_path_key(key) or self._removes) or key in CONTENT_KEYS - {"pattern"}:
+            return None
+        for pattern in alternatives(name):
+            for one in (pattern, f"**/{pattern}") if key in _LIMITS and "/" not in pattern else (pattern,):
+                found = protected.matched(
+                    one,
+                    self._places,
+                    base,
+                    around=self._removes,
+                    hidden=self._removes or self._reads,
+                    private=self._reads and key not in TARGET_KEYS,
+                )
+                if found:
+                    return found
+        return None
+
+    def _above(self, given: list[tuple[str, str | tuple[str, ...]]]) -> str | None:
+        """The private place beneath a folder in whose files a tool looks for text, unless it looks in few of them."""
+        if not self._reads or not self._traits.greps:
+            return None
+        if any(key in self._limits and text and text[0] != "!" for key, text in given):
+            return None
+        return next(filter(None, (self._places.private_beneath(os.path.realpath(base)) for base in self._bases)), None)
 
 
 def _is_prose(real: str) -> bool:
@@ -192,31 +279,19 @@ def _is_prose(real: str) -> bool:
     return " " in os.path.basename(real) and not os.path.lexists(real)
 
 
-@lru_cache(maxsize=1024)
-def _traits(tool: str) -> tuple[bool, frozenset[str], bool]:
-    """What a tool's name says of it: that it removes things, which arguments never name what it removes, that it applies patches."""
-    kept = _KEPT | TARGET_KEYS if moves(tool) else _KEPT
-    return removes(tool), kept, not _PATCHING.isdisjoint(words_of(tool))
-
-
-def _spellings(text: str) -> Iterable[str]:
-    """The paths that a text may be, and with blanks around it taken off."""
-    return dict.fromkeys(
-        path for spelling in (text, text.strip()) for path in (*paths_in(spelling), spelling)
-    )
-
-
-def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
-    """Every text in JSON arguments with its key; keys that look like paths are texts, too.
+def _texts(arguments: object) -> list[tuple[str, str | tuple[str, ...]]]:
+    """Every text in JSON arguments, and in texts that are JSON, with its key; keys that look like paths are texts, too.
 
     A command that is given by its words is a list of them.
     """
-    found: list[tuple[str, str | list[str]]] = []
+    found: list[tuple[str, str | tuple[str, ...]]] = []
     waiting: list[tuple[str, object]] = [("", arguments)]
     while waiting:
         key, value = waiting.pop()
         if isinstance(value, str):
             found.append((key, value))
+            if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
+                waiting.append((key, inner))
         elif isinstance(value, dict):
             members: list[tuple[str, object]] = []
             has_words = False
@@ -230,20 +305,20 @@ def _texts(arguments: object) -> list[tuple[str, str | list[str]]]:
             waiting += _without_command(members, found) if has_words else members
         elif isinstance(value, list | tuple):
             if key in LINE_KEYS and _is_command(value):
-                found.append((key, list(value)))
+                found.append((key, tuple(value)))
             if key not in COMMAND_KEYS or not _is_command(value):
                 waiting += [(key, item) for item in value]
     return found
 
 
 def _without_command(
-    members: list[tuple[str, object]], found: list[tuple[str, str | list[str]]]
+    members: list[tuple[str, object]], found: list[tuple[str, str | tuple[str, ...]]]
 ) -> list[tuple[str, object]]:
     """The members of an object that are not part of its command, which is added to `found`."""
     words = _words_of(dict(members))
     if not words:
         return members
-    found.append(("command", words))
+    found.append(("command", tuple(words)))
     return [(name, item) for name, item in members if name not in WORD_KEYS and name not in LINE_KEYS]
 
 

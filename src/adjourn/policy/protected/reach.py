@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from adjourn.policy.protected import texts
@@ -19,6 +19,10 @@ from adjourn.policy.protected.walking import paths_in, readings
 _MAX_GLOB = 256
 """Longest pattern for one name, in characters."""
 _WILDCARD = re.compile(r"[*?[{]")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_GROUP = re.compile(r"[@?*+!]\([^()]*\)|\([^()|]*\|[^()]*\)")
+_CLASS = re.compile(r"\[[^\]/]*\[[:.=][^/]*?[:.=]\][^\]/]*\]")
+_MAX_ALTERNATIVES = 500
 
 
 class Reach(NamedTuple):
@@ -93,20 +97,82 @@ def mentioned(text: str, places: ProtectedPlaces) -> str | None:
 
 
 def matched(
-    pattern: str, places: ProtectedPlaces, base: str, *, around: bool = False, hidden: bool = False
+    pattern: str,
+    places: ProtectedPlaces,
+    base: str,
+    *,
+    around: bool = False,
+    hidden: bool = False,
+    private: bool = False,
 ) -> str | None:
-    """The place that a shell would expand a pattern to; with `around`, or one beneath what it expands to.
+    """The place that a shell would expand a pattern to, or to something in it; with `around`, or one beneath what it expands to.
 
-    `hidden`: wildcards also match names that begin with a dot.
+    `hidden`: wildcards also match names that begin with a dot; `private`: only those places. `**` matches any number of folders.
     """
     globs = _parts(_led(os.path.join(base, os.path.expanduser(pattern))).replace("[^", "[!"))
-    for name, path in places.all_paths():
+    for name, path in places.all_paths(private=private):
         parts = _parts(path)
-        if len(globs) == len(parts) or (around if len(globs) < len(parts) else name != FOLDER):
-            pairs = zip(globs, parts, strict=False)
-            if all(glob_matches(glob, part, hidden=hidden) for glob, part in pairs) and os.path.lexists(path):
-                return name
+        found = _expanded(globs, parts, hidden=hidden)
+        if found is None or (not found and not around):
+            continue
+        inside = found and found[0] != _WHOLE
+        if inside and (name == FOLDER or not any(_names_inside(rest, places, name) for rest in found)):
+            continue
+        if os.path.lexists(path):
+            return name
     return None
+
+
+_WHOLE = [""]
+
+
+def _expanded(globs: list[str], parts: list[str], *, hidden: bool) -> list[list[str]] | None:
+    """What is left of a pattern behind a path that it matches: `[_WHOLE]` for nothing, [] where it ends before; None for no match."""
+    at, ends_before = _with_folders({0}, globs), False
+    for part in parts:
+        ends_before = ends_before or len(globs) in at
+        at = _with_folders(
+            {
+                here if globs[here] == "**" else here + 1
+                for here in at - {len(globs)}
+                if (hidden or part[:1] != "." if globs[here] == "**" else glob_matches(globs[here], part, hidden=hidden))
+            },
+            globs,
+        )
+        if not at:
+            return [] if ends_before else None
+    return [_WHOLE] if len(globs) in at else [globs[here:] for here in at]
+
+
+def _with_folders(at: set[int], globs: list[str]) -> set[int]:
+    """Also the positions behind a `**`, which may match no folder."""
+    for here in sorted(at):
+        while here < len(globs) and globs[here] == "**":
+            here += 1
+            at.add(here)
+    return at
+
+
+def _names_inside(rest: list[str], places: ProtectedPlaces, name: str) -> bool:
+    """Whether what is left of a pattern may match something in a place. Behind a `**` its last name decides."""
+    if rest[0] != "**":
+        return True
+    return not rest[-1].strip("*.") or any(glob_matches(rest[-1], file) for file in places.names_in(name))
+
+
+def alternatives(pattern: str) -> Iterator[str]:
+    """The patterns that one with braces stands for; what else some readers expand becomes `*`. Raises `ValueError` for too many."""
+    waiting, count = [_GROUP.sub("*", _CLASS.sub("?", pattern))], 0
+    while waiting:
+        text = waiting.pop()
+        if count > _MAX_ALTERNATIVES:
+            raise ValueError(f"a pattern of more than {_MAX_ALTERNATIVES} alternatives")
+        if braces := _BRACES.search(text):
+            count += braces[1].count(",") + 1
+            choices = braces[1].split(",") if "," in braces[1] else ["*" if ".." in braces[1] else braces[1]]
+            waiting += [text[: braces.start()] + choice + text[braces.end() :] for choice in choices]
+        else:
+            yield text
 
 
 def _led(pattern: str) -> str:
@@ -131,6 +197,8 @@ def glob_matches(glob: str, part: str, *, hidden: bool = True) -> bool:
     if len(glob) > _MAX_GLOB:
         return True  # it may, and checking takes long
     glob, part = glob.casefold(), part.casefold()
+    if not _WILDCARD.search(glob):
+        return glob == part
     return fnmatch.fnmatchcase(part, glob) and (hidden or part[:1] != "." or glob[:1] in (".", "["))
 
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from adjourn.policy import protected
 from adjourn.policy.protected import texts
-from adjourn.policy.protected.places import FOLDER, MAX_PATH, ProtectedPlaces
-from adjourn.policy.protected.reach import alternatives
+from adjourn.policy.protected.places import FOLDER, MAX_PATH, Identity, ProtectedPlaces, identity_of
+from adjourn.policy.protected.reach import alternatives, matched
 from adjourn.policy.protected.walking import paths_in, readings
 from adjourn.policy.protected.words import (
     BASE_KEYS,
@@ -46,8 +46,8 @@ MAX_PAIRS = 20_000
 _MAX_REMEMBERED = 2048
 _WILD = re.compile(r"[*?[{]|[@+!|]\(|\|").search
 _DATA = CONTENT_KEYS | {
-    "comment", "commitmessage", "instructions", "note", "question", "reason", "search", "searchquery", "searchterm", "subject",
-    "summary", "task", "thought", "title",
+    "comment", "commitmessage", "filetext", "instructions", "newstr", "newtext", "note", "oldstr", "oldtext", "question", "reason",
+    "replacement", "search", "searchquery", "searchterm", "subject", "summary", "task", "thought", "title",
 }  # fmt: skip
 """Arguments with text that is not taken apart: it may speak of any file."""
 _KEPT = BASE_KEYS | CONTENT_KEYS
@@ -60,6 +60,8 @@ _OF_TEXTS = frozenset(("code", "content", "contents", "in", "text"))
 _LIMITS = frozenset(("fileglob", "filepattern", "filter", "glob", "globs", "include", "includepattern", "includes", "type"))
 """Arguments with patterns for files in any folder below."""
 _EXCEPT = ("exclude", "ignore")
+Texts = list[tuple[str, str | tuple[str, ...]]]
+"""Every text of a call with its key. A command that is given by its words is a tuple of them."""
 
 
 def protected_path(
@@ -84,7 +86,7 @@ def protected_path(
         if monotonic_ns() < places.spared.get(call, 0):
             return None
     found = _Search(places, working_directory, tool, reads=True).found(given)
-    if found is None and call is not None and sum(len(text) for _, text in given) < _MAX_REMEMBERED:
+    if found is None and call is not None and sum([len(text) for _, text in given]) < _MAX_REMEMBERED:
         places.spare(call)
     return found
 
@@ -123,11 +125,11 @@ class _Search:
         if working_directory:
             self._bases.append(os.path.join(places.root, working_directory.partition("\0")[0] or places.root))
         self._own = len(self._bases)
-        self._folders: dict[tuple[int, int] | None, None] = {}
+        self._folders: set[Identity] = set()
         """Identities of the folders that names were found to be of."""
         self._names: list[tuple[str, str]] = []
 
-    def found(self, given: list[tuple[str, str | tuple[str, ...]]]) -> str | None:
+    def found(self, given: Texts) -> str | None:
         """The protected place that the texts of a call name."""
         for key, text in given:
             if key in BASE_KEYS and type(text) is str and "\0" not in text:
@@ -174,6 +176,8 @@ class _Search:
                 self._add("path", patched)
                 if key in PATCH_KEYS and not patched and (found := self._seen(places.mentioned(text))):
                     return found
+        if "\n" in text and key in self._traits.data and "/.." not in text:
+            return None  # no name has a line end, and none is taken back
         if key not in self._traits.data and len(text) <= texts.MAX_TEXT:
             is_list = is_path_key(key) or key in BASE_KEYS or key in TARGET_KEYS or self._speaks_of_keys(text)
             self._add(key, [text], is_list=is_list or texts.is_path_list(text))
@@ -205,22 +209,32 @@ class _Search:
         if (not name and not (around and is_path_key(key))) or len(name) - name.rfind("/") > _MAX_NAME + 1:
             return None  # nothing has so long a name, and none leads back from it
         full_path = name if name[:1] == "/" else f"{base.rstrip('/')}/{name}"
-        is_path = (self._reads and key not in self._traits.data) or is_path_key(key) or name[:1] in "/.~"
-        found, folder = self._places.opened(full_path) if is_path else (None, None)
-        if found:
-            return found
-        if folder is not None and folder not in self._folders and name not in (".", "./"):
-            self._folders[folder] = None
-            if len(self._names) > 1:
-                self._bases.append(full_path)
         if self._reads and key not in TARGET_KEYS:
-            found = self._private(name, base, full_path)
+            found = self._private(key, name, base, full_path)
         else:
             found = self._held(name, base, around=around)
+            if not found and len(self._names) > 1 and key not in self._traits.data:
+                identity, is_folder = identity_of(full_path)
+                if is_folder and identity is not None:
+                    self._starts_from(full_path, identity)
         return found or (self._expanded(key, name, base) if _WILD(name) else None)
 
-    def _private(self, name: str, base: str, full_path: str) -> str | None:
-        """The private place that a name leads to which opens nothing now, or only something else."""
+    def _starts_from(self, path: str, folder: Identity) -> None:
+        """Names may be of the folder that a name leads to."""
+        if folder not in self._folders and path.rstrip("/").removesuffix("/.") != self._places.root:
+            self._folders.add(folder)
+            self._bases.append(path)
+
+    def _private(self, key: str, name: str, base: str, full_path: str) -> str | None:
+        """The private place that a name leads to, for the system or by its text."""
+        if key not in self._traits.data:
+            found, identity, is_folder = self._places.opened(full_path)
+            if found:
+                return found
+            if is_folder and identity is not None:
+                self._starts_from(full_path, identity)
+            if identity is not None and "/.." not in full_path:
+                return None
         if "/.." in full_path or len(full_path) > MAX_PATH:
             for real in readings(name, base):
                 if found := self._places.private(real) or self._places.opened(real)[0]:
@@ -251,27 +265,23 @@ class _Search:
                 return None
         elif not (is_path_key(key) or self._removes) or key in CONTENT_KEYS - {"pattern"}:
             return None
-        for pattern in alternatives(name):
-            for one in (pattern, f"**/{pattern}") if key in _LIMITS and "/" not in pattern else (pattern,):
-                found = protected.matched(
-                    one,
-                    self._places,
-                    base,
-                    around=self._removes,
-                    hidden=self._removes or self._reads,
-                    private=self._reads and key not in TARGET_KEYS,
-                )
-                if found:
-                    return found
+        private, hidden = self._reads and key not in TARGET_KEYS, self._removes or self._reads
+        for pattern in alternatives(f"**/{name}" if key in _LIMITS and "/" not in name else name):
+            around = self._removes
+            found = matched(pattern, self._places, base, around=around, hidden=hidden, private=private)
+            if found := found or matched(pattern, self._places, base, hidden=True, private=True):
+                return found
         return None
 
-    def _above(self, given: list[tuple[str, str | tuple[str, ...]]]) -> str | None:
+    def _above(self, given: Texts) -> str | None:
         """The private place beneath a folder in whose files a tool looks for text, unless it looks in few of them."""
         if not self._reads or not self._traits.greps:
             return None
         if any(key in self._limits and text and text[0] != "!" for key, text in given):
             return None
-        return next(filter(None, (self._places.private_beneath(os.path.realpath(base)) for base in self._bases)), None)
+        folders = {*self._folders, *(identity_of(base)[0] for base in self._bases[1 : self._own])}
+        folders.discard(identity_of(self._places.root)[0])
+        return next(filter(None, map(self._places.around_private, folders)), None)
 
 
 def _is_prose(real: str) -> bool:
@@ -279,17 +289,19 @@ def _is_prose(real: str) -> bool:
     return " " in os.path.basename(real) and not os.path.lexists(real)
 
 
-def _texts(arguments: object) -> list[tuple[str, str | tuple[str, ...]]]:
+def _texts(arguments: object) -> Texts:
     """Every text in JSON arguments, and in texts that are JSON, with its key; keys that look like paths are texts, too.
 
     A command that is given by its words is a list of them.
     """
-    found: list[tuple[str, str | tuple[str, ...]]] = []
+    found: Texts = []
     waiting: list[tuple[str, object]] = [("", arguments)]
     while waiting:
         key, value = waiting.pop()
         if isinstance(value, str):
             found.append((key, value))
+            if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
+                waiting.append((key, inner))
             if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
                 waiting.append((key, inner))
         elif isinstance(value, dict):
@@ -312,7 +324,7 @@ def _texts(arguments: object) -> list[tuple[str, str | tuple[str, ...]]]:
 
 
 def _without_command(
-    members: list[tuple[str, object]], found: list[tuple[str, str | tuple[str, ...]]]
+    members: list[tuple[str, object]], found: Texts
 ) -> list[tuple[str, object]]:
     """The members of an object that are not part of its command, which is added to `found`."""
     words = _words_of(dict(members))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from stat import S_ISDIR
@@ -42,6 +41,9 @@ _MAX_SPARED = 256
 _OF_CONFIG = ("keys", "heads", "settings.toml")
 """The protected part of the configuration folder, if the workspace is inside that folder."""
 
+Identity = tuple[int, int]
+"""A file's device and inode."""
+
 
 class ProtectedPlaces:
     """The protected places of one workspace. Paths are compared with them ignoring case."""
@@ -70,8 +72,10 @@ class ProtectedPlaces:
         self.mentions_private = re.compile("|".join(re.escape(path) for _, path in spelled)).search
         """Whether a text without case mentions a private place in its usual spelling."""
         self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
-        self._identities: dict[tuple[int, int], tuple[str, str]] = {}
+        self._identities: dict[Identity, tuple[str, str]] = {}
         self._changed = (-1, -1)
+        self._ancestors: dict[Identity | None, str] = {}
+        self._beside, self._looked = 0, 0
         self.spared: dict[object, int] = {}
         """Calls that read, were checked recently and reach no private place, and until when the answer is valid."""
 
@@ -108,13 +112,6 @@ class ProtectedPlaces:
             return FOLDER
         return next((name for name, path in (*self._full, *self._private) if path.startswith(folded)), None)
 
-    def private_beneath(self, real: str) -> str | None:
-        """The private place below the folder at a real path, unless the workspace is that folder."""
-        folder = real.casefold().rstrip("/") + "/"
-        if folder == f"{self._base}/":
-            return None
-        return next((name for name, path in self._private if path.startswith(folder)), None)
-
     def is_private(self, name: str) -> bool:
         """Whether the place of this name must not be read either: the keys, the socket."""
         return name in (KEYS, SOCKET)
@@ -139,27 +136,41 @@ class ProtectedPlaces:
             self.spared.clear()
         self.spared[call] = monotonic_ns() + SPARED_NS
 
-    def opened(self, path: str) -> tuple[str | None, tuple[int, int] | None]:
-        """The private place that opening a path would open, whatever links lead there; and the identity of a folder at it."""
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
-            return None, None
-        identity = status.st_dev, status.st_ino
+    def opened(self, path: str) -> tuple[str | None, Identity | None, bool]:
+        """The private place that opening a path would open, whatever links lead there; what it would open, and if that is a folder."""
+        identity, is_folder = identity_of(path)
+        if identity is None:
+            return None, None, False
         found = self._known().get(identity)
-        return found and found[0], identity if S_ISDIR(status.st_mode) else None
+        return found and found[0], identity, is_folder
+
+    def around_private(self, folder: Identity | None) -> str | None:
+        """The private place somewhere below a folder."""
+        self._known()
+        return self._ancestors.get(folder) if folder else None
 
     def names_in(self, place: str) -> Iterator[str]:
         """The names of what is known to be in a private place."""
         return (file for name, file in self._known().values() if name == place)
 
-    def _known(self) -> dict[tuple[int, int], tuple[str, str]]:
-        """What is in the private places, with the folders themselves: place and name by device and inode; read again after a change."""
-        changed = _changed(self._keys), _changed(os.path.dirname(self._keys))
+    def _known(self) -> dict[Identity, tuple[str, str]]:
+        """What is in the private places, with the folders themselves: place and name by identity; read again after a change."""
+        now = monotonic_ns()
+        if now >= self._looked + SPARED_NS:
+            self._beside, self._looked = _changed(os.path.dirname(self._keys)), now
+        changed = _changed(self._keys), self._beside
         if changed != self._changed:
             self._identities = dict(_inside([(KEYS, self._keys), *self._where_private]))
+            above = ((name, folder) for name, path in self._where_private for folder in _folders_above(path))
+            self._ancestors = {identity_of(folder)[0]: name for name, folder in above}
             self._changed = changed
         return self._identities
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) != "/":
+        yield path
+    yield path
 
 
 def _changed(folder: str) -> int:
@@ -169,16 +180,24 @@ def _changed(folder: str) -> int:
         return 0
 
 
-def _inside(places: Iterable[tuple[str, str]]) -> Iterator[tuple[tuple[int, int], tuple[str, str]]]:
-    """The identities (device and inode) of places and of their content, up to a limit, each with its place and its name."""
+def identity_of(path: str) -> tuple[Identity | None, bool]:
+    """Device and inode of what a path leads to, and whether that is a folder."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None, False
+    return (status.st_dev, status.st_ino), S_ISDIR(status.st_mode)
+
+
+def _inside(places: Iterable[tuple[str, str]]) -> Iterator[tuple[Identity, tuple[str, str]]]:
+    """The identities of places and of their content, up to a limit, each with its place and its name."""
     count = 0
     for name, place in places:
         paths = (os.path.join(parent, file) for parent, _, files in os.walk(place) for file in (".", *files))
         for path in (place, *islice(paths, max(0, _MAX_KEPT_FILES - count))):
             count += 1
-            with suppress(OSError):
-                status = os.stat(path)
-                yield (status.st_dev, status.st_ino), (name, os.path.basename(os.path.normpath(path)))
+            if (identity := identity_of(path)[0]) is not None:
+                yield identity, (name, os.path.basename(os.path.normpath(path)))
 
 
 def places_of(root: str, also: tuple[str, ...] = ()) -> ProtectedPlaces:

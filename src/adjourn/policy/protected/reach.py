@@ -20,6 +20,7 @@ _MAX_GLOB = 256
 """Longest pattern for one name, in characters."""
 _WILDCARD = re.compile(r"[*?[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_GROUPED = frozenset("{([")
 _GROUP = re.compile(r"[@?*+!]\([^()]*\)|\([^()|]*\|[^()]*\)")
 _CLASS = re.compile(r"\[[^\]/]*\[[:.=][^/]*?[:.=]\][^\]/]*\]")
 _MAX_ALTERNATIVES = 500
@@ -109,14 +110,21 @@ def matched(
 
     `hidden`: wildcards also match names that begin with a dot; `private`: only those places. `**` matches any number of folders.
     """
-    globs = _parts(_led(os.path.join(base, os.path.expanduser(pattern))).replace("[^", "[!"))
+    pattern = os.path.expanduser(pattern)
+    wildcard = _WILDCARD.search(pattern)
+    end = pattern.rfind("/", 0, wildcard.start() if wildcard else None) + 1
+    folder = os.path.join(base, pattern[:end])
+    if private:
+        found, identity, _ = places.opened(folder)
+        if not (found or places.around_private(identity)):
+            return None
+    globs = _parts(f"{os.path.realpath(folder)}/{pattern[end:]}".replace("[^", "[!"))
     for name, path in places.all_paths(private=private):
-        parts = _parts(path)
-        found = _expanded(globs, parts, hidden=hidden)
-        if found is None or (not found and not around):
+        left = _expanded(globs, _parts(path), hidden=hidden)
+        if left is None or (not left and not around):
             continue
-        inside = found and found[0] != _WHOLE
-        if inside and (name == FOLDER or not any(_names_inside(rest, places, name) for rest in found)):
+        inside = left and left[0] != _WHOLE
+        if inside and (name == FOLDER or not any(_names_inside(rest, places, name) for rest in left)):
             continue
         if os.path.lexists(path):
             return name
@@ -162,6 +170,9 @@ def _names_inside(rest: list[str], places: ProtectedPlaces, name: str) -> bool:
 
 def alternatives(pattern: str) -> Iterator[str]:
     """The patterns that one with braces stands for; what else some readers expand becomes `*`. Raises `ValueError` for too many."""
+    if _GROUPED.isdisjoint(pattern):
+        yield pattern
+        return
     waiting, count = [_GROUP.sub("*", _CLASS.sub("?", pattern))], 0
     while waiting:
         text = waiting.pop()
@@ -173,13 +184,6 @@ def alternatives(pattern: str) -> Iterator[str]:
             waiting += [text[: braces.start()] + choice + text[braces.end() :] for choice in choices]
         else:
             yield text
-
-
-def _led(pattern: str) -> str:
-    """An absolute pattern with the links followed in the folders before its first wildcard."""
-    wildcard = _WILDCARD.search(pattern)
-    folder = pattern[: wildcard.start() if wildcard else None].rpartition("/")[0]
-    return os.path.realpath(folder or "/") + pattern[len(folder) :]
 
 
 def _values(word: ShellWord) -> Iterable[ShellWord]:

@@ -16,10 +16,10 @@ MAX_NAMES = 10_000
 """Most names that one text may have. Raises `ValueError` for more."""
 MAX_TEXT = 1024 * 1024
 """Longest text that is taken apart."""
-is_plain = re.compile(r"[\w/.][\w/.@+-]*").fullmatch
-"""Whether a text can name only what it says: it has nothing that any reader expands, splits or decodes."""
+is_plain = re.compile(r"[\w/.*?][\w/.@+*?-]*|https?://[^\s,;|\"'\\~$]*").fullmatch
+"""Whether a text can name only what it says: it has nothing that a reader of files expands, splits or decodes."""
 _SEPARATORS = re.compile(r"[\s,;:|\"'`<>()\[\]{}=&?#]+")
-_URL = re.compile(r"([A-Za-z][\w+.-]*):(//[^/?#]*)?")
+_URL = re.compile(r"([A-Za-z][\w+.-]*):")
 _ELSEWHERE = frozenset(("http", "https", "ws", "wss", "ftp", "mailto", "ssh"))
 """Schemes of addresses on a network."""
 _VARIABLE = re.compile(r"\$(?:env:)?(\w+)|\$\{(?:env[:.])?(\w+)\}|%(\w+)%")
@@ -39,6 +39,7 @@ _BLOCK = re.compile(r"((?:^.*\n){0,6})^[ \t]*[<-]{5,9} ?SEARCH\b(.*)$", re.MULTI
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
+_QUOTES = re.compile(r"""['"`\[(]|0x|^[ \t]*\.""", re.MULTILINE).search
 _OPENS_FILES = re.compile(
     r"""\b(?:attach|vacuum|copy|outfile|dumpfile|infile|export|import|install|load|load_extension|backup|restore|writefile
     |readfile|edit|fsdir|load_file|openrowset|bulk|read_\w+|scan_\w+|pg_\w*file\w*|lo_\w+)\b|\b(?:from|join)\s*'|^[ \t]*\.\w""",
@@ -46,7 +47,7 @@ _OPENS_FILES = re.compile(
 )
 _JOINED = re.compile(r"""(['"])\s*\|\|\s*\1""")
 _LITERAL = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|`([^`]*)`|\[([^\[\]]*)\]""")
-_HEX = re.compile(r"\b[xXeEbB]?'((?:[0-9a-fA-F]{2}){4,})'|\b0x((?:[0-9a-fA-F]{2}){4,})|\\x((?:[0-9a-fA-F]{2}){4,})")
+_HEX = re.compile(r"\b[xXeEbB]?'(?:\\*[xX])?((?:[0-9a-fA-F]{2}){4,})'|\b0x((?:[0-9a-fA-F]{2}){4,})")
 _CODES = re.compile(r"\bN?CHA?R\s*\(([\d,\s]{1,4000})\)", re.IGNORECASE)
 _DOT_COMMAND = re.compile(r"^[ \t]*\.\w+[ \t]+(.+)", re.MULTILINE)
 
@@ -76,16 +77,17 @@ def _decoded(name: str) -> Iterator[str]:
     if "$" in name or "%" in name:
         yield _VARIABLE.sub(_value, name)
     url = _URL.match(name)
-    if url is None or url[1].lower() in _ELSEWHERE:
+    if url is None or url[1].lower() in _ELSEWHERE or (name[:8] == "file:///" and is_plain(name[7:])):
         return
     from urllib.parse import unquote  # noqa: PLC0415  # few arguments are URLs
 
-    host, rest = (url[2] or "")[2:], name[url.end() :]
-    for path in dict.fromkeys((rest, unquote(rest), unquote(unquote(rest)))):
-        bare = re.split(r"[?#]", path, maxsplit=1)[0]
-        yield from (path, bare, f"{host}{bare}", f"/{host}{bare}", f"/{bare.lstrip('/')}")
-        yield "/" + bare.lstrip("/").partition("/")[2]  # `vscode-remote://x/host/path`
-        yield from re.split(r"[?#&;=\"]", path)[1:]
+    whole = name[len(url[1]) + 1 :]
+    for text in dict.fromkeys((whole, unquote(whole), unquote(unquote(whole)))):
+        yield from re.split(r"[?#&;=\"!]", text)
+        path = re.split(r"[?#]", text, maxsplit=1)[0].lstrip("/")
+        for _ in range(3):  # without the host, and without what is before the path: `vscode-remote://wsl+x/host/path`
+            yield from (path, f"/{path}")
+            path = path.partition("/")[2]
 
 
 def _value(match: re.Match[str]) -> str:
@@ -166,9 +168,9 @@ def _character(match: re.Match[bytes]) -> bytes:
 
 def opened_by_sql(text: str) -> list[str]:
     """The literals of a text of SQL that has a word by which files are opened, and the words of a shell's dot-commands."""
-    text = _CODES.sub(_from_codes, _HEX.sub(_from_hex, text))
-    if _OPENS_FILES.search(text) is None:
+    if _QUOTES(text) is None or _OPENS_FILES.search(text) is None:
         return []
+    text = _CODES.sub(_from_codes, _HEX.sub(_from_hex, text))
     found = [
         next((one for one in match.groups() if one), "") for match in _LITERAL.finditer(_JOINED.sub("", text))
     ]

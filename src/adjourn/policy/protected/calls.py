@@ -59,6 +59,7 @@ _OF_NAMES = frozenset(("directories", "file", "filenames", "files", "find", "fol
 _OF_TEXTS = frozenset(("code", "content", "contents", "in", "text"))
 _LIMITS = frozenset(("fileglob", "filepattern", "filter", "glob", "globs", "include", "includepattern", "includes", "type"))
 """Arguments with patterns for files in any folder below."""
+_JSON = frozenset('{["')
 _EXCEPT = ("exclude", "ignore")
 Texts = list[tuple[str, str | tuple[str, ...]]]
 """Every text of a call with its key. A command that is given by its words is a tuple of them."""
@@ -77,6 +78,7 @@ def protected_path(
     Relative paths are of the workspace, of the `working_directory`, or of any folder that the arguments name. `reads`: the tool
     changes nothing. It may name every place but the private ones.
     """
+    places.is_current = False
     if not reads:
         return _Search(places, working_directory, tool, reads=False).found(_texts(arguments))
     given = _texts(arguments)
@@ -269,7 +271,7 @@ class _Search:
         for pattern in alternatives(f"**/{name}" if key in _LIMITS and "/" not in name else name):
             around = self._removes
             found = matched(pattern, self._places, base, around=around, hidden=hidden, private=private)
-            if found := found or matched(pattern, self._places, base, hidden=True, private=True):
+            if found := found or (None if private else matched(pattern, self._places, base, hidden=True, private=True)):
                 return found
         return None
 
@@ -300,6 +302,8 @@ def _texts(arguments: object) -> Texts:
         key, value = waiting.pop()
         if isinstance(value, str):
             found.append((key, value))
+            if value[:100].lstrip()[:1] in _JSON and key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
+                waiting.append((key, inner))
             if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
                 waiting.append((key, inner))
             if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:

@@ -75,7 +75,8 @@ class ProtectedPlaces:
         self._identities: dict[Identity, tuple[str, str]] = {}
         self._changed = (-1, -1)
         self._ancestors: dict[Identity | None, str] = {}
-        self._beside, self._looked = 0, 0
+        self.is_current = False
+        """Whether the content of the private places was looked at for this call."""
         self.spared: dict[object, int] = {}
         """Calls that read, were checked recently and reach no private place, and until when the answer is valid."""
 
@@ -155,10 +156,10 @@ class ProtectedPlaces:
 
     def _known(self) -> dict[Identity, tuple[str, str]]:
         """What is in the private places, with the folders themselves: place and name by identity; read again after a change."""
-        now = monotonic_ns()
-        if now >= self._looked + SPARED_NS:
-            self._beside, self._looked = _changed(os.path.dirname(self._keys)), now
-        changed = _changed(self._keys), self._beside
+        if self.is_current:
+            return self._identities
+        self.is_current = True
+        changed = _changed(self._keys), _changed(os.path.dirname(self._keys))
         if changed != self._changed:
             self._identities = dict(_inside([(KEYS, self._keys), *self._where_private]))
             above = ((name, folder) for name, path in self._where_private for folder in _folders_above(path))

@@ -112,8 +112,6 @@ def is_path_list(text: str) -> bool:
 
 def json_in(text: str) -> object:
     """The value of a text that is JSON: an object, a list or a text; None for any other. Of keys that repeat, each counts."""
-    if text.lstrip()[:1] not in ('"', "{", "["):
-        return None
     try:
         return json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError):

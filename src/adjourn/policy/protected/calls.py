@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from time import monotonic_ns
 from typing import NamedTuple
@@ -57,7 +56,9 @@ _GREPPING = frozenset(("ack", "grep", "rg", "ripgrep", "search"))
 _OF_NAMES = frozenset(("directories", "file", "filenames", "files", "find", "folder", "glob", "list", "ls"))
 """Words of tools that find files by their names, with a pattern of those."""
 _OF_TEXTS = frozenset(("code", "content", "contents", "in", "text"))
-_LIMITS = frozenset(("fileglob", "filepattern", "filter", "glob", "globs", "include", "includepattern", "includes", "type"))
+_LIMITS = frozenset(
+    ("fileglob", "filepattern", "filter", "glob", "globs", "include", "includepattern", "includes", "type")
+)
 """Arguments with patterns for files in any folder below."""
 _JSON = frozenset('{["')
 _EXCEPT = ("exclude", "ignore")
@@ -184,12 +185,18 @@ class _Search:
             is_list = is_path_key(key) or key in BASE_KEYS or key in TARGET_KEYS or self._speaks_of_keys(text)
             self._add(key, [text], is_list=is_list or texts.is_path_list(text))
         elif not self._reads or self._speaks_of_keys(text):
-            spelled = dict.fromkeys(path for name in (text.partition("\0")[0], text.partition("\0")[0].strip()) for path in (*paths_in(name), name))
+            spelled = dict.fromkeys(
+                path
+                for name in (text.partition("\0")[0], text.partition("\0")[0].strip())
+                for path in (*paths_in(name), name)
+            )
             names += ((key, name) for name in spelled)
         return None
 
     def _add(self, key: str, found: list[str], *, is_list: bool = False) -> None:
-        self._names += ((key, name) for text in found for name in texts.names_in(text.partition("\0")[0], is_list=is_list))
+        self._names += (
+            (key, name) for text in found for name in texts.names_in(text.partition("\0")[0], is_list=is_list)
+        )
 
     def _speaks_of_keys(self, text: str) -> bool:
         return self._reads and "/" in text and self._places.mentions_private(text.casefold()) is not None
@@ -202,7 +209,9 @@ class _Search:
 
     def _seen(self, found: str | None, key: str = "") -> str | None:
         """The place, unless it is one that the call may name: it only reads."""
-        return found if not self._reads or key in TARGET_KEYS or self._places.is_private(found or "") else None
+        return (
+            found if not self._reads or key in TARGET_KEYS or self._places.is_private(found or "") else None
+        )
 
     # --- a name
 
@@ -271,7 +280,9 @@ class _Search:
         for pattern in alternatives(f"**/{name}" if key in _LIMITS and "/" not in name else name):
             around = self._removes
             found = matched(pattern, self._places, base, around=around, hidden=hidden, private=private)
-            if found := found or (None if private else matched(pattern, self._places, base, hidden=True, private=True)):
+            if found := found or (
+                None if private else matched(pattern, self._places, base, hidden=True, private=True)
+            ):
                 return found
         return None
 
@@ -302,7 +313,11 @@ def _texts(arguments: object) -> Texts:
         key, value = waiting.pop()
         if isinstance(value, str):
             found.append((key, value))
-            if value[:100].lstrip()[:1] in _JSON and key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
+            if (
+                value[:100].lstrip()[:1] in _JSON
+                and key not in CONTENT_KEYS
+                and (inner := texts.json_in(value)) is not None
+            ):
                 waiting.append((key, inner))
             if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
                 waiting.append((key, inner))
@@ -327,9 +342,7 @@ def _texts(arguments: object) -> Texts:
     return found
 
 
-def _without_command(
-    members: list[tuple[str, object]], found: Texts
-) -> list[tuple[str, object]]:
+def _without_command(members: list[tuple[str, object]], found: Texts) -> list[tuple[str, object]]:
     """The members of an object that are not part of its command, which is added to `found`."""
     words = _words_of(dict(members))
     if not words:

@@ -143,7 +143,11 @@ def _expanded(globs: list[str], parts: list[str], *, hidden: bool) -> list[list[
             {
                 here if globs[here] == "**" else here + 1
                 for here in at - {len(globs)}
-                if (hidden or part[:1] != "." if globs[here] == "**" else glob_matches(globs[here], part, hidden=hidden))
+                if (
+                    hidden or part[:1] != "."
+                    if globs[here] == "**"
+                    else glob_matches(globs[here], part, hidden=hidden)
+                )
             },
             globs,
         )

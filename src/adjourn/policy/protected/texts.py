@@ -85,14 +85,18 @@ def _decoded(name: str) -> Iterator[str]:
     for text in dict.fromkeys((whole, unquote(whole), unquote(unquote(whole)))):
         yield from re.split(r"[?#&;=\"!]", text)
         path = re.split(r"[?#]", text, maxsplit=1)[0].lstrip("/")
-        for _ in range(3):  # without the host, and without what is before the path: `vscode-remote://wsl+x/host/path`
+        for _ in range(
+            3
+        ):  # without the host, and without what is before the path: `vscode-remote://wsl+x/host/path`
             yield from (path, f"/{path}")
             path = path.partition("/")[2]
 
 
 def _value(match: re.Match[str]) -> str:
     name = next(filter(None, match.groups()))
-    return os.path.expanduser("~") if _OTHER_NAMES.get(name, name) == "HOME" else os.environ.get(name, match[0])
+    return (
+        os.path.expanduser("~") if _OTHER_NAMES.get(name, name) == "HOME" else os.environ.get(name, match[0])
+    )
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -14,6 +14,7 @@ from adjourn.aex import KnownTool
 from adjourn.errors import InvalidError
 from adjourn.log import digest
 from adjourn.policy import encoded
+from adjourn.text import instructions_of
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
@@ -131,7 +132,7 @@ def greeting(line: bytes, notice: str = "") -> bytes | None:
     if notice:
         said = _decode(result["instructions"]) if "instructions" in result else ""
         result["instructions"] = Raw(
-            _encode(f"{said}\n\n{notice}" if said and isinstance(said, str) else notice)
+            _encode(f"{instructions_of(said)}\n\n{notice}" if said and isinstance(said, str) else notice)
         )
     body["result"] = Raw(_encode(result))
     return _encode(body) + b"\n"

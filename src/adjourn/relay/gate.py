@@ -190,7 +190,12 @@ class Gate:
     def _other(self, request: Request) -> None:
         kind = _KINDS.get(request.method, "other")
         name = rule_name(request.method)
-        place = self._place(request.params, reads=True) if kind == "other" else None
+        context = self._context
+        place = (
+            protected_path(request.params, context.places, context.options.start, reads=True)
+            if kind == "other"
+            else None
+        )
         verdict = judge(self._context.policy, request.method, OF_CLIENT)
         if place or verdict.effect != "allow" or verdict.confirm is not None:
             plan = ToolPlan(name, is_named_only=True, is_vendors=request.method not in OF_CLIENT)
@@ -208,11 +213,6 @@ class Gate:
             if isinstance(wanted, dict) and wanted.get("toolsListChanged") is True:
                 self._connection.subscriptions.add(request.id)
         self.admission.track(request, kind)
-
-    def _place(self, given: object, tool: str = "", *, reads: bool) -> str | None:
-        """The protected place that a request would touch."""
-        context = self._context
-        return protected_path(given, context.places, context.options.start, tool=tool, reads=reads)
 
     def _greeted(self, info: object, era: str) -> None:
         name = info.get("name") if isinstance(info, dict) else None
@@ -256,7 +256,13 @@ class Gate:
                 return
         else:
             given = arguments if "inputResponses" not in request.params else request.params
-            place = self._place(given, plan.tool, reads=plan.only_reads)
+            place = protected_path(
+                given,
+                self._context.places,
+                self._context.options.start,
+                tool=plan.tool,
+                reads=plan.only_reads,
+            )
         if not self.admission.queue(request, plan, place or ""):
             self._waiting.appendleft(request)
 

@@ -19,7 +19,7 @@ from adjourn.policy import protected
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, MAX_PATH, Identity, ProtectedPlaces, identity_of
 from adjourn.policy.protected.reach import alternatives, matched
-from adjourn.policy.protected.walking import paths_in, readings
+from adjourn.policy.protected.walking import means_another, paths_in, readings
 from adjourn.policy.protected.words import (
     BASE_KEYS,
     COMMAND_KEYS,
@@ -42,7 +42,8 @@ from adjourn.policy.protected.words import (
 _MAX_NAME = 255
 MAX_PAIRS = 20_000
 """Most paths that are looked for in folders of the arguments. A call with more may reach anything."""
-_MAX_REMEMBERED = 2048
+_MAX_REMEMBERED = 20
+"""Most texts of a call whose answer is reused."""
 _WILD = re.compile(r"[*?[{]|[@+!|]\(|\|").search
 _DATA = CONTENT_KEYS | {
     "comment", "commitmessage", "filetext", "instructions", "newstr", "newtext", "note", "oldstr", "oldtext", "question", "reason",
@@ -60,6 +61,7 @@ _LIMITS = frozenset(
     ("fileglob", "filepattern", "filter", "glob", "globs", "include", "includepattern", "includes", "type")
 )
 """Arguments with patterns for files in any folder below."""
+_READ_AS_TEXT = PROGRAM_KEYS | PATCH_KEYS
 _JSON = frozenset('{["')
 _EXCEPT = ("exclude", "ignore")
 Texts = list[tuple[str, str | tuple[str, ...]]]
@@ -79,17 +81,13 @@ def protected_path(
     Relative paths are of the workspace, of the `working_directory`, or of any folder that the arguments name. `reads`: the tool
     changes nothing. It may name every place but the private ones.
     """
-    places.is_current = False
-    if not reads:
-        return _Search(places, working_directory, tool, reads=False).found(_texts(arguments))
     given = _texts(arguments)
-    call: object = None
-    if len(given) < 20:
-        call = (working_directory, tool, *given)
-        if monotonic_ns() < places.spared.get(call, 0):
-            return None
-    found = _Search(places, working_directory, tool, reads=True).found(given)
-    if found is None and call is not None and sum([len(text) for _, text in given]) < _MAX_REMEMBERED:
+    call = (working_directory, tool, *given) if reads and len(given) < _MAX_REMEMBERED else ()
+    if call and monotonic_ns() < places.spared.get(call, 0):
+        return None
+    places.is_current = False
+    found = _Search(places, working_directory, tool, reads=reads).found(given)
+    if call and found is None and max(map(len, call), default=0) < MAX_PATH:
         places.spare(call)
     return found
 
@@ -131,6 +129,8 @@ class _Search:
         self._folders: set[Identity] = set()
         """Identities of the folders that names were found to be of."""
         self._names: list[tuple[str, str]] = []
+        self._spoken = 0
+        """How many of the names are only text."""
 
     def found(self, given: Texts) -> str | None:
         """The protected place that the texts of a call name."""
@@ -139,9 +139,11 @@ class _Search:
                 self._bases += (os.path.join(self._places.root, path) for path in paths_in(text))
         try:
             for key, text in given:
-                if found := self._text(key, text) if isinstance(text, str) else self._words(text):
+                if type(text) is str and key not in _READ_AS_TEXT and texts.is_plain(text):
+                    self._names.append((key, text))
+                elif found := self._text(key, text) if isinstance(text, str) else self._words(text):
                     return found
-            return self._named() or self._above(given)
+            return self._named() or (self._above(given) if self._reads and self._traits.greps else None)
         except ValueError:  # too many of something
             return FOLDER
 
@@ -167,9 +169,6 @@ class _Search:
         if key in PROGRAM_KEYS:
             found = places.mentioned(text) if key not in LINE_KEYS else None
             return self._run(found or protected.reached(text, places, self._bases), text)
-        if key not in PATCH_KEYS and texts.is_plain(text):
-            names.append((key, text))
-            return None
         if key in SQL_KEYS:
             self._add("path", texts.opened_by_sql(text))
         elif key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or "\n" in text:
@@ -185,12 +184,11 @@ class _Search:
             is_list = is_path_key(key) or key in BASE_KEYS or key in TARGET_KEYS or self._speaks_of_keys(text)
             self._add(key, [text], is_list=is_list or texts.is_path_list(text))
         elif not self._reads or self._speaks_of_keys(text):
-            spelled = dict.fromkeys(
-                path
-                for name in (text.partition("\0")[0], text.partition("\0")[0].strip())
-                for path in (*paths_in(name), name)
-            )
-            names += ((key, name) for name in spelled)
+            text = text.partition("\0")[0]
+            if (stripped := text.strip()) != text or means_another(text):
+                names += ((key, path) for path in (*paths_in(text), *paths_in(stripped)))
+            names.append((key, text))
+            self._spoken += 1
         return None
 
     def _add(self, key: str, found: list[str], *, is_list: bool = False) -> None:
@@ -224,7 +222,7 @@ class _Search:
             found = self._private(key, name, base, full_path)
         else:
             found = self._held(name, base, around=around)
-            if not found and len(self._names) > 1 and key not in self._traits.data:
+            if not found and key not in self._traits.data and len(self._names) > self._spoken + 1:
                 identity, is_folder = identity_of(full_path)
                 if is_folder and identity is not None:
                     self._starts_from(full_path, identity)
@@ -288,8 +286,6 @@ class _Search:
 
     def _above(self, given: Texts) -> str | None:
         """The private place beneath a folder in whose files a tool looks for text, unless it looks in few of them."""
-        if not self._reads or not self._traits.greps:
-            return None
         if any(key in self._limits and text and text[0] != "!" for key, text in given):
             return None
         folders = {*self._folders, *(identity_of(base)[0] for base in self._bases[1 : self._own])}
@@ -313,16 +309,8 @@ def _texts(arguments: object) -> Texts:
         key, value = waiting.pop()
         if isinstance(value, str):
             found.append((key, value))
-            if (
-                value[:100].lstrip()[:1] in _JSON
-                and key not in CONTENT_KEYS
-                and (inner := texts.json_in(value)) is not None
-            ):
-                waiting.append((key, inner))
-            if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
-                waiting.append((key, inner))
-            if key not in CONTENT_KEYS and (inner := texts.json_in(value)) is not None:
-                waiting.append((key, inner))
+            if value.lstrip()[:1] in _JSON and key not in CONTENT_KEYS:
+                waiting.append((key, texts.json_in(value)))
         elif isinstance(value, dict):
             members: list[tuple[str, object]] = []
             has_words = False

@@ -158,10 +158,9 @@ def _expanded(globs: list[str], parts: list[str], *, hidden: bool) -> list[list[
 
 def _with_folders(at: set[int], globs: list[str]) -> set[int]:
     """Also the positions behind a `**`, which may match no folder."""
-    for here in sorted(at):
-        while here < len(globs) and globs[here] == "**":
-            here += 1
-            at.add(here)
+    for here, glob in enumerate(globs):
+        if here in at and glob == "**":
+            at.add(here + 1)
     return at
 
 

@@ -124,7 +124,7 @@ def json_in(text: str) -> object:
 
 def _members(pairs: list[tuple[str, object]]) -> object:
     members = dict(pairs)
-    return members if len(members) == len(pairs) else [members, *({key: item} for key, item in pairs)]
+    return members if len(members) == len(pairs) else [{key: item} for key, item in pairs]
 
 
 def patched(text: str) -> list[str]:

@@ -120,40 +120,30 @@ def matched(
             return None
     globs = _parts(f"{os.path.realpath(folder)}/{pattern[end:]}".replace("[^", "[!"))
     for name, path in places.all_paths(private=private):
-        left = _expanded(globs, _parts(path), hidden=hidden)
-        if left is None or (not left and not around):
+        at, ends_before = _matched_to(globs, _parts(path), hidden=hidden)
+        inside = at and len(globs) not in at
+        if inside and (
+            name == FOLDER or ("**" in globs and not _may_be_in(globs[-1], places.names_in(name)))
+        ):
             continue
-        inside = left and left[0] != _WHOLE
-        if inside and (name == FOLDER or not any(_names_inside(rest, places, name) for rest in left)):
-            continue
-        if os.path.lexists(path):
+        if (at or (around and ends_before)) and os.path.lexists(path):
             return name
     return None
 
 
-_WHOLE = [""]
-
-
-def _expanded(globs: list[str], parts: list[str], *, hidden: bool) -> list[list[str]] | None:
-    """What is left of a pattern behind a path that it matches: `[_WHOLE]` for nothing, [] where it ends before; None for no match."""
+def _matched_to(globs: list[str], parts: list[str], *, hidden: bool) -> tuple[set[int], bool]:
+    """How much of a pattern may match a path (empty: it cannot), and whether the pattern may match a folder around it."""
     at, ends_before = _with_folders({0}, globs), False
     for part in parts:
         ends_before = ends_before or len(globs) in at
-        at = _with_folders(
-            {
-                here if globs[here] == "**" else here + 1
-                for here in at - {len(globs)}
-                if (
-                    hidden or part[:1] != "."
-                    if globs[here] == "**"
-                    else glob_matches(globs[here], part, hidden=hidden)
-                )
-            },
-            globs,
-        )
-        if not at:
-            return [] if ends_before else None
-    return [_WHOLE] if len(globs) in at else [globs[here:] for here in at]
+        following = set[int]()
+        for here in at - {len(globs)}:
+            if globs[here] != "**" and glob_matches(globs[here], part, hidden=hidden):
+                following.add(here + 1)
+            elif globs[here] == "**" and (hidden or part[:1] != "."):
+                following.add(here)
+        at = _with_folders(following, globs)
+    return at, ends_before
 
 
 def _with_folders(at: set[int], globs: list[str]) -> set[int]:
@@ -164,11 +154,8 @@ def _with_folders(at: set[int], globs: list[str]) -> set[int]:
     return at
 
 
-def _names_inside(rest: list[str], places: ProtectedPlaces, name: str) -> bool:
-    """Whether what is left of a pattern may match something in a place. Behind a `**` its last name decides."""
-    if rest[0] != "**":
-        return True
-    return not rest[-1].strip("*.") or any(glob_matches(rest[-1], file) for file in places.names_in(name))
+def _may_be_in(glob: str, names: Iterable[str]) -> bool:
+    return not glob.strip("*.") or any(glob_matches(glob, name) for name in names)
 
 
 def alternatives(pattern: str) -> Iterator[str]:

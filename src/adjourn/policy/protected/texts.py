@@ -54,13 +54,14 @@ _DOT_COMMAND = re.compile(r"^[ \t]*\.\w+[ \t]+(.+)", re.MULTILINE)
 
 def names_in(text: str, *, is_list: bool) -> Iterator[str]:
     """Every path that a text may be, in any spelling; `is_list`: or that it may list. Raises `ValueError` for too many."""
-    waiting, seen = [text], set[str]()
+    waiting, seen, size = [text], set[str](), 0
     while waiting:
         name = waiting.pop()
         if name in seen:
             continue
         seen.add(name)
-        if len(seen) > MAX_NAMES:
+        size += len(name)
+        if len(seen) > MAX_NAMES or size > 8 * MAX_TEXT:
             raise ValueError(f"a text of more than {MAX_NAMES} names")
         yield name
         if not is_plain(name):

@@ -161,7 +161,13 @@ class CallsFold:
             return
         argument = telling_argument(data.arguments) if data.arguments else ""
         self.made[data.call] = CallReport(
-            event.seq, data.call, name, data.digest, argument, data.effectful, speaker=_speaker(data.server)
+            event.seq,
+            data.call,
+            name,
+            data.digest,
+            argument,
+            data.effectful,
+            speaker=_speaker(data.server, data.tool),
         )
 
     def settled(self, event: Event, data: kinds.ToolSettled) -> None:
@@ -260,14 +266,15 @@ def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Ref
 def _outcome_of(one: NotableCall) -> tuple[str, str] | None:
     """The outcome and message of a notable call that was let through; None for one that was refused."""
     if one.event == kinds.ToolSettled.KIND:
-        return "error", "" if one.why in OUR_WORDS else spoken(_speaker(one.server), one.why)
+        return "error", "" if one.why in OUR_WORDS else spoken(_speaker(one.server, one.tool), one.why)
     if one.event == kinds.EffectSettled.KIND:
         return _settled_by(one.by, happened=one.why == "done"), ""
     return None
 
 
-def _speaker(server: str) -> str:
-    return "server" if server else "tool"
+def _speaker(server: str, tool: str) -> str:
+    """Who answers a call: the tool itself, if it is one of a client or a library."""
+    return "server" if server or "." not in tool else "tool"
 
 
 def _reason_of(one: NotableCall) -> Reason:

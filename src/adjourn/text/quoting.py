@@ -66,7 +66,7 @@ def first_line(text: str, limit: int = MAX_MESSAGE) -> str:
 
 def spoken(who: str, text: str) -> str:
     """What a server or a tool said, as its own words: on one line that they cannot leave, without markup; "" for no words."""
-    line = _TAG.sub(r"\1 \2", _MARKS.sub(" ", one_line(text, 2 * MAX_SPOKEN).translate(_PLAIN)))
+    line = _TAG.sub("RESUME FROM:", _MARKS.sub(" ", one_line(text, 2 * MAX_SPOKEN).translate(_PLAIN)))
     words = one_line(line, MAX_SPOKEN)
     return f'the {who} said: "{words}"' if words else ""
 

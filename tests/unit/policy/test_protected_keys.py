@@ -310,6 +310,16 @@ WRITING: list[tuple[str, dict[str, Any]]] = [
     ("git_commit", {"repo_path": "ROOT", "message": "Explain .aex/policy.aex"}),
     ("create_issue", {"title": "Move .aex/policy.aex elsewhere", "body": "See ~/.config/adjourn/keys."}),
     ("add_note", {"note": "the keys are in ~/.config/adjourn/keys"}),
+    (
+        "write_files",
+        {
+            "files": {
+                ".gitignore": ".aex/checkpoints/\n.aex/adjourn.db*\n",
+                "Dockerfile": "COPY .aex/policy.aex /x\nRUN ls",
+            }
+        },
+    ),
+    ("write_file", {"path": ".gitignore", "fileContent": ".aex/checkpoints/\n.aex/adjourn.db\n"}),
     ("format_files", {"paths": ["src/**/*.py", "**/*.md"]}),
     ("write_file", {"root": "..", "path": "work/src/b.py"}),
     ("write_files", {"files": {"src/a.py": "policy", "src/b.py": "x = '.aex/policy.aex'"}}),

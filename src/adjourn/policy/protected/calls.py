@@ -126,7 +126,7 @@ class _Search:
         if working_directory:
             self._bases.append(os.path.join(places.root, working_directory.partition("\0")[0] or places.root))
         self._own = len(self._bases)
-        self._folders: set[Identity] = set()
+        self._folders: set[Identity | None] = set()
         """Identities of the folders that names were found to be of."""
         self._names: list[tuple[str, str]] = []
         self._spoken = 0
@@ -171,18 +171,17 @@ class _Search:
             return self._run(found or protected.reached(text, places, self._bases), text)
         if key in SQL_KEYS:
             self._add("path", texts.opened_by_sql(text))
-        elif key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or "\n" in text:
-            is_patch = key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or self._traits.patches
-            if is_patch or ("SEARCH" in text and key not in CONTENT_KEYS):
-                patched = texts.patched(text)
-                self._add("path", patched)
-                if key in PATCH_KEYS and not patched and (found := self._seen(places.mentioned(text))):
-                    return found
+        elif (found := self._patched(key, text)) is not None:
+            return found
         if "\n" in text and key in self._traits.data and "/.." not in text:
             return None  # no name has a line end, and none is taken back
         if key not in self._traits.data and len(text) <= texts.MAX_TEXT:
             is_list = is_path_key(key) or key in BASE_KEYS or key in TARGET_KEYS or self._speaks_of_keys(text)
-            self._add(key, [text], is_list=is_list or texts.is_path_list(text))
+            if self._reads or "\n" not in text:
+                separators = texts.LISTS if is_list or texts.is_path_list(text) else ""
+            else:  # the content of a Dockerfile, too, has a name that looks like that of a path
+                separators = "\n" if is_list else ""
+            self._add(key, [text], separators)
         elif not self._reads or self._speaks_of_keys(text):
             text = text.partition("\0")[0]
             if (stripped := text.strip()) != text or means_another(text):
@@ -191,10 +190,18 @@ class _Search:
             self._spoken += 1
         return None
 
-    def _add(self, key: str, found: list[str], *, is_list: bool = False) -> None:
-        self._names += (
-            (key, name) for text in found for name in texts.names_in(text.partition("\0")[0], is_list=is_list)
-        )
+    def _patched(self, key: str, text: str) -> str | None:
+        """The names in a patch are added; the place that one without names mentions."""
+        is_patch = key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or ("\n" in text and self._traits.patches)
+        if not is_patch and ("SEARCH" not in text or key in CONTENT_KEYS):
+            return None
+        patched = texts.patched(text)
+        self._add("path", patched)
+        return self._seen(self._places.mentioned(text)) if key in PATCH_KEYS and not patched else None
+
+    def _add(self, key: str, found: list[str], separators: str = "") -> None:
+        names = (name for text in found for name in texts.names_in(text.partition("\0")[0], separators))
+        self._names += ((key, name) for name in names)
 
     def _speaks_of_keys(self, text: str) -> bool:
         return self._reads and "/" in text and self._places.mentions_private(text.casefold()) is not None
@@ -205,11 +212,9 @@ class _Search:
     def _run(self, found: str | None, text: str) -> str | None:
         return found if self._seen(found) or (found and self._speaks_of_keys(text)) else None
 
-    def _seen(self, found: str | None, key: str = "") -> str | None:
-        """The place, unless it is one that the call may name: it only reads."""
-        return (
-            found if not self._reads or key in TARGET_KEYS or self._places.is_private(found or "") else None
-        )
+    def _seen(self, found: str | None) -> str | None:
+        """The place, unless the call may name it: it only reads."""
+        return found if not self._reads or self._places.is_private(found or "") else None
 
     # --- a name
 
@@ -223,27 +228,23 @@ class _Search:
         else:
             found = self._held(name, base, around=around)
             if not found and key not in self._traits.data and len(self._names) > self._spoken + 1:
-                identity, is_folder = identity_of(full_path)
-                if is_folder and identity is not None:
-                    self._starts_from(full_path, identity)
+                self._starts_from(full_path, *identity_of(full_path))
         return found or (self._expanded(key, name, base) if _WILD(name) else None)
 
-    def _starts_from(self, path: str, folder: Identity) -> None:
+    def _starts_from(self, path: str, identity: Identity | None, is_folder: bool) -> None:
         """Names may be of the folder that a name leads to."""
-        if folder not in self._folders and path.rstrip("/").removesuffix("/.") != self._places.root:
-            self._folders.add(folder)
+        is_new = identity not in self._folders and path.rstrip("/").removesuffix("/.") != self._places.root
+        if is_folder and is_new:
+            self._folders.add(identity)
             self._bases.append(path)
 
     def _private(self, key: str, name: str, base: str, full_path: str) -> str | None:
         """The private place that a name leads to, for the system or by its text."""
         if key not in self._traits.data:
             found, identity, is_folder = self._places.opened(full_path)
-            if found:
+            self._starts_from(full_path, identity, is_folder)
+            if found or (identity is not None and "/.." not in full_path):
                 return found
-            if is_folder and identity is not None:
-                self._starts_from(full_path, identity)
-            if identity is not None and "/.." not in full_path:
-                return None
         if "/.." in full_path or len(full_path) > MAX_PATH:
             for real in readings(name, base):
                 if found := self._places.private(real) or self._places.opened(real)[0]:
@@ -276,12 +277,12 @@ class _Search:
             return None
         private, hidden = self._reads and key not in TARGET_KEYS, self._removes or self._reads
         for pattern in alternatives(f"**/{name}" if key in _LIMITS and "/" not in name else name):
-            around = self._removes
-            found = matched(pattern, self._places, base, around=around, hidden=hidden, private=private)
-            if found := found or (
-                None if private else matched(pattern, self._places, base, hidden=True, private=True)
-            ):
-                return found
+            for only in {private, True}:
+                around = self._removes and not only
+                if found := matched(
+                    pattern, self._places, base, around=around, hidden=hidden or only, private=only
+                ):
+                    return found
         return None
 
     def _above(self, given: Texts) -> str | None:

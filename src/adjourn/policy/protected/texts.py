@@ -20,6 +20,8 @@ is_plain = re.compile(r"[\w/.*?][\w/.@+*?-]*|https?://[^\s,;|\"'\\~$]*").fullmat
 """Whether a text can name only what it says: it has nothing that a reader of files expands, splits or decodes."""
 _SEPARATORS = re.compile(r"[\s,;:|\"'`<>()\[\]{}=&?#]+")
 _URL = re.compile(r"([A-Za-z][\w+.-]*):")
+LISTS = ",;:|\n\t "
+"""What may stand between the names of a list."""
 _ELSEWHERE = frozenset(("http", "https", "ws", "wss", "ftp", "mailto", "ssh"))
 """Schemes of addresses on a network."""
 _VARIABLE = re.compile(r"\$(?:env:)?(\w+)|\$\{(?:env[:.])?(\w+)\}|%(\w+)%")
@@ -52,8 +54,8 @@ _CODES = re.compile(r"\bN?CHA?R\s*\(([\d,\s]{1,4000})\)", re.IGNORECASE)
 _DOT_COMMAND = re.compile(r"^[ \t]*\.\w+[ \t]+(.+)", re.MULTILINE)
 
 
-def names_in(text: str, *, is_list: bool) -> Iterator[str]:
-    """Every path that a text may be, in any spelling; `is_list`: or that it may list. Raises `ValueError` for too many."""
+def names_in(text: str, separators: str = "") -> Iterator[str]:
+    """Every path that a text may be, in any spelling, or list between `separators`. Raises `ValueError` for too many."""
     waiting, seen, size = [text], set[str](), 0
     while waiting:
         name = waiting.pop()
@@ -67,8 +69,8 @@ def names_in(text: str, *, is_list: bool) -> Iterator[str]:
         if not is_plain(name):
             waiting += paths_in(name)
             waiting += (name.strip(), name.strip("'\"`<>()[]@ \t\r\n"), *_decoded(name))
-            if is_list and name is text:
-                waiting += _pieces(text)
+            if separators and name is text:
+                waiting += _pieces(text, separators)
 
 
 def _decoded(name: str) -> Iterator[str]:
@@ -100,13 +102,13 @@ def _value(match: re.Match[str]) -> str:
     )
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _pieces(text: str, separators: str) -> Iterator[str]:
     """The pieces of a list. What stands between blanks counts if it looks like a path: the text may be prose."""
-    for separator in ",;:|\n\t":
-        if separator in text:
+    for separator in separators:
+        if separator in text and separator != " ":
             yield from text.split(separator)
-    for separated in (text.split(), _SEPARATORS.split(text)):
-        yield from filter(_NAMES_PLACE, separated)
+    if " " in separators:
+        yield from filter(_NAMES_PLACE, (*text.split(), *_SEPARATORS.split(text)))
 
 
 def is_path_list(text: str) -> bool:

@@ -292,6 +292,10 @@ def test_an_ordinary_call_that_reads(places: ProtectedPlaces, tool: str, argumen
     assert protected_path(filled(arguments, places), places, tool=tool, reads=True) is None
 
 
+RECORDS = [
+    {"project": f"p{number}", "title": "some words", "owner": "ann, bob", "state": "open"}
+    for number in range(300)
+]
 WRITING: list[tuple[str, dict[str, Any]]] = [
     (
         "write_file",
@@ -320,6 +324,7 @@ WRITING: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("write_file", {"path": ".gitignore", "fileContent": ".aex/checkpoints/\n.aex/adjourn.db\n"}),
+    ("add_records", {"records": RECORDS}),
     ("format_files", {"paths": ["src/**/*.py", "**/*.md"]}),
     ("write_file", {"root": "..", "path": "work/src/b.py"}),
     ("write_files", {"files": {"src/a.py": "policy", "src/b.py": "x = '.aex/policy.aex'"}}),
@@ -393,6 +398,7 @@ def test_a_key_in_pieces(places: ProtectedPlaces, pieces: dict[str, Any]) -> Non
         {"paths": ["src"] * 20_000},
         {"files": ",".join(f"src/{number}.py" for number in range(9_000))},
         {"a": {str(number): [{"path": f"src/{number}", "cwd": "src"}] for number in range(5_000)}},
+        {"a": [{"cwd": f"d{number}"} for number in range(5_000)], "command": "cat a " * 5_000},
         {"path": "{a,b}" * 400},
         {"path": "*a" * 2_000},
         {"path": "/".join(["**"] * 1_000)},

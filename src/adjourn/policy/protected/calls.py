@@ -42,6 +42,8 @@ from adjourn.policy.protected.words import (
 _MAX_NAME = 255
 MAX_PAIRS = 20_000
 """Most paths that are looked for in folders of the arguments. A call with more may reach anything."""
+MAX_BASES = 64
+"""Most folders in which a command may run."""
 _MAX_REMEMBERED = 20
 """Most texts of a call whose answer is reused."""
 _WILD = re.compile(r"[*?[{]|[@+!|]\(|\|").search
@@ -136,7 +138,8 @@ class _Search:
         """The protected place that the texts of a call name."""
         for key, text in given:
             if key in BASE_KEYS and type(text) is str and "\0" not in text:
-                self._bases += (os.path.join(self._places.root, path) for path in paths_in(text))
+                joined = (os.path.join(self._places.root, path) for path in paths_in(text))
+                self._bases += (base for base in joined if base not in self._bases[-MAX_BASES:])
         try:
             for key, text in given:
                 if type(text) is str and key not in _READ_AS_TEXT and texts.is_plain(text):
@@ -151,9 +154,10 @@ class _Search:
         """The place that a name leads to from a folder: the workspace, the working directory, any that the call names."""
         pairs, data = 0, self._traits.data if self._reads else frozenset[str]()
         for at, base in enumerate(self._bases):  # it grows meanwhile
+            is_there = at < self._own or os.path.isdir(base)
             for key, name in self._names:
                 if at >= self._own:
-                    if name[:1] == "/" or key in data:
+                    if name[:1] == "/" or key in data or (not is_there and ".." not in name):
                         continue
                     pairs += 1
                     if pairs > MAX_PAIRS:
@@ -167,6 +171,7 @@ class _Search:
     def _text(self, key: str, text: str) -> str | None:
         places, names = self._places, self._names
         if key in PROGRAM_KEYS:
+            self._check_bases()
             found = places.mentioned(text) if key not in LINE_KEYS else None
             return self._run(found or protected.reached(text, places, self._bases), text)
         if key in SQL_KEYS:
@@ -190,6 +195,10 @@ class _Search:
             self._spoken += 1
         return None
 
+    def _check_bases(self) -> None:
+        if len(self._bases) > MAX_BASES:
+            raise ValueError(f"a command that may run in more than {MAX_BASES} folders")
+
     def _patched(self, key: str, text: str) -> str | None:
         """The names in a patch are added; the place that one without names mentions."""
         is_patch = key in PATCH_KEYS or key in MAYBE_PATCH_KEYS or ("\n" in text and self._traits.patches)
@@ -207,6 +216,7 @@ class _Search:
         return self._reads and "/" in text and self._places.mentions_private(text.casefold()) is not None
 
     def _words(self, words: tuple[str, ...]) -> str | None:
+        self._check_bases()
         return self._run(protected.reached_by_words(words, self._places, self._bases), " ".join(words))
 
     def _run(self, found: str | None, text: str) -> str | None:
@@ -220,14 +230,16 @@ class _Search:
 
     def _name(self, key: str, name: str, base: str) -> str | None:
         around = self._removes and key not in self._traits.kept
-        if (not name and not (around and is_path_key(key))) or len(name) - name.rfind("/") > _MAX_NAME + 1:
+        if len(name) > _MAX_NAME and len(name) - name.rfind("/") > _MAX_NAME + 1:
             return None  # nothing has so long a name, and none leads back from it
-        full_path = name if name[:1] == "/" else f"{base.rstrip('/')}/{name}"
+        if not name and not (around and is_path_key(key)):
+            return None
         if self._reads and key not in TARGET_KEYS:
-            found = self._private(key, name, base, full_path)
+            found = self._private(key, name, base, _joined(base, name))
         else:
             found = self._held(name, base, around=around)
             if not found and key not in self._traits.data and len(self._names) > self._spoken + 1:
+                full_path = _joined(base, name)
                 self._starts_from(full_path, *identity_of(full_path))
         return found or (self._expanded(key, name, base) if _WILD(name) else None)
 
@@ -256,7 +268,7 @@ class _Search:
     def _held(self, name: str, base: str, *, around: bool) -> str | None:
         places = self._places
         if base == places.root and "/" not in name and name not in ("", ".", ".."):
-            full_path = f"{base.rstrip('/')}/{name}"
+            full_path = _joined(base, name)
             if not os.path.islink(full_path):
                 return places.held(full_path)  # a bare name can lead elsewhere only by being a link
         for real in readings(name, base, is_real=base == places.root):
@@ -292,6 +304,10 @@ class _Search:
         folders = {*self._folders, *(identity_of(base)[0] for base in self._bases[1 : self._own])}
         folders.discard(identity_of(self._places.root)[0])
         return next(filter(None, map(self._places.around_private, folders)), None)
+
+
+def _joined(base: str, name: str) -> str:
+    return name if name[:1] == "/" else f"{base.rstrip('/')}/{name}"
 
 
 def _is_prose(real: str) -> bool:

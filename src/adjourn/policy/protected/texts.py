@@ -5,7 +5,6 @@ Owns: finding those names: too many, not too few. Must never: look at a file.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -119,6 +118,8 @@ def is_path_list(text: str) -> bool:
 
 def json_in(text: str) -> object:
     """The value of a text that is JSON: an object, a list or a text; None for any other. Of keys that repeat, each counts."""
+    import json  # noqa: PLC0415  # few arguments are JSON
+
     try:
         return json.loads(text, object_pairs_hook=_members)
     except (ValueError, RecursionError):

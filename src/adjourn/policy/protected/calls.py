@@ -64,6 +64,7 @@ _LIMITS = frozenset(
 )
 """Arguments with patterns for files in any folder below."""
 _READ_AS_TEXT = PROGRAM_KEYS | PATCH_KEYS
+_TAKEN_APART = _READ_AS_TEXT | MAYBE_PATCH_KEYS | SQL_KEYS | TARGET_KEYS
 _JSON = frozenset('{["')
 _EXCEPT = ("exclude", "ignore")
 Texts = list[tuple[str, str | tuple[str, ...]]]
@@ -88,6 +89,9 @@ def protected_path(
     if call and monotonic_ns() < places.spared.get(call, 0):
         return None
     places.is_current = False
+    if call and working_directory in ("", places.root) and _opens_plain_files(given, places, _traits(tool)):
+        places.spare(call)
+        return None
     found = _Search(places, working_directory, tool, reads=reads).found(given)
     if call and found is None and max(map(len, call), default=0) < MAX_PATH:
         places.spare(call)
@@ -115,6 +119,24 @@ def _traits(tool: str) -> _Traits:
         _KEPT | TARGET_KEYS if moves(tool) else _KEPT,
         _DATA - {"pattern"} if of_names else _DATA,
     )
+
+
+def _opens_plain_files(given: Texts, places: ProtectedPlaces, traits: _Traits) -> bool:
+    """Whether the texts of a call that reads name nothing but files that are no keys: no search can find more in them."""
+    for key, text in given:
+        if key in _TAKEN_APART or type(text) is not str or "SEARCH" in text:
+            return False
+        if key in traits.data:
+            if "/" in text:
+                return False
+        elif not texts.is_plain(text) or ".." in text or "*" in text or "?" in text or len(text) > _MAX_NAME:
+            return False
+        else:
+            path = _joined(places.root, text)
+            found, identity, is_folder = places.opened(path)
+            if found or is_folder or (identity is None and places.mentions_private(path.casefold())):
+                return False
+    return True
 
 
 class _Search:

@@ -139,6 +139,11 @@ FOLDERS = {
     "pattern": ("HOME_", ".conf*/adj*/keys/*"),
     "any depth": ("HOME_", "**/secret"),
     "braces": ("HOME_", "{.config,x}/adjourn/keys/secret"),
+    "pattern for the folder": ("HOME_/.conf*", "adjourn/keys/secret"),
+    "pattern for the folder and the name": ("HOME_/.conf*", "adj*/keys/s*"),
+    "pattern that a link matches": ("src", "[j-l]/s*"),
+    "pattern that a link to a key matches": ("src", "one-*"),
+    "file as a folder": ("src", "k/secret/."),
     "list": ("HOME_", f"README.md,{BELOW}"),
     "lines": ("HOME_", f"README.md\n{BELOW}"),
 }

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from time import monotonic_ns
 from typing import NamedTuple
 
 from adjourn.policy import protected
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, MAX_PATH, Identity, ProtectedPlaces, identity_of
-from adjourn.policy.protected.reach import alternatives, matched
+from adjourn.policy.protected.reach import alternatives, linked, matched
 from adjourn.policy.protected.walking import means_another, paths_in, readings
 from adjourn.policy.protected.words import (
     BASE_KEYS,
@@ -129,7 +131,14 @@ def _opens_plain_files(given: Texts, places: ProtectedPlaces, traits: _Traits) -
         if key in traits.data:
             if "/" in text:
                 return False
-        elif not texts.is_plain(text) or ".." in text or "*" in text or "?" in text or len(text) > _MAX_NAME:
+        elif (
+            not texts.is_plain(text)
+            or ".." in text
+            or "*" in text
+            or "?" in text
+            or text[-1] in "/."
+            or len(text) > _MAX_NAME
+        ):
             return False
         else:
             path = _joined(places.root, text)
@@ -153,6 +162,7 @@ class _Search:
         self._folders: set[Identity | None] = set()
         """Identities of the folders that names were found to be of."""
         self._names: list[tuple[str, str]] = []
+        self._are_patterns = False
         self._spoken = 0
         """How many of the names are only text."""
 
@@ -186,7 +196,21 @@ class _Search:
                         raise ValueError("too many names in too many folders")
                 if found := self._name(key, name, base):
                     return found
-        return None
+        return next(filter(None, self._below_patterns()), None) if self._are_patterns else None
+
+    def _below_patterns(self) -> Iterator[str | None]:
+        """The places that names lead to from a folder that a pattern stands for."""
+        names = [
+            (key, name)
+            for key, name in self._names
+            if name and key not in self._traits.data and key not in _LIMITS and not key.startswith(_EXCEPT)
+        ]
+        patterns = [(key, name) for key, name in names if _WILD(name)]
+        if len({key for key, _ in names}) > 1 and len(patterns) * len(names) * len(self._bases) > MAX_PAIRS:
+            raise ValueError("too many names in too many folders")
+        for (folder_key, folder), (key, name), base in product(patterns, names, self._bases):
+            if key != folder_key and name[0] != "/":
+                yield self._expanded("path", f"{folder}/{name}", base)
 
     # --- a text: the names in it, and what it runs
 
@@ -263,7 +287,10 @@ class _Search:
             if not found and key not in self._traits.data and len(self._names) > self._spoken + 1:
                 full_path = _joined(base, name)
                 self._starts_from(full_path, *identity_of(full_path))
-        return found or (self._expanded(key, name, base) if _WILD(name) else None)
+        if found or not _WILD(name):
+            return found
+        self._are_patterns = self._are_patterns or len(self._names) > self._spoken + 1
+        return self._expanded(key, name, base)
 
     def _starts_from(self, path: str, identity: Identity | None, is_folder: bool) -> None:
         """Names may be of the folder that a name leads to."""
@@ -279,7 +306,7 @@ class _Search:
             self._starts_from(full_path, identity, is_folder)
             if found or (identity is not None and "/.." not in full_path):
                 return found
-        if "/.." in full_path or len(full_path) > MAX_PATH:
+        if "/.." in full_path or len(full_path) > MAX_PATH or full_path.endswith(("/", "/.")):
             for real in readings(name, base):
                 if found := self._places.private(real) or self._places.opened(real)[0]:
                     return found
@@ -300,22 +327,33 @@ class _Search:
                 return place
         return None
 
+    def _is_pattern(self, key: str, name: str) -> bool:
+        """Whether a tool may expand what an argument of this name says."""
+        if "\n" in name or len(name) > MAX_PATH or key.startswith(_EXCEPT) or name[0] == "!":
+            return False
+        if self._reads:
+            return key not in self._traits.data
+        return (is_path_key(key) or self._removes) and key not in CONTENT_KEYS - {"pattern"}
+
     def _expanded(self, key: str, name: str, base: str) -> str | None:
         """The place that a tool may expand a pattern to. One that reads or removes is assumed to match hidden files, too."""
-        if "\n" in name or len(name) > MAX_PATH or key.startswith(_EXCEPT) or name[0] == "!":
-            return None
-        if self._reads:
-            if key in self._traits.data or (base == self._places.root and not name.strip("*?/.")):
-                return None
-        elif not (is_path_key(key) or self._removes) or key in CONTENT_KEYS - {"pattern"}:
+        if not self._is_pattern(key, name):
             return None
         private, hidden = self._reads and key not in TARGET_KEYS, self._removes or self._reads
+        is_whole = self._reads and base == self._places.root and not name.strip("*?/.")
         for pattern in alternatives(f"**/{name}" if key in _LIMITS and "/" not in name else name):
-            for only in {private, True}:
-                around = self._removes and not only
-                if found := matched(
-                    pattern, self._places, base, around=around, hidden=hidden or only, private=only
-                ):
+            ways = {(base, pattern)}
+            if ".." in pattern or ".." in base:  # led back from where links lead, and by its text
+                ways.add(("/", os.path.normpath(os.path.join(base, pattern))))
+            for folder, glob in ways:
+                for only in () if is_whole else {private, True}:
+                    shown = hidden or only
+                    around = self._removes and not only
+                    if found := matched(
+                        glob, self._places, folder, around=around, hidden=shown, private=only
+                    ):
+                        return found
+                if found := linked(glob, self._places, folder):
                     return found
         return None
 

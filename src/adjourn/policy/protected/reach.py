@@ -9,6 +9,8 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from adjourn.policy.protected import texts
@@ -24,6 +26,7 @@ _GROUPED = frozenset("{([")
 _GROUP = re.compile(r"[@?*+!]\([^()]*\)|\([^()|]*\|[^()]*\)")
 _CLASS = re.compile(r"\[[^\]/]*\[[:.=][^/]*?[:.=]\][^\]/]*\]")
 _MAX_ALTERNATIVES = 500
+_MAX_LISTED = 1000
 
 
 class Reach(NamedTuple):
@@ -129,6 +132,28 @@ def matched(
         if (at or (around and ends_before)) and os.path.lexists(path):
             return name
     return None
+
+
+def linked(pattern: str, places: ProtectedPlaces, base: str) -> str | None:
+    """The private place to which a link leads that a pattern matches. Looks at `_MAX_LISTED` entries of folders, and behind no `**`."""
+    room = _MAX_LISTED
+    found = [(os.path.join(base, "/" if pattern[:1] == "/" else ""), False)]
+    for glob in filter(None, pattern.split("/")):
+        if glob == "**":
+            return None
+        folders, found = found, []
+        for folder, is_link in folders:
+            if not _WILDCARD.search(glob):
+                path = os.path.join(folder, glob)
+                found.append((path, is_link or os.path.islink(path)))
+                continue
+            with suppress(OSError, ValueError), os.scandir(folder) as entries:
+                for entry in islice(entries, room):
+                    room -= 1
+                    if glob_matches(glob, entry.name):
+                        found.append((entry.path, is_link or entry.is_symlink()))
+    paths = (path for path, is_link in found if is_link and os.path.lexists(path))
+    return next(filter(None, (places.private(os.path.realpath(path)) for path in paths)), None)
 
 
 def _matched_to(globs: list[str], parts: list[str], *, hidden: bool) -> tuple[set[int], bool]:

@@ -42,7 +42,7 @@ def test_every_outcome_is_told_with_its_argument(tmp_path: Path) -> None:
     assert told["nextStep"] == ["Go on with part two"]
     for line in (
         "echo src/done.py: ok",
-        "fail pytest -q: error: failed",
+        'fail pytest -q: error: the server said: "failed"',
         "network.fetch https://example.org/x: refused by a rule: deny network.*",
         "file.write src/late.py: timed out: nobody answered the question",
         "silent first: settled by ",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -297,8 +298,26 @@ def test_nothing_that_names_the_keys_reaches_the_server(tmp_path: Path) -> None:
             assert "the folder of your keys" in text_of(client.call("file.read", {"path": path})), path
             answer = client.ask("resources/read", {"uri": path})
             assert "the folder of your keys" in answer["error"]["message"], path
+        for arguments in (
+            {"root": str(work.config), "path": "keys/secret"},
+            {"path": f"{work.config}/k?ys/*"},
+            {"options": {"dir": ".."}, "files": "a.py,config/keys/secret"},
+            {"input": json.dumps({"uri": f"vscode://file{secret}"})},
+        ):
+            assert "the folder of your keys" in text_of(client.call("file.read", arguments)), arguments
+        for method, params in (
+            ("resources/subscribe", {"uri": f"git://x?file={secret}"}),
+            (
+                "completion/complete",
+                {"ref": {"uri": "file:///{path}"}, "argument": {"value": f"{secret}"[1:]}},
+            ),
+            ("prompts/get", {"name": "explain", "arguments": {"file": str(secret)}}),
+        ):
+            assert "the folder of your keys" in client.ask(method, params)["error"]["message"], method
         denied = {(fact.reason, fact.tool) for fact in work.facts("tool.denied")}
-        assert denied == {("protected", "file.read"), ("protected", "mcp.resources.read")}
+        assert {reason for reason, _ in denied} == {"protected"}
+        assert ("protected", "file.read") in denied
+        assert ("protected", "mcp.resources.read") in denied
         for command in ("cat k/keys/secret", f"cat {work.config}/keys/*", "cd ../config/keys && cat secret"):
             assert "protected" in text_of(client.call("echo", {"command": command})), command
         assert len(work.forwarded()) == forwarded

@@ -146,14 +146,15 @@ def effective(
     *,
     policy_source: str | None = None,
     contract_source: str | None = None,
+    root: str = os.path.curdir,
 ) -> tuple[Policy, list[Finding]]:
     """The effective permissions of a policy file (`.aex`, or JSON) and a contract file, and every finding about both.
 
     Rules and findings name the file as `…_source`, or as its path. An error finding means that the permissions
-    are not what somebody wrote: refuse to work with them.
+    are not what somebody wrote: refuse to work with them. No link in the workspace `root` is followed.
     """
-    policy, findings = _read(policy_path, policy_source, wanted="policy")
-    contract, more = _read(contract_path, contract_source, wanted="contract")
+    policy, findings = _read(policy_path, policy_source, root, wanted="policy")
+    contract, more = _read(contract_path, contract_source, root, wanted="contract")
     findings += more
     if policy is None and contract is None:
         findings.append(finding("AEX135", "there is neither a policy nor a contract", severity="error"))
@@ -164,13 +165,15 @@ def effective(
     return merge(policy, contract), findings
 
 
-def _read(path: str | None, source: str | None, *, wanted: str) -> tuple[Policy | None, list[Finding]]:
+def _read(
+    path: str | None, source: str | None, root: str, *, wanted: str
+) -> tuple[Policy | None, list[Finding]]:
     if path is None:
         return None, []
     if wanted == "policy" and path.endswith(".json"):
-        reading = aex.read_json_policy(path, os.path.curdir, source or path)
+        reading = aex.read_json_policy(path, root, source or path)
         return reading.policy, reading.findings
-    text, unreadable = load(path, source=source)
+    text, unreadable = load(path, source=source, root=root)
     if text is None:
         return Policy(), unreadable
     return read_layer(text, source or path, wanted)

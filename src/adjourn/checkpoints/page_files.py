@@ -108,7 +108,7 @@ def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -
         return Search([], [(folder, f"{folder} is reached through a link")])
     for name in names_in(path, archived=folder != FOLDER):
         try:
-            text = _read_text(os.path.join(path, name))
+            text = _read_text(os.path.join(path, name), root)
             if holding not in text or (task and _is_of_another(text, task)):
                 continue
             found = _parsed(f"{folder}/{name}", text)
@@ -204,7 +204,7 @@ def read(root: str, path: str) -> FoundPage:
 
 def text_of(root: str, path: str) -> str:
     """The text of a page, whether it can be read as one or not. Raises `NotFoundError`, `InvalidError`."""
-    return _read_text(os.path.join(os.path.realpath(root), path))
+    return _read_text(os.path.join(os.path.realpath(root), path), root)
 
 
 def _parsed(path: str, text: str) -> FoundPage:
@@ -242,8 +242,8 @@ def names_in(path: str, *, archived: bool = False) -> list[str]:
     ]
 
 
-def _read_text(path: str) -> str:
-    data = read_file(path, MAX_PAGE_BYTES)
+def _read_text(path: str, root: str) -> str:
+    data = read_file(path, MAX_PAGE_BYTES, os.path.realpath(root))
     try:
         return data.decode()
     except UnicodeDecodeError as error:

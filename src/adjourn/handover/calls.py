@@ -16,7 +16,7 @@ from adjourn.log import Event, decode, kinds, tool_name
 from adjourn.policy import meta_tool
 from adjourn.store import Head, Store
 from adjourn.tasks import ELSEWHERE, REPEATED, Ledger, NotableCall, following
-from adjourn.text import one_line, without_secrets
+from adjourn.text import one_line, spoken, without_secrets
 
 TAIL = 1000
 """Events that are read, from the end of the history."""
@@ -36,7 +36,7 @@ _OK = "ok"
 
 
 class CallReport(msgspec.Struct):
-    """A call that was let through. `outcome` is in words, `message` says more about it."""
+    """A call that was let through. `outcome` is in words, `message` says more about it. What the `speaker` said stands as its words."""
 
     seq: int
     call: str
@@ -46,6 +46,7 @@ class CallReport(msgspec.Struct):
     effectful: bool
     outcome: str = "no answer yet"
     message: str = ""
+    speaker: str = "tool"
 
 
 class Reason(NamedTuple):
@@ -161,12 +162,22 @@ class CallsFold:
         if meta_tool(data.tool) and not self._meta:
             return
         argument = telling_argument(data.arguments) if data.arguments else ""
-        self.made[data.call] = CallReport(event.seq, data.call, name, data.digest, argument, data.effectful)
+        self.made[data.call] = CallReport(
+            event.seq,
+            data.call,
+            name,
+            data.digest,
+            argument,
+            data.effectful,
+            speaker=_speaker(data.server, data.tool),
+        )
 
     def settled(self, event: Event, data: kinds.ToolSettled) -> None:
         del event
         if (call := self.made.get(data.call)) is not None:
-            call.outcome, call.message = _OUTCOMES[data.outcome], data.message
+            is_ours = data.outcome != "tool-error" and (not data.answer or data.message == NOT_DELIVERED)
+            call.outcome = _OUTCOMES[data.outcome]
+            call.message = data.message if is_ours else spoken(call.speaker, data.message)
 
     def settled_by_hand(self, event: Event, data: kinds.EffectSettled) -> None:
         if (call := self.made.get(data.call)) is not None:
@@ -266,10 +277,15 @@ def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Ref
 def _outcome_of(one: NotableCall) -> tuple[str, str] | None:
     """The outcome and message of a notable call that was let through; None for one that was refused."""
     if one.event == kinds.ToolSettled.KIND:
-        return "error", one.why
+        return "error", "" if one.why in OUR_WORDS else spoken(_speaker(one.server, one.tool), one.why)
     if one.event == kinds.EffectSettled.KIND:
         return _settled_by(one.by, happened=one.why == "done"), ""
     return None
+
+
+def _speaker(server: str, tool: str) -> str:
+    """Who answers a call: the tool itself, if it is one of a client or a library."""
+    return "server" if server or "." not in tool else "tool"
 
 
 def _reason_of(one: NotableCall) -> Reason:
@@ -310,6 +326,13 @@ def _of_answer(via: str, approval: str, by: str) -> Reason:
 
 CLOSED = ("elicitation:decline", "elicitation:cancel", "elicitation:none")
 """Answers of a client's dialog that no person need have given, also where an event of before says that one did."""
+NOT_DELIVERED = "the answer was not delivered"
+OUR_WORDS = (
+    NOT_DELIVERED,
+    "it was not sent: its intent could not be confirmed",
+    "not made: the client asked a person, and reported no approval",
+)
+"""What adjourn itself says of a call. Of calls long ago it is not known who said it, and a server may say the same."""
 _OUTCOMES = {
     "ok": _OK,
     "tool-error": "error",

@@ -120,9 +120,9 @@ def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[Sectio
     last = next(reversed(sources.recent.made.values()), None)
     if last is None:
         return [SectionItem(NOTHING_SAID)]
-    group = _Group.of(last)
+    group = _Group.of(last)._replace(message="")  # a server says nothing about the next step
     if last.call in sources.ledger.doubts:
-        group = group._replace(outcome="in doubt", message="")
+        group = group._replace(outcome="in doubt")
     return [SectionItem(f"{NOTHING_SAID}; the last call was {_line(group)}")]
 
 

@@ -15,7 +15,7 @@ import msgspec
 from adjourn.aex import BLANK, PublishedSeal, Seal, seal
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
-from adjourn.host import keys, read_file, write_file
+from adjourn.host import keys, open_plain, read_file, relative_inside, write_file
 from adjourn.log import fingerprint
 
 SUFFIX = ".signature.json"
@@ -104,10 +104,11 @@ def required(root: str, path: str, text: bytes, signers: Sequence[str], source: 
         return seal.unreadable(error, source)
 
 
-def read_secret(path: str) -> bytes:
-    """The shared secret in a file, without the blanks around it."""
+def read_secret(path: str, root: str = "") -> bytes:
+    """The shared secret in a file, without the blanks around it; of one in the workspace `root` through no link."""
     try:
-        with open(path, "rb") as file:
+        plain = open_plain(path, root) if root and relative_inside(path, root) else path
+        with open(plain, "rb") as file:
             data = file.read(MAX_SECRET + 1)
     except OSError as error:
         raise InvalidError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from adjourn.log import kinds
 from adjourn.mcp import FrameError, frames
-from adjourn.policy.protected import private_path, protected_path
+from adjourn.policy.protected import protected_path
 from adjourn.relay.admission import Admission
 from adjourn.relay.approvals import Confirmations
 from adjourn.relay.calls import ToolPlan, plan_of
@@ -190,8 +190,9 @@ class Gate:
     def _other(self, request: Request) -> None:
         kind = _KINDS.get(request.method, "other")
         name = rule_name(request.method)
+        context = self._context
         place = (
-            private_path(request.params, self._context.places, self._context.options.start)
+            protected_path(request.params, context.places, context.options.start, reads=True)
             if kind == "other"
             else None
         )
@@ -253,11 +254,14 @@ class Gate:
                 if self._is_first(request):
                     self.admission.call_meta_tool(request, plan.tool)
                 return
-        elif plan.only_reads:
-            place = private_path(arguments, self._context.places, self._context.options.start)
         else:
+            given = arguments if "inputResponses" not in request.params else request.params
             place = protected_path(
-                arguments, self._context.places, self._context.options.start, tool=plan.tool
+                given,
+                self._context.places,
+                self._context.options.start,
+                tool=plan.tool,
+                reads=plan.only_reads,
             )
         if not self.admission.queue(request, plan, place or ""):
             self._waiting.appendleft(request)

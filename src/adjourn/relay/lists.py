@@ -15,6 +15,7 @@ from adjourn.errors import InvalidError
 from adjourn.log import digest
 from adjourn.mcp import UNREADABLE, list_of, object_of, value_of
 from adjourn.policy import encoded
+from adjourn.text import instructions_of
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
@@ -147,7 +148,7 @@ def greeting(line: bytes, notice: str = "") -> bytes | None:
     if notice:
         said = value_of(result["instructions"]) if "instructions" in result else ""
         result["instructions"] = Raw(
-            _encode(f"{said}\n\n{notice}" if said and isinstance(said, str) else notice)
+            _encode(f"{instructions_of(said)}\n\n{notice}" if said and isinstance(said, str) else notice)
         )
     body["result"] = Raw(_encode(result))
     return _encode(body) + b"\n"

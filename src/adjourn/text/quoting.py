@@ -20,6 +20,8 @@ FENCE = "| "
 MAX_INDENT = 8
 MAX_MESSAGE = 200
 """Characters that are kept of what a failed call was answered with."""
+MAX_SPOKEN = 120
+"""Characters that are shown of it: fewer than of what the agent said."""
 _INDENT = "  "
 _KEPT_FORMATS = "\u200c\u200d\ufe0e\ufe0f"
 """Joiners, and variation selectors of emoji: words of some scripts, and emoji, are other ones without them."""
@@ -28,6 +30,16 @@ _SMUGGLED = re.compile(f"[{_KEPT_FORMATS}]{{3,}}")
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _TAG = re.compile(r"(RESUME_FROM)(\s*:)", re.IGNORECASE)
 _HEADING = re.compile(r"[\s>|*_+-]*#")
+_PLAIN = str.maketrans({
+    **dict.fromkeys('"`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}\N{DOUBLE LOW-9 QUOTATION MARK}', "'"),
+    **dict.fromkeys("\N{FULLWIDTH QUOTATION MARK}\N{DOUBLE HIGH-REVERSED-9 QUOTATION MARK}\N{DOUBLE PRIME}", "'"),
+    "<": "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}", ">": "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
+    "[": "(", "]": ")", "|": "/",
+})  # fmt: skip
+"""What would end a quotation, or begin an element, a link or a cell of Markdown, and what stands for it."""
+_MARKS = re.compile(r"[#*_=~-]{2,}|^[#*+-]+\s|!(?=\()")
+_OURS = re.compile(r"[\s#*_>|:=-]*(?:adjourn\b|\|)", re.IGNORECASE)
+"""Matches where a line begins as our notices, or as a line of a fence."""
 _DECORATION = "#*_-|>:= \t"
 
 
@@ -50,6 +62,19 @@ def first_line(text: str, limit: int = MAX_MESSAGE) -> str:
     """The first line of a text that says something, without secrets, cut to `limit` characters."""
     begin = text.lstrip()[: limit + LONGEST]
     return one_line(without_secrets(begin.partition("\n")[0]), limit)
+
+
+def spoken(who: str, text: str) -> str:
+    """What a server or a tool said, as its own words: on one line that they cannot leave, without markup; "" for no words."""
+    line = _TAG.sub("RESUME FROM:", _MARKS.sub(" ", one_line(text, 2 * MAX_SPOKEN).translate(_PLAIN)))
+    words = one_line(line, MAX_SPOKEN)
+    return f'the {who} said: "{words}"' if words else ""
+
+
+def instructions_of(server: str) -> str:
+    """What a server says of itself, no line of which passes for a heading or a notice of ours."""
+    lines = (_harmless(line, ()) for line in clean(server).split("\n"))
+    return "\n".join("\\" + line if _OURS.match(line) else line for line in lines)
 
 
 def quoted(*parts: str, headings: Collection[str] = (), depth: int = 0) -> str:

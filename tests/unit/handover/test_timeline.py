@@ -49,7 +49,7 @@ def told(*facts: tuple[kinds.Data, str]) -> tuple[Timeline, list[tuple[str, str,
     [
         (None, ("running", "")),
         (kinds.ToolSettled(call="c1", outcome="ok"), ("ok", "")),
-        (kinds.ToolSettled(call="c1", outcome="tool-error", message="no such file"), ("error", "no such file")),
+        (kinds.ToolSettled(call="c1", outcome="tool-error", message="no such file"), ("error", 'the server said: "no such file"')),
         (kinds.ToolSettled(call="c1", outcome="no-answer"), ("no answer", "")),
         (kinds.EffectSettled(call="c1", outcome="done", note="seen"), ("done", "seen")),
         (kinds.EffectSettled(call="c1", outcome="not-done"), ("not done", "")),

@@ -45,6 +45,7 @@ def root(tmp_path: Path) -> str:
         (".AEX/Policy.AEX", POLICY),
         ("\N{KELVIN SIGN}/../.aex/policy.aex", POLICY),
         (" .aex/policy.aex", POLICY),
+        ("line\n.aex/policy.aex", POLICY),
         (".aex/policy.aex\n", POLICY),
         ("{root}/.aex/policy.aex", POLICY),
         ("/{root}/.aex/policy.aex", POLICY),
@@ -90,7 +91,7 @@ def test_protected_places(root: str, path: str, place: str) -> None:
         "", "src/a.py", "a.py", ".", "..", "/", "/etc/passwd", "~", "~/x", "~nobody-of-that-name/x", ".aex/runs/a.aex",
         ".aex/policy.aex2", ".aex/adjourn.dbx", "src/.aex/runs/a.aex", "src/my.aex", "{root}x/.aex/policy.aex",
         "{root}", "{root}/src", "policy.aex", "adjourn.db", "https://example.org/.aex/policy.aex",
-        "/elsewhere/aex.policy.json", "a\0b/.aex/policy.aex", "~\0/x", "line\n.aex/policy.aex", "x" * 5000,
+        "/elsewhere/aex.policy.json", "a\0b/.aex/policy.aex", "~\0/x", "line\n.aex/runs/a.aex", "x" * 5000,
         "x/" * 2000, "%2Eaex/policy.aex",
     ],
 )  # fmt: skip

@@ -299,7 +299,7 @@ def test_an_ordinary_command_passes(places: ProtectedPlaces, command: str) -> No
         ({"command": ["rm"], "argv": ["-rf", "."]}, FOLDER),
         ({"commands": ["ls", "rm -rf ."]}, FOLDER),
         ({"command": ["bash", "-lc", "rm -rf ."]}, FOLDER),
-        ({"cmd": "rm policy.aex", "cwd": "rules"}, FOLDER),
+        ({"cmd": "rm policy.aex", "cwd": "rules"}, POLICY),
         ({"cmd": "rm ../.aex/policy.aex", "cwd": "src"}, POLICY),
         ({"cmd": "rm -rf *", "workingDirectory": "ROOT/src/.."}, None),
         ({"cmd": "rm -rf ..", "working_directory": "src"}, FOLDER),

@@ -142,7 +142,7 @@ def test_sql_that_opens_files(places: ProtectedPlaces, key: str, sql: str, place
         ("move_file", {"source": ".", "destination": "../x"}, FOLDER),
         ("rename", {"from": "ROOT", "to": "x"}, FOLDER),
         ("clean", {"paths": ["build", ".."]}, FOLDER),
-        ("purge_files", {"pattern": "**/*"}, STORE),
+        ("purge_files", {"pattern": "**/*"}, FOLDER),
         ("delete_files", {"paths": [".aex/*"]}, STORE),
         ("delete_files", {"glob": ".ae?/policy.aex"}, POLICY),
         ("delete_directory", {"path": "~/.config"}, KEYS),

@@ -137,7 +137,11 @@ def task_here(context: CommandContext) -> str:
 
 
 def _said(source: str) -> AgentReport:
-    data = sys.stdin.buffer.read(MAX_PAGE_BYTES + 1) if source == "-" else read_file(source, MAX_PAGE_BYTES)
+    data = (
+        sys.stdin.buffer.read(MAX_PAGE_BYTES + 1)
+        if source == "-"
+        else read_file(source, MAX_PAGE_BYTES, workspace_of().root)
+    )
     if data.lstrip()[:1] == b"{":
         try:
             return msgspec.json.decode(data, type=AgentReport)
@@ -268,7 +272,7 @@ def edit(page: str) -> int:
         raise UsageError(f"{named} is not on PATH outside of {root}", "set VISUAL to the path of a program")
     if subprocess.run([program, *options, path], check=False).returncode:
         raise AdjournError(f"{editor} failed", f"your text is in {os.path.relpath(path, root)}")
-    data = read_file(path, MAX_PAGE_BYTES)
+    data = read_file(path, MAX_PAGE_BYTES, root)
     if data == chosen.text.encode():
         os.unlink(path)
         say(f"{chosen.path}: unchanged")
@@ -294,9 +298,9 @@ def edit(page: str) -> int:
 def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
     told, failed = [], False
-    root = "" if paths else workspace_of().tree
+    root = workspace_of().tree
     for path in paths or page_files.names_of_pages(root):
-        data = read_file(os.path.join(root, path), MAX_PAGE_BYTES)
+        data = read_file(path if paths else os.path.join(root, path), MAX_PAGE_BYTES, root)
         reading = parse(data, path)
         failed = failed or reading.page is None
         findings = list(reading.findings)

@@ -11,6 +11,7 @@ import msgspec
 from adjourn import handover
 from adjourn.checkpoints import folder, folder_verification
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
+from adjourn.cli.shared.documents import check_plain
 from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import ConflictError, NotFoundError, UsageError
@@ -63,6 +64,7 @@ def import_(
     """
     if not os.path.lexists(path):
         raise NotFoundError(f"{path} does not exist", "name the folder of a checkpoint, or a file")
+    check_plain(path)
     found = source or handover.detect(path)
     if found == "aex" and not os.path.isdir(path):
         path = os.path.dirname(path) or os.curdir

@@ -16,6 +16,7 @@ from adjourn.cli.shared.documents import STDIN, named, read
 from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json
 from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.findings import Finding
+from adjourn.host import workspace_of
 
 
 class Examined(NamedTuple):
@@ -69,7 +70,7 @@ def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
 
 def _examined(path: str) -> Examined:
     if path.endswith(".json"):
-        reading = read_json_policy(path, os.curdir)
+        reading = read_json_policy(path, workspace_of().root)
         names = rule_findings(
             reading.policy, CommandContext()
         )  # which policy of JSON counts here is said when a client is started

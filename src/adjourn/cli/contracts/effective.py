@@ -76,9 +76,10 @@ def effective_(
     """
     if arguments and not explain:
         raise click.UsageError("--args goes with --explain TOOL")
-    found = "" if policy else discover(workspace_of().root)
+    root = workspace_of().root
+    found = "" if policy else discover(root)
     path = policy or (os.path.relpath(found) if found else "")
-    permissions, findings = effective(path or None, contract or None)
+    permissions, findings = effective(path or None, contract or None, root=root)
     context = CommandContext()
     findings += rule_findings(permissions, context)
     if names:

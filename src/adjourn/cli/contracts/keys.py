@@ -12,10 +12,12 @@ from adjourn.cli.shared.context import CommandContext, example, for_machines, sp
 from adjourn.cli.shared.output import safe, say, say_json, say_prose, say_table
 from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host import KEY_BYTES, keys
+from adjourn.host import KEY_BYTES, keys, read_file, workspace_of
 from adjourn.log import decode_bytes, encode_bytes, fingerprint
 
 _PUBLIC = 44
+_MAX_PUBLIC = 10_000
+"""Most bytes of a file with a public key."""
 """Characters of a public key in base64."""
 
 
@@ -139,8 +141,7 @@ def _to_json(name: str, public: bytes) -> dict[str, Any]:
 def _public(text: str) -> bytes:
     key = text
     if os.path.isfile(text):
-        with open(text, encoding="ascii", errors="replace") as file:
-            key = file.read(200).strip()
+        key = read_file(text, _MAX_PUBLIC, workspace_of().root).decode("ascii", "replace").strip()
     try:
         return decode_bytes(key, KEY_BYTES)
     except InvalidError as error:

@@ -12,7 +12,7 @@ from adjourn.cli.records.select import author, find_id, find_version, records_at
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import AdjournError, InvalidError, UsageError
-from adjourn.host import keys, read_file, read_lines, write_file
+from adjourn.host import keys, read_file, read_lines, workspace_of, write_file
 from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, tree_of
 from adjourn.knowledge.records import (
     MAX_BYTES,
@@ -183,7 +183,7 @@ def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> 
 
 def _verify_proof(path: str, *, as_json: bool) -> int:
     try:
-        value = json.loads(read_file(path, _MAX_PROOF))
+        value = json.loads(read_file(path, _MAX_PROOF, workspace_of().root))
     except (ValueError, RecursionError) as error:
         raise InvalidError(
             f"{path} is not JSON: {error}", "give a file written by `adjourn record prove`"

@@ -14,7 +14,7 @@ from itertools import islice
 from adjourn.aex import MAX_DOCUMENT_BYTES, decoded, discover, load
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
-from adjourn.host import workspace_of
+from adjourn.host import open_plain, workspace_of
 from adjourn.policy import BrokenContractError, Contract, read_contract
 
 STDIN = "-"
@@ -49,11 +49,21 @@ def read(path: str) -> tuple[str | None, list[Finding]]:
 
 
 def text_of(path: str, root: str = "") -> str:
-    """The text of a file; of one in the workspace `root`, if that is given, through no link. Raises `InvalidError`."""
-    text, findings = load(path, root=root)
+    """The text of a file; of one in the workspace (`root`) through no link. Raises `InvalidError`."""
+    text, findings = load(path, root=root or workspace_of().root)
     if text is None:
         raise InvalidError(f"{path}: {findings[0].message}", findings[0].help)
     return text
+
+
+def check_plain(path: str) -> None:
+    """Raise `InvalidError` for a file or folder that is reached through a link in the workspace."""
+    try:
+        os.close(open_plain(path, workspace_of().root))
+    except OSError as error:
+        raise InvalidError(
+            f"cannot read {path}: {error.strerror}", "name a readable file that is not a symbolic link"
+        ) from error
 
 
 def refuse_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:

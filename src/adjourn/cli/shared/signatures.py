@@ -15,7 +15,7 @@ from adjourn.aex import MAX_SEAL_BYTES, Seal
 from adjourn.cli.shared.documents import text_of
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import InvalidError, NotFoundError, UsageError
-from adjourn.host import read_file
+from adjourn.host import read_file, workspace_of
 from adjourn.policy import read_secret, signatures
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def secret_of(key: str | None, key_file: str | None) -> bytes | None:
     if key_file is None:
         return None
 
-    return read_secret(key_file)
+    return read_secret(key_file, workspace_of().root)
 
 
 class SignatureQuery(NamedTuple):
@@ -65,7 +65,10 @@ def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
     path = asked.signature or signatures.place(asked.file)
     try:
         held = signatures.verify(
-            text, read_file(path, MAX_SEAL_BYTES), secret=asked.secret, signer=asked.signer
+            text,
+            read_file(path, MAX_SEAL_BYTES, workspace_of().root),
+            secret=asked.secret,
+            signer=asked.signer,
         )
     except (InvalidError, NotFoundError) as error:
         remedy = error.remedy or f"sign it: adjourn sign {asked.file}"

@@ -23,7 +23,7 @@ from adjourn.cli.shared.documents import from_here
 from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.working.run_view import Person, Printer, signals
 from adjourn.errors import InvalidError, UsageError
-from adjourn.host import read_file
+from adjourn.host import read_file, workspace_of
 
 if TYPE_CHECKING:
     from adjourn.models import Model
@@ -139,7 +139,7 @@ def _inputs(file: str) -> dict[str, Any]:
     text = (
         sys.stdin.buffer.read(MAX_INPUTS + 1)
         if file == "-"
-        else read_file(os.path.realpath(file), MAX_INPUTS)
+        else read_file(file, MAX_INPUTS, workspace_of().root)
     )
     try:
         return msgspec.json.decode(text, type=dict[str, Any])

@@ -75,7 +75,7 @@ def read_all(repository: CodeRepository) -> dict[str, tuple[Agreement, str]]:
         return {}
     found = {}
     for name in names:
-        if (one := _read(os.path.join(folder, name))) is not None:
+        if (one := _read(folder, name, repository.home)) is not None:
             found[name] = one
     return found
 
@@ -108,7 +108,7 @@ def detail(repository: CodeRepository, chunk_id: str) -> dict[str, Any]:
     """The whole text of one agreement."""
     name = chunk_id.removeprefix(PREFIX)
     found = (
-        _read(os.path.join(repository.home, _FOLDER, name))
+        _read(os.path.join(repository.home, _FOLDER), name, repository.home)
         if "/" not in name and name.endswith(_ENDING)
         else None
     )
@@ -127,9 +127,9 @@ def _alike(one: set[str], other: set[str]) -> float:
     return 2 * len(one & other) / (len(one) + len(other)) if one and other else 0.0
 
 
-def _read(path: str) -> tuple[Agreement, str] | None:
+def _read(folder: str, name: str, root: str) -> tuple[Agreement, str] | None:
     try:
-        text = read_file(path, _MAX_BYTES).decode("utf-8", "replace")
+        text = read_file(os.path.join(folder, name), _MAX_BYTES, root).decode("utf-8", "replace")
         front = text.split("---\n", 2)[1] if text.startswith("---\n") else ""
         fields = load_yaml(front)
         if isinstance(fields, dict) and "symbol" in fields and "symbols" not in fields:

@@ -33,7 +33,7 @@ def load(repository: CodeRepository) -> dict[str, Any]:
     path = os.path.join(repository.root, FOLDER, FILE)
     if not os.path.lexists(path):
         return {}
-    data = read_file(path, _MAX_BYTES)
+    data = read_file(path, _MAX_BYTES, repository.root)
     try:
         found = load_yaml(data)
     except InvalidError as error:

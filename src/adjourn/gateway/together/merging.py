@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.mcp import UNREADABLE, frames, list_of, object_of, value_of
+from adjourn.text import instructions_of
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Those with a handshake, oldest first."""
@@ -163,7 +164,7 @@ def merged(greetings: Mapping[str, Greeting], missing: Mapping[str, str]) -> Gre
         if kind in offered:
             offered[kind] = _united(offered[kind], {"listChanged": True})
     said = [
-        f"Server {name}: {greeting.instructions}" if name else greeting.instructions
+        f"Server {name}: {instructions_of(greeting.instructions)}" if name else greeting.instructions
         for name, greeting in greetings.items()
         if greeting.instructions
     ]

@@ -20,7 +20,7 @@ from adjourn.front_door import lazily
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 
 if TYPE_CHECKING:
-    from adjourn.policy.protected.calls import private_path, protected_path
+    from adjourn.policy.protected.calls import protected_path
     from adjourn.policy.protected.commands import reached, reached_by_words
     from adjourn.policy.protected.places import MAX_PATH, PROTECTED, SIGNATURES, ProtectedPlaces, places_of
     from adjourn.policy.protected.reach import matched
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 __all__ = [
     "COMMAND_KEYS", "CONTENT_KEYS", "MAX_PATH", "PATCH_KEYS", "PROGRAM_KEYS", "PROTECTED", "SIGNATURES",
     "SQL_KEYS", "WORD_KEYS", "ProtectedPlaces", "argument_key", "is_path_key", "is_read_key", "matched", "paths_in",
-    "places_of", "private_path", "protected_path", "reached", "reached_by_words", "readings", "reason_for",
+    "places_of", "protected_path", "reached", "reached_by_words", "readings", "reason_for",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, {
-        "calls": ("private_path", "protected_path"),
+        "calls": ("protected_path",),
         "commands": ("reached", "reached_by_words"),
         "places": ("MAX_PATH", "PROTECTED", "ProtectedPlaces", "SIGNATURES", "places_of"),
         "reach": ("matched",),

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
+from stat import S_ISDIR
 from time import monotonic_ns
 
 from adjourn.host import folders
@@ -35,10 +37,13 @@ _ALONE = re.compile(r"(?<![\w.*?\]})-])\.aex/?(?![\w./\\*?-])")
 """Matches the folder itself, not a file in it, and not a longer name that ends with this one."""
 _REMOVING = re.compile(r"\b(?:rm|remove|rename|replace|move|mv|unlink|delete|erase|trash|wipe|shred)")
 SPARED_NS = 10_000_000
-"""How long the answer that a path opens no key is reused, in nanoseconds."""
+"""How long the answer that a call opens no key is reused, in nanoseconds."""
 _MAX_SPARED = 256
 _OF_CONFIG = ("keys", "heads", "settings.toml")
 """The protected part of the configuration folder, if the workspace is inside that folder."""
+
+Identity = tuple[int, int]
+"""A file's device and inode."""
 
 
 class ProtectedPlaces:
@@ -74,10 +79,13 @@ class ProtectedPlaces:
         self.mentions_private = re.compile(named).search
         """Whether a text without case mentions a private place in its usual spelling."""
         self._needles = [(name, name.lstrip("*").casefold()) for name in names] + spelled
-        self._identities: frozenset[tuple[int, int]] = frozenset()
-        self._changed = -1
-        self.spared: dict[str, int] = {}
-        """Paths that were checked recently, and until when the answer is valid."""
+        self._identities: dict[Identity, tuple[str, str]] = {}
+        self._changed: tuple[object, ...] = ()
+        self._ancestors: dict[Identity | None, str] = {}
+        self.is_current = False
+        """Whether the content of the private places was looked at for this call."""
+        self.spared: dict[object, int] = {}
+        """Calls that read, were checked recently and reach no private place, and until when the answer is valid."""
 
     def held(self, real: str) -> str | None:
         """The protected place that contains a real path, or is it."""
@@ -118,9 +126,10 @@ class ProtectedPlaces:
         """Whether the place of this name must not be read either: the keys, the socket, the gateway's settings."""
         return name in (KEYS, SOCKET, SETTINGS)
 
-    def all_paths(self) -> Iterator[tuple[str, str]]:
-        """Every protected place that has a path, with that path."""
-        yield from self.paths.items()
+    def all_paths(self, *, private: bool = False) -> Iterator[tuple[str, str]]:
+        """Every protected place that has a path, with that path; or the private ones."""
+        if not private:
+            yield from self.paths.items()
         yield from self._where_private
 
     def mentioned(self, text: str) -> str | None:
@@ -131,56 +140,78 @@ class ProtectedPlaces:
                 return name
         return FOLDER if FOLDER in folded and _ALONE.search(folded) and _REMOVING.search(folded) else None
 
-    def opens_private(self, path: str) -> bool:
-        """Whether opening a path would open a key or the folder of keys, whatever links lead there.
-
-        Whoever asks may take the last answer for `SPARED_NS` (`spared`): a link can be exchanged after any look, and calls that
-        come in together name the same few paths.
-        """
-        now = monotonic_ns()
-        try:
-            found = os.stat(path)
-            identity = found.st_dev, found.st_ino
-            if identity in self._known() or (self._own and identity in map(_identity, self._own)):
-                return True
-        except (OSError, ValueError):
-            pass
+    def spare(self, call: object) -> None:
+        """Reuse the answer to a call that reaches no private place for `SPARED_NS`: a link can be exchanged after any look."""
         if len(self.spared) >= _MAX_SPARED:
             self.spared.clear()
-        self.spared[path] = now + SPARED_NS
-        return False
+        self.spared[call] = monotonic_ns() + SPARED_NS
 
-    def _known(self) -> frozenset[tuple[int, int]]:
-        """The folder of keys, and what is in it, by device and inode; read again where the folder was changed."""
-        try:
-            changed = os.stat(self._keys).st_mtime_ns
-        except OSError:
-            return frozenset()
+    def opened(self, path: str) -> tuple[str | None, Identity | None, bool]:
+        """The private place that opening a path would open, whatever links lead there; what it would open, and if that is a folder."""
+        identity, is_folder = identity_of(path)
+        if identity is None:
+            return None, None, False
+        found = self._known().get(identity)
+        return found and found[0], identity, is_folder
+
+    def around_private(self, folder: Identity | None) -> str | None:
+        """The private place somewhere below a folder."""
+        self._known()
+        return self._ancestors.get(folder) if folder else None
+
+    def names_in(self, place: str) -> Iterator[str]:
+        """The names of what is known to be in a private place."""
+        return (file for name, file in self._known().values() if name == place)
+
+    def _known(self) -> dict[Identity, tuple[str, str]]:
+        """What is in the private places, with the folders themselves: place and name by identity; read again after a change."""
+        if self.is_current:
+            return self._identities
+        self.is_current = True
+        changed = (
+            _changed(self._keys),
+            _changed(os.path.dirname(self._keys)),
+            *map(identity_of, self._own),  # settings are replaced by other files of their name
+        )
         if changed != self._changed:
-            folders_ = (path for _, path in self._where_private)
-            self._identities = frozenset((*_inside(self._keys), *filter(None, map(_identity, folders_))))
+            self._identities = dict(_inside([(KEYS, self._keys), *self._where_private]))
+            above = ((name, folder) for name, path in self._where_private for folder in _folders_above(path))
+            self._ancestors = {identity_of(folder)[0]: name for name, folder in above}
             self._changed = changed
         return self._identities
 
 
-def _inside(folder: str) -> Iterator[tuple[int, int]]:
-    """The identities (device and inode) of a folder and of its content, up to a limit."""
-    count = 0
-    for parent, _, files in os.walk(folder):
-        for path in (parent, *(os.path.join(parent, file) for file in files)):
-            count += 1
-            if count > _MAX_KEPT_FILES:
-                return
-            if (identity := _identity(path)) is not None:
-                yield identity
+def _folders_above(path: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) != "/":
+        yield path
+    yield path
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def identity_of(path: str) -> tuple[Identity | None, bool]:
+    """Device and inode of what a path leads to, and whether that is a folder."""
     try:
         status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
+    except (OSError, ValueError):
+        return None, False
+    return (status.st_dev, status.st_ino), S_ISDIR(status.st_mode)
+
+
+def _inside(places: Iterable[tuple[str, str]]) -> Iterator[tuple[Identity, tuple[str, str]]]:
+    """The identities of places and of their content, up to a limit, each with its place and its name."""
+    count = 0
+    for name, place in places:
+        paths = (os.path.join(parent, file) for parent, _, files in os.walk(place) for file in (".", *files))
+        for path in (place, *islice(paths, max(0, _MAX_KEPT_FILES - count))):
+            count += 1
+            if (identity := identity_of(path)[0]) is not None:
+                yield identity, (name, os.path.basename(os.path.normpath(path)))
 
 
 def places_of(root: str, also: tuple[str, ...] = (), secret: tuple[str, ...] = ()) -> ProtectedPlaces:

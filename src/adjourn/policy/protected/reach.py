@@ -9,7 +9,9 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from adjourn.policy.protected import texts
@@ -25,6 +27,12 @@ _WILDCARD = re.compile(r"[*?[{]")
 _OF_PROCESS = re.compile("/(?:cwd|root|fd)(?:/|$)")
 _DOUBLED = re.compile(r"/(?:\.?/)+")
 _FILLED = str.maketrans({HARMLESS: "0", UNSET: None})
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_GROUPED = frozenset("{([")
+_GROUP = re.compile(r"[@?*+!]\([^()]*\)|\([^()|]*\|[^()]*\)")
+_CLASS = re.compile(r"\[[^\]/]*\[[:.=][^/]*?[:.=]\][^\]/]*\]")
+_MAX_ALTERNATIVES = 500
+_MAX_LISTED = 1000
 
 
 class Reach(NamedTuple):
@@ -132,27 +140,104 @@ def mentioned(text: str, places: ProtectedPlaces) -> str | None:
 
 
 def matched(
-    pattern: str, places: ProtectedPlaces, base: str, *, around: bool = False, hidden: bool = False
+    pattern: str,
+    places: ProtectedPlaces,
+    base: str,
+    *,
+    around: bool = False,
+    hidden: bool = False,
+    private: bool = False,
 ) -> str | None:
-    """The place that a shell would expand a pattern to; with `around`, or one beneath what it expands to.
+    """The place that a shell would expand a pattern to, or to something in it; with `around`, or one beneath what it expands to.
 
-    `hidden`: wildcards also match names that begin with a dot.
+    `hidden`: wildcards also match names that begin with a dot; `private`: only those places. `**` matches any number of folders.
     """
-    globs = _parts(_led(os.path.join(base, os.path.expanduser(pattern))).replace("[^", "[!"))
-    for name, path in places.all_paths():
-        parts = _parts(path)
-        if len(globs) == len(parts) or (around if len(globs) < len(parts) else name != FOLDER):
-            pairs = zip(globs, parts, strict=False)
-            if all(glob_matches(glob, part, hidden=hidden) for glob, part in pairs) and os.path.lexists(path):
-                return name
+    pattern = os.path.expanduser(pattern)
+    wildcard = _WILDCARD.search(pattern)
+    end = pattern.rfind("/", 0, wildcard.start() if wildcard else None) + 1
+    folder = os.path.join(base, pattern[:end])
+    if private:
+        found, identity, _ = places.opened(folder)
+        if not (found or places.around_private(identity)):
+            return None
+    globs = _parts(f"{os.path.realpath(folder)}/{pattern[end:]}".replace("[^", "[!"))
+    for name, path in places.all_paths(private=private):
+        at, ends_before = _matched_to(globs, _parts(path), hidden=hidden)
+        inside = at and len(globs) not in at
+        if inside and (
+            name == FOLDER or ("**" in globs and not _may_be_in(globs[-1], places.names_in(name)))
+        ):
+            continue
+        if (at or (around and ends_before)) and os.path.lexists(path):
+            return name
     return None
 
 
-def _led(pattern: str) -> str:
-    """An absolute pattern with the links followed in the folders before its first wildcard."""
-    wildcard = _WILDCARD.search(pattern)
-    folder = pattern[: wildcard.start() if wildcard else None].rpartition("/")[0]
-    return os.path.realpath(folder or "/") + pattern[len(folder) :]
+def linked(pattern: str, places: ProtectedPlaces, base: str) -> str | None:
+    """The private place to which a link leads that a pattern matches. Looks at `_MAX_LISTED` entries of folders, and behind no `**`."""
+    room = _MAX_LISTED
+    found = [(os.path.join(base, "/" if pattern[:1] == "/" else ""), False)]
+    for part_glob in filter(None, pattern.split("/")):
+        if part_glob == "**":
+            return None
+        folders, found = found, []
+        for folder, is_link in folders:
+            if not _WILDCARD.search(part_glob):
+                path = os.path.join(folder, part_glob)
+                found.append((path, is_link or os.path.islink(path)))
+                continue
+            with suppress(OSError, ValueError), os.scandir(folder) as entries:
+                for entry in islice(entries, room):
+                    room -= 1
+                    if glob_matches(part_glob, entry.name):
+                        found.append((entry.path, is_link or entry.is_symlink()))
+    paths = (path for path, is_link in found if is_link and os.path.lexists(path))
+    return next(filter(None, (places.private(os.path.realpath(path)) for path in paths)), None)
+
+
+def _matched_to(globs: list[str], parts: list[str], *, hidden: bool) -> tuple[set[int], bool]:
+    """How much of a pattern may match a path (empty: it cannot), and whether the pattern may match a folder around it."""
+    at, ends_before = _with_folders({0}, globs), False
+    for part in parts:
+        ends_before = ends_before or len(globs) in at
+        following = set[int]()
+        for here in at - {len(globs)}:
+            if globs[here] != "**" and glob_matches(globs[here], part, hidden=hidden):
+                following.add(here + 1)
+            elif globs[here] == "**" and (hidden or part[:1] != "."):
+                following.add(here)
+        at = _with_folders(following, globs)
+    return at, ends_before
+
+
+def _with_folders(at: set[int], globs: list[str]) -> set[int]:
+    """Also the positions behind a `**`, which may match no folder."""
+    for here, part_glob in enumerate(globs):
+        if here in at and part_glob == "**":
+            at.add(here + 1)
+    return at
+
+
+def _may_be_in(glob: str, names: Iterable[str]) -> bool:
+    return not glob.strip("*.") or any(glob_matches(glob, name) for name in names)
+
+
+def alternatives(pattern: str) -> Iterator[str]:
+    """The patterns that one with braces stands for; what else some readers expand becomes `*`. Raises `ValueError` for too many."""
+    if _GROUPED.isdisjoint(pattern):
+        yield pattern
+        return
+    waiting, count = [_GROUP.sub("*", _CLASS.sub("?", pattern))], 0
+    while waiting:
+        text = waiting.pop()
+        if count > _MAX_ALTERNATIVES:
+            raise ValueError(f"a pattern of more than {_MAX_ALTERNATIVES} alternatives")
+        if braces := _BRACES.search(text):
+            count += braces[1].count(",") + 1
+            choices = braces[1].split(",") if "," in braces[1] else ["*" if ".." in braces[1] else braces[1]]
+            waiting += [text[: braces.start()] + choice + text[braces.end() :] for choice in choices]
+        else:
+            yield text
 
 
 def _values(word: ShellWord) -> Iterable[ShellWord]:
@@ -172,6 +257,8 @@ def glob_matches(glob: str, part: str, *, hidden: bool = True) -> bool:
     if len(glob) > _MAX_GLOB:
         return True  # it may, and checking takes long
     glob, part = glob.casefold(), part.casefold()
+    if not _WILDCARD.search(glob):
+        return glob == part
     return fnmatch.fnmatchcase(part, glob) and (hidden or part[:1] != "." or glob[:1] in (".", "["))
 
 

@@ -1,13 +1,31 @@
-"""Files that are named inside a text: by the headers of a patch, by statements of SQL that open files.
+"""Files that a text names: as a path in any spelling, in a list, a URL or JSON, in the headers of a patch, in SQL that opens files.
 
-Owns: finding those names. A line that looks like a header counts wherever it stands: too many names, not too few.
-Must never: resolve a path, or look for names in anything else.
+Owns: finding those names: too many, not too few. Must never: look at a file.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
+
+from adjourn.policy.protected.walking import paths_in
+
+MAX_NAMES = 10_000
+"""Most names that one text may have. Raises `ValueError` for more."""
+MAX_TEXT = 1024 * 1024
+"""Longest text that is taken apart."""
+is_plain = re.compile(r"[\w/.*?][\w/.@+*?-]*|https?://[^\s,;|\"'\\~$]*").fullmatch
+"""Whether a text can name only what it says: it has nothing that a reader of files expands, splits or decodes."""
+_SEPARATORS = re.compile(r"[\s,;:|\"'`<>()\[\]{}=&?#]+")
+_URL = re.compile(r"([A-Za-z][\w+.-]*):")
+LISTS = ",;:|\n\t "
+"""What may stand between the names of a list."""
+_ELSEWHERE = frozenset(("http", "https", "ws", "wss", "ftp", "mailto", "ssh"))
+"""Schemes of addresses on a network."""
+_VARIABLE = re.compile(r"\$(?:env:)?(\w+)|\$\{(?:env[:.])?(\w+)\}|%(\w+)%")
+_OTHER_NAMES = {"userHome": "HOME", "USERPROFILE": "HOME", "HOMEPATH": "HOME"}
+_NAMES_PLACE = re.compile(r"[/~.*$]").search
 
 _HEADER = re.compile(
     r"""^[ \t]*(?:
@@ -17,17 +35,100 @@ _HEADER = re.compile(
     )""",
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
+_BLOCK = re.compile(r"((?:^.*\n){0,6})^[ \t]*[<-]{5,9} ?SEARCH\b(.*)$", re.MULTILINE)
+"""Matches where a SEARCH/REPLACE block begins, with the lines before, of which one names its file."""
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
+_QUOTES = re.compile(r"""['"`\[(]|0x|^[ \t]*\.""", re.MULTILINE).search
 _OPENS_FILES = re.compile(
     r"""\b(?:attach|vacuum|copy|outfile|dumpfile|infile|export|import|install|load|load_extension|backup|restore|writefile
-    |readfile|edit|fsdir|openrowset|bulk|read_\w+|pg_\w*file\w*|lo_\w+)\b|^[ \t]*\.\w""",
+    |readfile|edit|fsdir|load_file|openrowset|bulk|read_\w+|scan_\w+|pg_\w*file\w*|lo_\w+)\b|\b(?:from|join)\s*'|^[ \t]*\.\w""",
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
 _JOINED = re.compile(r"""(['"])\s*\|\|\s*\1""")
 _LITERAL = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|`([^`]*)`|\[([^\[\]]*)\]""")
+_HEX = re.compile(r"\b[xXeEbB]?'(?:\\*[xX])?((?:[0-9a-fA-F]{2}){4,})'|\b0x((?:[0-9a-fA-F]{2}){4,})")
+_CODES = re.compile(r"\bN?CHA?R\s*\(([\d,\s]{1,4000})\)", re.IGNORECASE)
 _DOT_COMMAND = re.compile(r"^[ \t]*\.\w+[ \t]+(.+)", re.MULTILINE)
+
+
+def names_in(text: str, separators: str = "") -> Iterator[str]:
+    """Every path that a text may be, in any spelling, or list between `separators`. Raises `ValueError` for too many."""
+    waiting, seen, size = [text], set[str](), 0
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        size += len(name)
+        if len(seen) > MAX_NAMES or size > 8 * MAX_TEXT:
+            raise ValueError(f"a text of more than {MAX_NAMES} names")
+        yield name
+        if not is_plain(name):
+            waiting += paths_in(name)
+            waiting += (name.strip(), name.strip("'\"`<>()[]@ \t\r\n"), *_decoded(name))
+            if separators and name is text:
+                waiting += _pieces(text, separators)
+
+
+def _decoded(name: str) -> Iterator[str]:
+    """What a name means for who expands variables, takes a backslash for a slash or an escape, or opens addresses."""
+    if "\\" in name:
+        yield from (name.replace("\\", "/"), name.replace("\\", ""))
+    if "$" in name or "%" in name:
+        yield _VARIABLE.sub(_value, name)
+    url = _URL.match(name)
+    if url is None or url[1].lower() in _ELSEWHERE or (name[:8] == "file:///" and is_plain(name[7:])):
+        return
+    from urllib.parse import unquote  # noqa: PLC0415  # few arguments are URLs
+
+    whole = name[len(url[1]) + 1 :]
+    for text in dict.fromkeys((whole, unquote(whole), unquote(unquote(whole)))):
+        yield from re.split(r"[?#&;=\"!]", text)
+        path = re.split(r"[?#]", text, maxsplit=1)[0].lstrip("/")
+        for _ in range(
+            3
+        ):  # without the host, and without what is before the path: `vscode-remote://wsl+x/host/path`
+            yield from (path, f"/{path}")
+            path = path.partition("/")[2]
+
+
+def _value(match: re.Match[str]) -> str:
+    name = next(filter(None, match.groups()))
+    return (
+        os.path.expanduser("~") if _OTHER_NAMES.get(name, name) == "HOME" else os.environ.get(name, match[0])
+    )
+
+
+def _pieces(text: str, separators: str) -> Iterator[str]:
+    """The pieces of a list. What stands between blanks counts if it looks like a path: the text may be prose."""
+    for separator in separators:
+        if separator in text and separator != " ":
+            yield from text.split(separator)
+    if " " in separators:
+        yield from filter(_NAMES_PLACE, (*text.split(), *_SEPARATORS.split(text)))
+
+
+def is_path_list(text: str) -> bool:
+    """Whether every piece of a text looks like a path."""
+    pieces = _SEPARATORS.split(text, maxsplit=MAX_NAMES)
+    return len(pieces) > 1 and all(_NAMES_PLACE(piece) for piece in pieces if piece)
+
+
+def json_in(text: str) -> object:
+    """The value of a text that is JSON: an object, a list or a text; None for any other. Of keys that repeat, each counts."""
+    import json  # noqa: PLC0415  # few arguments are JSON
+
+    try:
+        return json.loads(text, object_pairs_hook=_members)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _members(pairs: list[tuple[str, object]]) -> object:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else [{key: item} for key, item in pairs]
 
 
 def patched(text: str) -> list[str]:
@@ -42,6 +143,10 @@ def patched(text: str) -> list[str]:
             name = (match["name"] or match["listed"]).split("\t")[0].strip()
             found |= dict.fromkeys(_stripped(name))
             found |= dict.fromkeys(_stripped(name.split(" ")[0]))  # a date may follow
+    for block in _BLOCK.finditer(text):
+        for line in (*block[1].splitlines(), block[2]):
+            name = line.strip().strip("`*#:<> \t")
+            found |= dict.fromkeys((name, name.rpartition(" ")[2], *_stripped(name)))
     return [name for name in found if name and name != "/dev/null"]
 
 
@@ -69,11 +174,13 @@ def _character(match: re.Match[bytes]) -> bytes:
 
 def opened_by_sql(text: str) -> list[str]:
     """The literals of a text of SQL that has a word by which files are opened, and the words of a shell's dot-commands."""
-    if _OPENS_FILES.search(text) is None:
+    if _QUOTES(text) is None or _OPENS_FILES.search(text) is None:
         return []
+    text = _CODES.sub(_from_codes, _HEX.sub(_from_hex, text))
     found = [
         next((one for one in match.groups() if one), "") for match in _LITERAL.finditer(_JOINED.sub("", text))
     ]
+    found.append("".join(found))  # concat('…', '…')
     for match in _DOT_COMMAND.finditer(text):
         found += match[1].split()
     names = [name.replace("''", "'").strip("'\"") for name in found]
@@ -83,3 +190,13 @@ def opened_by_sql(text: str) -> list[str]:
         for spelling in {name, name.removeprefix("file:").partition("?")[0]}
         if spelling
     ]
+
+
+def _from_hex(match: re.Match[str]) -> str:
+    digits = next(filter(None, match.groups()))
+    return "'" + bytes.fromhex(digits).decode(errors="replace").replace("'", "''") + "'"
+
+
+def _from_codes(match: re.Match[str]) -> str:
+    codes = [int(code) for code in match[1].replace(",", " ").split() if len(code) < 7]
+    return "'" + "".join(chr(code) for code in codes if code < 0x110000).replace("'", "''") + "'"

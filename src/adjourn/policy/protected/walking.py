@@ -43,8 +43,12 @@ def readings(path: str, base: str, *, is_real: bool = False) -> Iterable[str]:
     `..` leads back from where a link leads, for the system; for a tool that takes it out of the text before it opens the
     file, from where the link stands. Raises ValueError for what cannot be followed to its end.
     """
-    if is_real and path[:1] != "/" and ".." not in path:
-        return (_followed(path, base.rstrip("/")),)
+    if is_real and ".." not in path:
+        top = base.rstrip("/")
+        if path[:1] != "/":
+            return (_followed(path, top),)
+        if path.startswith(f"{top}/"):
+            return (_followed(path[len(top) :], top),)
     full_path = os.path.join(base, path)
     real = _followed(full_path)
     if "/.." not in full_path:

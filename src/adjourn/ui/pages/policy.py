@@ -71,7 +71,7 @@ class Replayed(NamedTuple):
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
     """The rules, what is wrong with them, and the answer about the call that the address names."""
     path = discover(site.root)
-    permissions, findings = effective(path or None, None)
+    permissions, findings = effective(path or None, None, root=site.root)
     tool, arguments = fields.get("tool", "").strip()[:200], fields.get("args", "").strip()[:MAX_ARGUMENTS]
     problem: AdjournError | None = None
     answers: list[clients.ExplainedCall] = []
@@ -125,7 +125,7 @@ def replay(site: Site, form: Form) -> Notice:
 
 def _replayed(site: Site, store: Store, policy: Policy, path: str) -> Replayed:
     outcome, left = replay_calls(store, policy, site.tree, max_events=MAX_EVENTS)
-    now, _ = replay_calls(store, effective(path, None)[0], site.tree, max_events=MAX_EVENTS)
+    now, _ = replay_calls(store, effective(path, None, root=site.root)[0], site.tree, max_events=MAX_EVENTS)
     rows = sorted(
         (row for row in outcome.stopped if not row.recorded), key=lambda row: (-row.calls, row.rule)
     )

@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.checkpoints.checkpoint import find
 from adjourn.log import canonical, digest
-from support.proxy import MODERN, NEW, OLD, Client, ProxyWorkspace, only, refused, text_of, wait_for
+from support.proxy import MODERN, NEW, OLD, Client, ProxyWorkspace, only, refused, run, text_of, wait_for
 from support.requirements import requirement
 
 SLOW = {"seconds": 60}
@@ -98,6 +98,24 @@ def test_a_persons_word_settles_a_doubt(tmp_path: Path, happened: bool) -> None:
             assert "says so" in text_of(client.call("slow", SLOW))
         client.begin("slow", SLOW)
         wait_for(lambda: work.executed().count("slow") == 2)
+
+
+def test_a_call_that_is_settled_is_in_doubt_on_no_page(tmp_path: Path) -> None:
+    """`adjourn settle` changes the checkpoint page and the next hand-over as well as the history."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        client = work.client("--task", "t")
+        client.call("echo")
+        _cut_off(work, client)
+        client = work.client("--task", "t")
+        client.meta("aex.checkpoint", name="fix")
+        page = work.root / "tmp" / "checkpoint-active.md"
+        assert "In doubt" in page.read_text()
+        assert client.close() == 0
+        (call,) = work.ledger("t").doubts
+        done = run("settle", call, "--not-done", cwd=work.root, env=work.environment)
+        assert done.code == 0, done.stderr
+        assert "In doubt" not in page.read_text()
+        assert "inDoubt" not in work.client("--task", "t").meta("aex.resume", name="fix")
 
 
 def test_a_read_that_was_cut_off_is_not_in_doubt(tmp_path: Path) -> None:

@@ -175,14 +175,14 @@ def test_a_review_for_machines_has_the_published_fields(place: Place) -> None:
 def test_d29_a_review_and_the_effective_permissions_agree(place: Place) -> None:
     """Both print the same patterns for the same files."""
     (place.root / "wide.aex").write_text(
-        'task t v0\ngoal "g"\nuse *, file.*, file.read, git.push\nreturn 1\n'
+        'task t v0\ngoal "g"\nuse *, file.*, file.read, git.apply\nreturn 1\n'
     )
     told = place.run("review", "wide.aex", "--json").json
     effective = place.run("effective", "--contract", "wide.aex", "--json").json
     assert (
         told["effective"]["allow"]
         == [rule["pattern"] for rule in effective["allow"]]
-        == ["file.read", "git.push"]
+        == ["file.read", "git.apply"]
     )
     assert told["effective"]["deny"] == [rule["pattern"] for rule in effective["deny"]]
 

@@ -200,8 +200,7 @@ def test_a_key_in_another_case_passes_no_rule(tmp_path: Path, effect: str) -> No
     with workspace(tmp_path, "allow echo", rule) as work:
         client = work.client("--confirm-timeout", "0")
         for name in ("Amount", "AMOUNT", "\uff41mount", "amount\u200b"):
-            answer = client.call("echo", {"amount": 1, name: 1000})
-            assert "the same to some readers" in answer["error"]["message"]
+            assert refused(client.call("echo", {"amount": 1, name: 1000})), name
             assert refused(client.call("echo", {name: 1000})), name
             assert refused(client.call("echo", {"amount": 2**70})), name
         assert work.executed() == []

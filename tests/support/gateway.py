@@ -149,10 +149,12 @@ class GatewayWorkspace:
 
     def adjourn(self, *arguments: str) -> str:
         """What a command prints."""
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "adjourn", *arguments],
-            cwd=self.root, env=self.environment, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+            cwd=self.root, env=self.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 def with_token(url: str, token: str) -> Any:

@@ -162,17 +162,22 @@ def _in_doubt(sources: Sources, floor: int) -> Section:
 
 def _unseen(sources: Sources, floor: int) -> Section:
     """Calls that happened, and whose answers no client has. In the shortest wording without times and digests."""
-    calls = list(sources.ledger.unseen.values())
+    calls = _lost(sources.ledger)
     title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
     short = [_brief_doubt(call) for call in calls]
     in_full = [
         SectionItem(
-            f"{item.text[:-1]}, done {call.ended}, {f'as {call.by} says' if call.by else f'answer sha256 {call.answer}'})",
+            f"{item.text[:-1]}, done {call.ended}, answer sha256 {call.answer})",
             dict(item.data or {}) | {"ended": call.ended, "digest": call.digest},
         )
         for call, item in zip(calls, short, strict=True)
     ]
     return Section("doneUnseen", title, (in_full, short), floor, rest="`adjourn log`")
+
+
+def _lost(ledger: Ledger) -> list[OpenCall]:
+    """The calls unseen, without those that a person settled: these are told as settled, among what was done."""
+    return [call for call in ledger.unseen.values() if not call.by]
 
 
 def _doubt(call: OpenCall) -> SectionItem:
@@ -272,7 +277,7 @@ def _done(sources: Sources, floor: int) -> Section:
 
     In the shortest wording, all that failed or was settled comes first, then the last call that simply succeeded.
     """
-    apart = sources.ledger.doubts.keys() | sources.ledger.unseen.keys()
+    apart = sources.ledger.doubts.keys() | {call.call for call in _lost(sources.ledger)}
     made = [call for call in sources.recent.made.values() if call.call not in apart]
     in_full = [*_grouped(made, each=True)]
     wordings = [in_full]

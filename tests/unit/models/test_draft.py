@@ -57,7 +57,7 @@ def test_a_valid_answer_is_taken() -> None:
     ("answer", "words"),
     [
         (BEYOND, "does not grant all of `network.fetch`"),
-        (GOOD.replace("file.read", "git.push"), "denies `git.push`"),
+        (GOOD.replace("file.read", "git.apply"), "denies `git.apply`"),
         (GOOD.replace("use file.read", "use *"), "does not grant all of `*`"),
         (BROKEN, "AEX003"),
         ("I am sorry.", "AEX100"),
@@ -67,7 +67,7 @@ def test_a_valid_answer_is_taken() -> None:
 )
 def test_d39_what_the_policy_or_the_validator_refuses_is_sent_back(answer: str, words: str) -> None:
     """The model is asked again, with its answer and the findings; a draft is only valid when there are none left."""
-    policy = under(POLICY + "deny git.push\n")
+    policy = under(POLICY + "deny git.apply\n")
     model = Scripted(answer, GOOD)
     made = draft("read", model, policy=policy)
     assert made.valid

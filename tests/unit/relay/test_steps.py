@@ -88,7 +88,7 @@ def encoded(**members: object) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
 
 
-@pytest.mark.parametrize(("tool", "most"), [("notes.get", 37), ("notes.set", 86)])
+@pytest.mark.parametrize(("tool", "most"), [("notes.get", 37), ("notes.set", 88)])
 def test_a_call_enters_few_functions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, most: int
 ) -> None:

@@ -55,7 +55,7 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
     if state is not None:
         say(person.warning_of(state) or "a PIN is set, and no wrong one was given since the last right one")
     else:
-        say("no PIN is set; an agent that starts programs may be able to answer for you: adjourn keys pin")
+        say("no PIN is set; an agent with a shell may answer for you: adjourn keys pin")
 
 
 @keys_.command(epilog=example("adjourn keys show"))

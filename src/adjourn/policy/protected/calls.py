@@ -206,7 +206,11 @@ class _Search:
             for key, name in self._names
             if name and key not in self._traits.data and key not in _LIMITS and not key.startswith(_EXCEPT)
         ]
-        patterns = [(key, name) for key, name in names if _WILD(name)]
+        patterns = [
+            (key, name)
+            for key, name in names
+            if _WILD(name) and (key in BASE_KEYS or self._is_pattern(key, name))
+        ]
         if len({key for key, _ in names}) > 1 and len(patterns) * len(names) * len(self._bases) > MAX_PAIRS:
             raise ValueError("too many names in too many folders")
         for (folder_key, folder), (key, name), base in product(patterns, names, self._bases):

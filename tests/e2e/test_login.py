@@ -401,13 +401,14 @@ def test_only_the_named_authorization_server_is_used(work: LoginWorkspace) -> No
 
 
 def test_the_gateway_uses_the_login_of_its_user(work: LoginWorkspace, tmp_path: Path) -> None:
-    """`login = true`: clients of the gateway need no token of the server; without the login the error says what to run."""
+    """`login = true`: clients of the gateway need no token of the server; without the login the log says what to run."""
     port = free_port()
     (work.root / "adjourn.toml").write_text(
         f'listen = "127.0.0.1:{port}"\n[servers.up]\nurl = "{work.url}"\nlogin = true\n'
     )
-    with subprocess.Popen(
-        [sys.executable, "-m", "adjourn", "serve"], cwd=work.root, env=work.environment, stdout=subprocess.PIPE, text=True
+    log = tmp_path / "gateway.log"
+    with log.open("w") as stderr, subprocess.Popen(
+        [sys.executable, "-m", "adjourn", "serve"], cwd=work.root, env=work.environment, stdout=subprocess.PIPE, stderr=stderr, text=True
     ) as gateway:  # fmt: skip
         assert gateway.stdout is not None
         gateway.stdout.readline()
@@ -421,7 +422,12 @@ def test_the_gateway_uses_the_login_of_its_user(work: LoginWorkspace, tmp_path: 
                 said = str(group.exceptions)
             return said
 
-        assert f"run: adjourn login {work.url}" in asyncio.run(session())
-        work.login()
-        assert asyncio.run(session()) == "hi"
-        gateway.terminate()
+        try:
+            told = asyncio.run(session())
+            assert "the server wants a login" in told
+            assert work.url not in told
+            assert f"run: adjourn login {work.url}" in log.read_text()
+            work.login()
+            assert asyncio.run(session()) == "hi"
+        finally:
+            gateway.terminate()

@@ -176,7 +176,7 @@ def _unseen(sources: Sources, floor: int) -> Section:
 
 
 def _lost(ledger: Ledger) -> list[OpenCall]:
-    """The calls unseen, without those that a person settled: these are told as settled, among what was done."""
+    """The calls unseen, without those that a person settled: what was done has these, as settled."""
     return [call for call in ledger.unseen.values() if not call.by]
 
 

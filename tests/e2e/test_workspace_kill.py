@@ -21,7 +21,6 @@ from support.proxy import NEW, Client, Message, ProxyWorkspace, decoded, refused
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 CLIENTS, PROXIES = (500, 3000) if CAMPAIGN else (4, 12)
 WINDOW = 8
-SLOW = {"seconds": 60}
 _BEFORE_THE_ANSWER = """
 import os, random, signal, sys
 from adjourn.relay.answers import Answers
@@ -57,11 +56,11 @@ def test_another_client_does_not_repeat_what_a_killed_one_was_doing(tmp_path: Pa
     with ProxyWorkspace(tmp_path, "allow *") as work:
         for number in range(CLIENTS):
             first = work.client(name="claude-code", foreign=True)
-            first.begin("slow", SLOW | {"n": number})
+            first.begin("silent", {"n": number})
             wait_for(lambda number=number: _executed(work)[number] == 1)  # type: ignore[misc]
             first.kill()
             second = work.client("--confirm-timeout", "0", name="codex", foreign=True)
-            answer = second.call("slow", SLOW | {"n": number})
+            answer = second.call("silent", {"n": number})
             assert refused(answer)
             assert "in doubt" in text_of(answer)
             assert not refused(second.call("echo", {"n": -1 - number}))

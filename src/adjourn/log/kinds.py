@@ -299,7 +299,8 @@ class ConfirmApproved(Data, frozen=True, kw_only=True):
 class ConfirmDenied(Data, frozen=True, kw_only=True):
     """A person said no (the event is theirs), or nobody did (it is the system's): nobody answered in time (`via` is `timeout`),
     the client gave the call up (`cancelled`) or closed the question (`elicitation:decline`, `elicitation:cancel`). With `repeated`
-    nothing was refused: an approval of a newer question about the same call closes the older one. `reason` is in a person's words.
+    nothing was refused: an approval of a newer question about the same call closes the older one, or the call was made without an
+    answer; with `elsewhere` neither: the same question was approved in another task. `reason` is in a person's words.
     """
 
     KIND = "confirm.denied"

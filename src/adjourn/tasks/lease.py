@@ -85,7 +85,12 @@ def expire_dead_sessions(task: Task) -> None:
             if not alive[holder.id]
         ]
 
-    task.commit(build)
+    task.commit(build, refs=lambda written: _ended_leases(task.id, written))
+
+
+def _ended_leases(task: str, written: list[AppendedEvent]) -> dict[str, str | None]:
+    over = [event.data.lost for event, _ in written if isinstance(event.data, kinds.SessionLost)]
+    return {f"lease/{task}/{lost}": None for lost in over}
 
 
 class TaskLease:
@@ -179,8 +184,7 @@ class TaskLease:
 
     def _leases(self, written: list[AppendedEvent]) -> dict[str, str | None]:
         """Our lease, and none for those that are over; the kept prompt is used up."""
-        over = [event.data.lost for event, _ in written if isinstance(event.data, kinds.SessionLost)]
-        ended = {f"lease/{self.task.id}/{lost}": None for lost in over}
+        ended = _ended_leases(self.task.id, written)
         used = {self.prompt_ref: None} if self.prompt_ref else {}
         return {**ended, **used, self._lease: self._lease_end()}
 

@@ -20,15 +20,16 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from adjourn.errors import AdjournError, ConflictError
+from adjourn.errors import AdjournError, ConflictError, IntegrityError
+from adjourn.host import Process, lives
 from adjourn.log import kinds
 from adjourn.store import Store
 from adjourn.tasks import idempotency
 from adjourn.tasks.decision import ALONE, WorkspaceState
-from adjourn.tasks.lease import expire_dead_sessions, is_alive
+from adjourn.tasks.lease import expire_dead_sessions
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession
 from adjourn.tasks.open_index import INDEX, entries, ref_of
-from adjourn.tasks.replica import REPLICA
+from adjourn.tasks.replica import REPLICA, lease_end, time_of
 from adjourn.tasks.task import NewEvent, Task, tasks_of
 
 RECENT_SECONDS = 0.25
@@ -156,19 +157,29 @@ class Neighbours:
         """Write down of sessions that are over without having closed that they are lost. Raises `StoreError`."""
         task = self._task
         leases = task.store.refs("lease/")
-        if len(leases) <= 1:
-            return
-        self._known = {name: self._known[name] for name in leases if name in self._known}
+        for name in self._known.keys() - leases.keys():
+            del self._known[name]
         for name, lease in leases.items():
             _, owner, session = name.split("/", 2)
             if owner == task.id or (lease.startswith(REPLICA) and task.store.ref(lease) is not None):
                 continue
-            if name not in self._known:
-                self._known[name] = _other(task, owner).ledger.sessions.get(session)
-            holder = self._known[name]
-            if holder is not None and not is_alive(task.store, owner, holder, task.clock()):
-                expire_dead_sessions(_other(task, owner))
-                self._known[name] = None
+            with suppress(IntegrityError):  # whoever works on it hears of that; here it holds nobody up
+                if self._is_over(name, lease, owner, session):
+                    expire_dead_sessions(_other(task, owner))
+                    self._known[name] = None
+
+    def _is_over(self, name: str, lease: str, owner: str, session: str) -> bool:
+        """Whether a session of another task ended without having closed."""
+        if name not in self._known:
+            self._known[name] = None
+            self._known[name] = _other(self._task, owner).ledger.sessions.get(session)
+        holder, task = self._known[name], self._task
+        if holder is None:
+            return False
+        alive = lives(Process(holder.host, holder.pid, holder.started))
+        if alive is None:  # on another machine
+            return lease_end(task.store, lease) <= time_of(task.store, task.clock())
+        return not alive
 
 
 def expire_sessions_of(store: Store, lease: str, *, clock: Callable[[], int], secret: bytes) -> None:

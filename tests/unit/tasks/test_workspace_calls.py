@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from adjourn.errors import IntegrityError
+from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.log import Actor, kinds
 from adjourn.policy import Principal, arguments_digest
+from adjourn.store import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks import (
     ELSEWHERE,
@@ -40,8 +43,7 @@ class Workspace(SharedTask):
 
     def client(self, task: str, at: Process | None = None, policy: Any = POLICY) -> Session:
         """An open session on a task."""
-        here = self.session().identity
-        identity = SessionIdentity(at or here.process, f"group of {task}", client="claude-code")
+        identity = SessionIdentity(at or process.current(), f"group of {task}", client="claude-code")
         session = Session(self.task(task), policy, identity, policy_text=b"policy")
         session.open()
         return session
@@ -56,8 +58,7 @@ class Workspace(SharedTask):
 
     def dead(self) -> Process:
         """A process of this machine that has exited."""
-        here = self.session().identity.process
-        return Process(here.host, 2**22 - 1, 1)
+        return Process(process.current().host, 2**22 - 1, 1)
 
     def index(self) -> dict[str, str]:
         return self.store.refs(INDEX)
@@ -135,6 +136,19 @@ def test_settling_a_doubt_tells_every_task_that_asked(workspace: Workspace, happ
         assert block_reason(admit_one(session, WRITE)) == "already_done"
     assert repeat(session, WRITE) == Forward()
     assert workspace.index() == {}
+
+
+def test_a_history_that_was_changed_holds_up_no_other_task(workspace: Workspace) -> None:
+    """A client works beside a task whose history was changed; only the very call that is open there is refused."""
+    workspace.client("t3").close("done")
+    workspace.killed("t1", WRITE)
+    session = workspace.client("t2")
+    events = workspace.store._streams["t1"]
+    events[1] = Entry(events[1].hash, b"changed")
+    assert repeat(session, OTHER) == Forward()
+    workspace.client("t4")
+    with pytest.raises(IntegrityError, match="task t1"):
+        repeat(session, WRITE)
 
 
 def test_a_doubt_of_an_earlier_version_is_found(workspace: Workspace) -> None:

@@ -68,6 +68,14 @@ def command(pid: int) -> list[bytes]:
     return []
 
 
+def with_word(word: str) -> Iterator[int]:
+    """The processes that were started with this word."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if word.encode() in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name)
+
+
 def works_in(folder: Path) -> bool:
     """Whether a process has its working folder there, or below."""
     for link in Path("/proc").glob("[0-9]*/cwd"):

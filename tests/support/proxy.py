@@ -32,7 +32,7 @@ from adjourn.store import Store, open_store
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task, existing
-from support.processes import children
+from support.processes import children, with_word
 from support.terminal import at_terminal
 
 ECHO = Path(__file__).parents[1] / "e2e" / "servers" / "echo.py"
@@ -114,6 +114,9 @@ class ProxyWorkspace:
             client.kill()
             if error is not None:
                 print(f"--- stderr of proxy {client.process.pid}\n{client.stderr()[-4000:]}")
+        for pid in with_word(str(self.upstream)):  # a server that sleeps outlives a killed proxy
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def write_policy(self, *lines: str) -> None:
         self.policy_file.write_text("\n".join([f"policy test {self.version}", 'goal "a test"', *lines, ""]))

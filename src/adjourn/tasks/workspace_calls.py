@@ -163,7 +163,7 @@ class Neighbours:
             _, owner, session = name.split("/", 2)
             if owner == task.id or (lease.startswith(REPLICA) and task.store.ref(lease) is not None):
                 continue
-            with suppress(IntegrityError):  # whoever works on it hears of that; here it holds nobody up
+            with suppress(IntegrityError):  # whoever works on it gets the error; others continue
                 if self._is_over(name, lease, owner, session):
                     expire_dead_sessions(_other(task, owner))
                     self._known[name] = None

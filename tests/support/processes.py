@@ -72,7 +72,7 @@ def with_word(word: str) -> Iterator[int]:
     """The processes that were started with this word."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if word.encode() in path.read_bytes().split(b"\0"):
+            if os.fsencode(word) in path.read_bytes().split(b"\0"):
                 yield int(path.parent.name)
 
 

@@ -25,14 +25,16 @@ from adjourn.tasks import (
     Task,
     ToolRequest,
     answer,
+    expire_sessions_of,
     settle_doubt,
     space_of,
     waiting_approvals,
+    workspace_calls,
 )
 from adjourn.tasks.open_index import INDEX, entries
 from adjourn.tasks.workspace_calls import INDEXED
 from support.policies import policy_of
-from support.task_sessions import DEPLOY, POLICY, READ, WRITE, SharedTask, admit_one, block_reason
+from support.task_sessions import DEPLOY, POLICY, READ, SECRET, WRITE, SharedTask, admit_one, block_reason
 
 ANN = Actor("ann", "human")
 OTHER = ToolRequest(tool="write_file", digest="2" * 64)
@@ -149,6 +151,33 @@ def test_a_history_that_was_changed_holds_up_no_other_task(workspace: Workspace)
     workspace.client("t4")
     with pytest.raises(IntegrityError, match="task t1"):
         repeat(session, WRITE)
+
+
+def test_the_calls_of_a_replica_that_is_gone_are_in_doubt(workspace: Workspace) -> None:
+    """All its sessions are lost at once, for sessions that were open before, too; those of other processes stay."""
+    gone = Session(
+        workspace.task("t1"), POLICY, SessionIdentity(workspace.dead(), "g1", replica="replica/gone")
+    )
+    gone.open()
+    call = admit_one(gone, WRITE).call
+    other = workspace.client("t2")
+    expire_sessions_of(workspace.store, "replica/gone", clock=workspace.clock, secret=SECRET)
+    assert list(workspace.task("t1").ledger.doubts) == [call]
+    assert other.holds()
+    assert isinstance(repeat(other, WRITE), Ask)
+
+
+def test_a_network_store_is_asked_by_the_first_effect_of_a_session(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later effects of a session may go by what was seen a moment ago, and find what is older than that."""
+    monkeypatch.setattr(workspace.store, "now", workspace.clock, raising=False)
+    before = workspace.client("t2")
+    assert repeat(before, OTHER) == Forward()
+    workspace.killed("t1", WRITE)
+    assert isinstance(repeat(workspace.client("t3"), WRITE), Ask)
+    monkeypatch.setattr(workspace_calls, "RECENT_SECONDS", 0.0)
+    assert isinstance(repeat(before, WRITE), Ask)
 
 
 def test_a_doubt_of_an_earlier_version_is_found(workspace: Workspace) -> None:

@@ -33,7 +33,9 @@ from adjourn.tasks.replica import REPLICA, lease_end, time_of
 from adjourn.tasks.task import NewEvent, Task, tasks_of
 
 RECENT_SECONDS = 0.25
+"""How old may be what was seen of a store that is reached over a network."""
 MAX_RECENT = 1000
+"""Entries of a store beyond which each call asks for its own instead."""
 INDEXED = "indexed/calls"
 """The ref that says that all tasks of the store are in the index: those that an earlier version wrote as well."""
 
@@ -132,7 +134,7 @@ class Neighbours:
         self._task = task
         self._has_looked = False
         self._known: dict[str, OpenSession | None] = {}
-        """Them by their leases. None: the task knows of none, so nothing is open in it by that."""
+        """Their sessions by lease. None: the session has ended, or its task cannot be read."""
 
     def look_up(self, digest: str) -> OpenElsewhere:
         """`open_elsewhere`, where something may be open. Of a store that is reached over a network, the session's first call asks; a later one
@@ -191,7 +193,7 @@ def expire_sessions_of(store: Store, lease: str, *, clock: Callable[[], int], se
 
 
 def build_index(store: Store, *, clock: Callable[[], int], secret: bytes) -> None:
-    """Take all tasks of a store into the index that an earlier version wrote; once. Raises `StoreError`."""
+    """Add the tasks that an earlier version wrote to the index, once for each store. Raises `StoreError`."""
     below: Store = getattr(store, "below", store)
     if below.ref(INDEXED) is not None:
         return

@@ -1,4 +1,4 @@
-"""Where all streams of a SQLite file end: asked for again and again, it is read again only where something was written."""
+"""What is asked for again and again of a SQLite file is read again only where something was written: where its streams end, its refs."""
 
 from __future__ import annotations
 
@@ -59,3 +59,19 @@ def test_names_that_no_store_writes_are_refused(store: SqliteStore, name: str) -
         connection.execute("UPDATE stream SET name = ?", (name,))
     with pytest.raises(IntegrityError, match="no store writes"):
         store.streams()
+
+
+def test_refs_keep_their_version_until_they_may_have_changed(store: SqliteStore) -> None:
+    """The entries of this store leave the version; its refs, and whatever another connection writes, change it."""
+    head = store.append("a", [entry(b"1")], expect=EMPTY)
+    before = store.refs_version()
+    for number in range(2000):  # the log is copied meanwhile
+        head = store.append("a", [entry(b"%d" % number)], expect=head, durable=number % 2 == 0)
+    assert store.refs_version() == before
+    store.swap("r", "1", expect=None)
+    second = store.refs_version()
+    store.append("a", [], expect=head, refs={"r": "2"})
+    third = store.refs_version()
+    with closing(SqliteStore(store.path)) as other:
+        other.append("b", [entry(b"2")], expect=EMPTY)
+    assert len({before, second, third, store.refs_version()}) == 4

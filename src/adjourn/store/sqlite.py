@@ -75,7 +75,7 @@ class SqliteStore:
         self._watchers = 0
         self._closed = False
         self._durable: bool | None = None
-        self._pages = 0
+        self._pages = self._ref_writes = 0
         self._seen: dict[str, Head] = {}
         self._bases: dict[str, int] = {}
         self._heads = KnownHeads()
@@ -210,10 +210,24 @@ class SqliteStore:
         # The names that begin with the prefix are one run, from the prefix on.
         return dict(self._all(_REFS, (prefix,), within=prefix))
 
+    def refs_version(self) -> object:
+        """A value that changes when refs may have changed: this store wrote some, or another connection wrote anything.
+
+        Entries that this store appends leave it as it is, so what was read of the refs needs no second reading while it stays the same.
+        Raises `StoreError`.
+        """
+        try:
+            with self._lock:
+                cursor = self._cursor or self._reader
+                return cursor.execute("PRAGMA data_version").fetchone(), self._ref_writes
+        except sqlite3.Error as error:
+            raise sqlite_file.failure(self.path, error) from error
+
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         checks.check_swap(name, value, expect)
         with self._transaction(durable=durable) as cursor:
             _check_ref(cursor, name, expect)
+            self._ref_writes += 1
             _set_ref(cursor, name, value)
 
     def put_blob(self, data: bytes) -> str:
@@ -315,6 +329,7 @@ class SqliteStore:
             for first in range(0, len(rows), 3 * _FEW):
                 part = rows[first : first + 3 * _FEW]
                 cursor.execute(_append_few(len(part) // 3), part)
+        self._ref_writes += bool(swaps or refs)
         for name, swap in swaps.items():
             _set_ref(cursor, name, swap.after)
         for name, value in refs.items():

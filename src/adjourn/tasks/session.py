@@ -29,6 +29,7 @@ from adjourn.tasks.decision import (
     OnceClaim,
     RecordedAnswer,
     ToolRequest,
+    WorkspaceState,
     decide,
     is_repeated,
     shown_params,
@@ -251,30 +252,33 @@ class Session(TaskLease):
         if policy.workspace_budgets:
             shared = workspace_budget.counts_of(task.store, policy.workspace_budgets)
             pending.workspace = workspace_budget.spent(shared, task.now)
+        if pending.durable:
+            self.neighbours.refresh()
         for call in calls:
             claim = None
             if policy.once or ledger.beside or call.key:
                 claim = idempotency.look_up(task, policy, ledger, call, pending.changes())
-            elsewhere, looks = NOTHING_ELSEWHERE, call.effectful and not call.named_only
-            while True:
-                if looks:
-                    elsewhere = self.neighbours.look_up(call.digest)
-                decision = decide(
-                    policy,
-                    ledger,
-                    call,
-                    now=task.now,
-                    spent=pending.spent,
-                    counted=pending.counted,
-                    workspace=msgspec.structs.replace(
-                        elsewhere.state, session=self.id, spent=pending.workspace
-                    ),
-                    auto_confirm=self._auto_confirm,
-                    claim=claim,
-                )
-                if looks or not isinstance(decision, Ask):
-                    break
-                looks = True  # another task may have been told yes
+            elsewhere = NOTHING_ELSEWHERE
+            if call.effectful and not call.named_only:
+                elsewhere = self.neighbours.look_up(call.digest)
+            decided = partial(
+                decide,
+                policy,
+                ledger,
+                call,
+                now=task.now,
+                spent=pending.spent,
+                counted=pending.counted,
+                auto_confirm=self._auto_confirm,
+                claim=claim,
+            )
+            decision = decided(workspace=self._workspace_of(elsewhere, pending))
+            if elsewhere is NOTHING_ELSEWHERE and isinstance(
+                decision, Ask
+            ):  # another task may have an answer
+                elsewhere = workspace_calls.open_elsewhere(task, call.digest)
+                if elsewhere is not NOTHING_ELSEWHERE:
+                    decision = decided(workspace=self._workspace_of(elsewhere, pending))
             goes_on = decision.call if isinstance(decision, Continue) else ""
             used = decision.approval if isinstance(decision, Forward) else goes_on
             if used and (
@@ -308,6 +312,9 @@ class Session(TaskLease):
             if pending.is_sent:
                 pending.forward(pending.decided)
         return pending.facts
+
+    def _workspace_of(self, elsewhere: OpenElsewhere, pending: PendingCalls) -> WorkspaceState:
+        return msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
 
     def _uses(
         self, pending: PendingCalls, call: ToolRequest, approval: str, elsewhere: OpenElsewhere

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -117,56 +117,83 @@ def _other(task: Task, owner: str) -> Task:
     return Task(task.store, owner, clock=task.clock, secret=task.secret)
 
 
-class _Digests(NamedTuple):
-    """The digests of all calls that something is open about in a store, at a time (`time.monotonic`). None: they are too many."""
+class _Seen(NamedTuple):
+    """The digests of all calls that something is open about in a store, as of a version of its refs or of a time (`time.monotonic`)."""
 
-    at: float
+    when: object
     digests: frozenset[str] | None
+    """None: they were not read, or are too many."""
 
 
-_seen: WeakKeyDictionary[Store, _Digests] = WeakKeyDictionary()
+_seen: WeakKeyDictionary[Store, _Seen] = WeakKeyDictionary()
 
 
 class Neighbours:
-    """The other tasks of a workspace, as one session sees them."""
+    """The other tasks of a workspace, as one session sees them.
+
+    What was read of the store is read again after it may have changed. A SQLite store tells whether it may have (`SqliteStore.refs_version`). Of
+    one that is reached over a network the session's first call reads; a later one may go by what another session saw in the last
+    `RECENT_SECONDS`.
+    """
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        self._version: Callable[[], object] = getattr(task.store, "refs_version", object)
+        self._just_read: object = None
+        """The version at which `expire_dead` found that all sessions live: the look-up after it needs no newer one."""
+        self._seen = _Seen(None, None)
         self._has_looked = False
+        self._leases: Mapping[str, str] = {}
+        """The leases of the sessions of other tasks, as of `_leases_at`."""
+        self._leases_at: object = None
         self._known: dict[str, OpenSession | None] = {}
-        """Their sessions by lease. None: the session has ended, or its task cannot be read."""
+        """These sessions by lease. None: the session has ended, or its task cannot be read."""
 
     def look_up(self, digest: str) -> OpenElsewhere:
-        """`open_elsewhere`, where something may be open. Of a store that is reached over a network, the session's first call asks; a later one
-        may go by what another session has seen in the last `RECENT_SECONDS`.
-        """
-        store = self._task.store
-        if getattr(store, "now", None) is None:
-            return open_elsewhere(self._task, digest)
-        below: Store = getattr(store, "below", store)
-        recent, now = _seen.get(below), time.monotonic()
-        if recent is None or not self._has_looked or now - recent.at > RECENT_SECONDS:
-            names = below.refs(INDEX)
-            few = len(names) <= MAX_RECENT
-            digests = frozenset(name.split("/", 2)[1] for name in names) if few else None
-            recent = _seen[below] = _Digests(now, digests)
-            self._has_looked = True
-        if recent.digests is not None and digest not in recent.digests:
+        """`open_elsewhere`, where something may be open by what `refresh` found."""
+        if self._seen.digests is not None and digest not in self._seen.digests:
             return NOTHING_ELSEWHERE
         return open_elsewhere(self._task, digest)
+
+    def refresh(self) -> None:
+        """Look what may be open now. Of a store that tells its version, all is read once two calls in a row have found the same one."""
+        store = self._task.store
+        if getattr(store, "now", None) is not None:
+            self._seen = self._recent(getattr(store, "below", store))
+            return
+        version, self._just_read = self._just_read or self._version(), None
+        if self._seen.when != version:
+            self._seen = _Seen(version, None)
+        elif self._seen.digests is None and not self._has_looked:
+            self._seen = _Seen(version, _indexed(store))
+            self._has_looked = self._seen.digests is None  # too many, and so they will be
+
+    def _recent(self, store: Store) -> _Seen:
+        recent, now = _seen.get(store), time.monotonic()
+        if recent is None or not self._has_looked or now - cast("float", recent.when) > RECENT_SECONDS:
+            recent = _seen[store] = _Seen(now, _indexed(store))
+            self._has_looked = True
+        return recent
 
     def expire_dead(self) -> None:
         """Write down of sessions that are over without having closed that they are lost. Raises `StoreError`."""
         task = self._task
-        leases = task.store.refs("lease/")
-        for name in self._known.keys() - leases.keys():
-            del self._known[name]
-        for name, lease in leases.items():
+        self._just_read = version = self._version()
+        if version != self._leases_at:
+            own, leases = f"lease/{task.id}/", task.store.refs("lease/")
+            self._leases = {name: lease for name, lease in leases.items() if not name.startswith(own)}
+            self._leases_at = version
+            for name in self._known.keys() - self._leases.keys():
+                del self._known[name]
+        for name, lease in self._leases.items():
             _, owner, session = name.split("/", 2)
-            if owner == task.id or (lease.startswith(REPLICA) and task.store.ref(lease) is not None):
+            if lease.startswith(REPLICA) and task.store.ref(lease) is not None:
                 continue
             with suppress(IntegrityError):  # whoever works on it gets the error; others continue
                 if self._is_over(name, lease, owner, session):
+                    self._just_read = (
+                        None  # somebody writes that it is over: this session, or another one before
+                    )
                     expire_dead_sessions(_other(task, owner))
                     self._known[name] = None
 
@@ -182,6 +209,12 @@ class Neighbours:
         if alive is None:  # on another machine
             return lease_end(task.store, lease) <= time_of(task.store, task.clock())
         return not alive
+
+
+def _indexed(store: Store) -> frozenset[str] | None:
+    """The digests in the index; None where there are too many entries."""
+    names = store.refs(INDEX)
+    return frozenset(name.split("/", 2)[1] for name in names) if len(names) <= MAX_RECENT else None
 
 
 def expire_sessions_of(store: Store, lease: str, *, clock: Callable[[], int], secret: bytes) -> None:

@@ -91,31 +91,36 @@ def matches(text: str) -> Iterator[tuple[Shape, re.Match[str]]]:
             yield shape, match
 
 
-Marked = tuple[str, tuple[Shape, ...], tuple[tuple[str, tuple[Shape, ...]], ...]]
-"""A mark, its shapes, and the longer marks that contain it with theirs: those are looked for only where it is."""
+_FROM_RARE = "~@|*<>=\\;78953642QZXJKYVWqzj%()BPNxUMHGCOFD10AEIRSTLkvwbyg_.-/: "
+"""Characters of code and JSON, those that are seldom in them first."""
 
 
 @cache
-def _marked(where: str) -> tuple[Marked, ...]:
-    of: dict[str, list[Shape]] = {}
+def _marked(where: str) -> tuple[dict[str, list[str]], dict[str, tuple[list[Shape], list[str]]]]:
+    """The marks to look for first, by the rarest character of each: most texts lack most of these. And of every mark its shapes, and
+    the longer marks that contain it and are looked for only where it is.
+    """
+    of: dict[str, tuple[list[Shape], list[str]]] = {}
     for shape in shapes():
         for mark in shape.marks if shape.where == where else ():
-            of.setdefault(mark, []).append(shape)
-    within = {mark: min((one for one in of if one in mark), key=len) for mark in of}
-    return tuple(
-        (mark, tuple(of[mark]), tuple((one, tuple(of[one])) for one in of if within[one] == mark != one))
-        for mark in of
-        if within[mark] == mark
-    )
+            of.setdefault(mark, ([], []))[0].append(shape)
+    shortest = {mark: min((one for one in of if one in mark), key=len) for mark in of}
+    for mark, short in shortest.items():
+        if mark != short:
+            of[short][1].append(mark)
+    first: dict[str, list[str]] = {}
+    for mark in dict.fromkeys(shortest.values()):
+        first.setdefault(min(mark, key=lambda char: _FROM_RARE.find(char) % 1000), []).append(mark)
+    return first, of
 
 
-def _marked_in(text: str, where: str) -> Iterator[tuple[Shape, ...]]:
-    for mark, those, longer in _marked(where):
-        if mark in text:
-            yield those
-            for another, more in longer:
-                if another in text:
-                    yield more
+def _marked_in(text: str, where: str) -> list[Shape]:
+    marks, of = _marked(where)
+    found = [mark for char, those in marks.items() if char in text for mark in those if mark in text]
+    if not found:
+        return []
+    found += [mark for short in found for mark in of[short][1] if mark in text]
+    return [shape for mark in of if mark in found for shape in of[mark][0]]  # in the table's order
 
 
 _OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
@@ -131,10 +136,10 @@ def _possible(text: str) -> Collection[Shape]:
 
 
 def _look_for_marks(text: str) -> Collection[Shape]:
-    found = [*_marked_in(text, "text"), *_marked_in(text.lower(), "lower")]
+    found = _marked_in(text, "text") + _marked_in(text.lower(), "lower")
     if _LONG in text.encode(errors="replace").translate(_OF_RUNS):
-        found += [*_marked_in(" ".join(_run().findall(text)), "run"), *_marked_in(text, "beside")]
-    return dict.fromkeys(shape for those in found for shape in those) if found else ()
+        found += _marked_in(" ".join(_run().findall(text)), "run") + _marked_in(text, "beside")
+    return dict.fromkeys(found) if found else ()
 
 
 _possible_again = lru_cache(maxsize=16)(_look_for_marks)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +19,7 @@ from adjourn.log import Actor, kinds
 from adjourn.policy import Principal, arguments_digest
 from adjourn.store import Entry
 from adjourn.store.memory import MemoryStore
+from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks import (
     ELSEWHERE,
     Ask,
@@ -66,9 +71,13 @@ class Workspace(SharedTask):
         return self.store.refs(INDEX)
 
 
-@pytest.fixture
-def workspace() -> Workspace:
-    return Workspace()
+@pytest.fixture(params=["memory", "sqlite"])
+def workspace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workspace]:
+    workspace = Workspace()
+    with closing(SqliteStore(tmp_path / "s.db")) as store:
+        if request.param == "sqlite":
+            workspace.store = cast("MemoryStore", store)
+        yield workspace
 
 
 def repeat(session: Session, call: ToolRequest) -> Any:
@@ -140,8 +149,9 @@ def test_settling_a_doubt_tells_every_task_that_asked(workspace: Workspace, happ
     assert workspace.index() == {}
 
 
-def test_a_history_that_was_changed_holds_up_no_other_task(workspace: Workspace) -> None:
+def test_a_history_that_was_changed_holds_up_no_other_task() -> None:
     """A client works beside a task whose history was changed; only the very call that is open there is refused."""
+    workspace = Workspace()
     workspace.client("t3").close("done")
     workspace.killed("t1", WRITE)
     session = workspace.client("t2")
@@ -151,6 +161,20 @@ def test_a_history_that_was_changed_holds_up_no_other_task(workspace: Workspace)
     workspace.client("t4")
     with pytest.raises(IntegrityError, match="task t1"):
         repeat(session, WRITE)
+
+
+def test_what_another_process_wrote_is_found_by_a_session_that_has_looked(tmp_path: Path) -> None:
+    """A session that knows what is open finds a call in doubt that another process writes, and that its own process writes, later."""
+    workspace, elsewhere = Workspace(), Workspace()
+    with closing(SqliteStore(tmp_path / "s.db")) as store, closing(SqliteStore(store.path)) as other:
+        workspace.store, elsewhere.store = cast("MemoryStore", store), cast("MemoryStore", other)
+        session = workspace.client("t2")
+        for number in range(3):  # what is open is read once, and known
+            assert repeat(session, msgspec.structs.replace(OTHER, digest=f"{number}" * 64)) == Forward()
+        elsewhere.killed("t1", WRITE)
+        assert isinstance(repeat(session, WRITE), Ask)
+        workspace.killed("t3", DEPLOY)
+        assert isinstance(repeat(session, DEPLOY), Ask)
 
 
 def test_the_calls_of_a_replica_that_is_gone_are_in_doubt(workspace: Workspace) -> None:

@@ -177,6 +177,7 @@ class _Search:
             for key, text in given:
                 if type(text) is str and key not in _READ_AS_TEXT and texts.is_plain(text):
                     self._names.append((key, text))
+                    self._spoken += key in self._traits.data
                 elif found := self._text(key, text) if isinstance(text, str) else self._words(text):
                     return found
             return self._named() or (self._above(given) if self._reads and self._traits.greps else None)

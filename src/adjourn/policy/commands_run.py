@@ -12,15 +12,16 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from adjourn.policy.protected.programs import GOING, PRINTERS, SHELLS, name_of, only_reads, without_runners
+from adjourn.policy.protected.programs import name_of, only_reads, without_runners
 from adjourn.policy.shell.running import Command, Walk
 from adjourn.policy.shell.syntax import MARKS, ShellWord, UnreadError
+from adjourn.policy.shell.tables import TABLES
 
 MAX_DEPTH = 5
 """Command lines in one another: `ssh host 'bash -c "…"'`."""
 MAX_CARRIED = 50
 """Words of such a program that may begin the command it runs."""
-_CARRIERS = SHELLS | {"docker", "flock", "kubectl", "podman", "script", "ssh", "watch", "wsl"}
+_CARRIERS = TABLES.shells | {"docker", "flock", "kubectl", "podman", "script", "ssh", "watch", "wsl"}
 """Programs that run a command line, or the words behind their own."""
 _TALKERS = frozenset(("apropos", "comm", "date", "help", "history", "info", "man", "sleep", "uniq", "whatis"))
 _GIT_TALKS = frozenset((
@@ -65,9 +66,11 @@ def _of(command: Command, *, depth: int) -> Iterator[CommandRun]:
         return
     program, rest = (name_of(words[0]), words[1:]) if words else ("", words)
     if _explains(program, rest) or (
-        _talks(program, rest) and not (command.feeds and program in PRINTERS | {"cat"})
+        _talks(program, rest) and not (command.feeds and program in TABLES.printers | {"cat"})
     ):
-        folder = rest[0].text if program in GOING and rest and not MARKS.intersection(rest[0].text) else ""
+        folder = (
+            rest[0].text if program in TABLES.going and rest and not MARKS.intersection(rest[0].text) else ""
+        )
         yield CommandRun((), "", truncates, folder)
         return
     programs: tuple[str, ...] = (program,)
@@ -105,4 +108,4 @@ def _talks(program: str, rest: Sequence[ShellWord]) -> bool:
     if program == "git":
         words = (word.text for word in rest)
         return next((word for word in words if word[:1] != "-"), "") in _GIT_TALKS
-    return program in PRINTERS or program in _TALKERS or only_reads(program, rest)
+    return program in TABLES.printers or program in _TALKERS or only_reads(program, rest)

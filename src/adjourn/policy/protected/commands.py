@@ -19,14 +19,6 @@ from adjourn.policy.protected.personal import OURS, personal, personal_in
 from adjourn.policy.protected.places import FOLDER, ProtectedPlaces
 from adjourn.policy.protected.programs import (
     ASSIGNS,
-    GIT_SETTINGS,
-    GOING,
-    HOSTS,
-    MOVERS,
-    PRINTERS,
-    REMOVERS,
-    RISKY,
-    SHELLS,
     WRITERS,
     name_of,
     only_reads,
@@ -38,6 +30,7 @@ from adjourn.policy.protected.reach import Reach, mentioned
 from adjourn.policy.protected.reason import UNREAD
 from adjourn.policy.shell.running import Command, Walk, field_of
 from adjourn.policy.shell.syntax import ANYWHERE, FOREIGN, HARMLESS, UNKNOWN, UNSET, ShellWord, UnreadError
+from adjourn.policy.shell.tables import TABLES
 
 _NOT_KNOWN = re.compile(f"[{UNKNOWN}{FOREIGN}]")
 _BLANKS = re.compile(r"\s")
@@ -47,29 +40,8 @@ _ORDER = re.compile(
 """Matches an option that has a program run a command."""
 _CODE = re.compile(r"[\s(;'\"]")
 _GIT = "git"
-_COPIERS = frozenset("tar bsdtar unzip cpio pax 7z cp mv rsync".split())
-_NESTED = WRITERS | SHELLS | frozenset("find xargs env sed git awk gawk curl wget mkdir".split())
-_STRICT = frozenset(
-    "at batch chroot entr fakeroot flock nsenter parallel proot runuser screen script setpriv strace su systemd-run unshare watch".split()
-)
-"""Hosts whose texts are shell lines."""
-_LENIENT = frozenset("make npm npx ssh node bun deno python python3 git psql mysql ruby php".split())
-"""Hosts that are often given what another program prints."""
-_TEXT_OF_GIT = frozenset(
-    (
-        "bisect",
-        "clone",
-        "config",
-        "difftool",
-        "filter-branch",
-        "mergetool",
-        "rebase",
-        "submodule",
-        "for-each-repo",
-        "grep",
-        "archive",
-    )
-)
+_NESTED = WRITERS | TABLES.shells | frozenset("find xargs env sed git awk gawk curl wget mkdir".split())
+"""Programs that are looked for in the words of a host, which may run them."""
 
 
 class _FoundError(Exception):
@@ -119,7 +91,7 @@ class _Judge:
             raise _FoundError(UNREAD)
         for name, text in command.assigned:
             self._hidden = self._hidden or name == "GLOBIGNORE"
-            if re.fullmatch(RISKY, name):
+            if re.fullmatch(TABLES.orders, name):
                 self._ordered(text, command)
         reaches = self._reaches(command.bases)
         for reach in reaches:
@@ -167,7 +139,7 @@ class _Judge:
         words, assigned = without_runners(words, command.given)
         for word in assigned:
             match = ASSIGNS.fullmatch(word.text)
-            if match and re.fullmatch(RISKY, match[1]):
+            if match and re.fullmatch(TABLES.orders, match[1]):
                 self._ordered(match[2], command)
             if match:
                 self.walk.export(match[1], match[2])
@@ -179,17 +151,19 @@ class _Judge:
         if _NOT_KNOWN.search(program) or (words[0].wild and program != "["):
             self._raise(personal(words) or UNREAD)
         if first is not words[0] and (
-            program in GOING or program in (".", "source", "trap", "set", "exec", "export", "alias")
+            program in TABLES.going or program in (".", "source", "trap", "set", "exec", "export", "alias")
         ):
             raise UnreadError
         if program == "shopt":
             self._hidden = self._hidden or any("glob" in word.text for word in rest)
         if program in ("setopt", "set") and any("glob" in word.text.casefold() for word in rest):
             self._hidden = True
-        if program in PRINTERS or (program in GOING and not any(reach.private(rest) for reach in reaches)):
+        if program in TABLES.printers or (
+            program in TABLES.going and not any(reach.private(rest) for reach in reaches)
+        ):
             return False
         reads = only_reads(program, rest) and not any(
-            re.fullmatch(RISKY, name) and name != "LESSCHARSET" for name, _ in command.assigned
+            re.fullmatch(TABLES.orders, name) and name != "LESSCHARSET" for name, _ in command.assigned
         )
         if program in OURS or not reads:
             self._raise(personal(said))
@@ -197,7 +171,7 @@ class _Judge:
             for reach in reaches:
                 self._raise(reach.private(rest))
             return self._lists(program, rest, reaches)
-        if program in SHELLS:
+        if program in TABLES.shells:
             for word in rest:
                 self._raise(personal_in(word.text) if UNSET in word.text else None)
             self._shell(program, rest, command)
@@ -238,7 +212,7 @@ class _Judge:
         )
         if finds and not self._reads_by_fd(rest):
             raise _FoundError(UNREAD)
-        if program in _COPIERS and self._brings(rest, reaches):
+        if program in TABLES.copiers and self._brings(rest, reaches):
             raise _FoundError(FOLDER)
         if edits and any(_NOT_KNOWN.search(word.text) for word in rest):
             raise _FoundError(UNREAD)
@@ -247,37 +221,39 @@ class _Judge:
         recursive = program in ("chmod", "chown", "chgrp") and any(
             re.match(r"-\w*R|--rec", word.text) for word in rest
         )
-        is_host = program.rstrip("0123456789.") in HOSTS
+        is_host = program.rstrip("0123456789.") in TABLES.hosts
         texts = [word.text for word in rest]
         given = (*command.given, *(text for word in texts for text in self.walk.processes(word)))
         for match in filter(None, map(_ORDER.match, texts)):
             self._ordered(match[1], command)
         for reach in reaches:
-            if program in REMOVERS or recursive:
+            if program in TABLES.removers or recursive:
                 operands = [word for word in rest if word.text[:1] != "-"]
                 self._raise(
-                    reach.around(operands[:-1] if program in MOVERS and len(operands) > 1 else operands)
+                    reach.around(
+                        operands[:-1] if program in TABLES.movers and len(operands) > 1 else operands
+                    )
                 )
             named = (
                 [word for word in rest[:-1] if not word.wild]
-                + list(rest[-1:] if program in MOVERS or not rest[-1:] or not rest[-1].wild else ())
-                if program in REMOVERS
+                + list(rest[-1:] if program in TABLES.movers or not rest[-1:] or not rest[-1].wild else ())
+                if program in TABLES.removers
                 else rest
             )
             self._raise(reach.spoken_of((words[0], *named), given))
         if is_host:
             if any(UNKNOWN in text for text in texts) and (
-                program not in _LENIENT or any(_CODE.search(text) for text in texts)
+                program not in TABLES.lenient_hosts or any(_CODE.search(text) for text in texts)
             ):
                 raise _FoundError(UNREAD)
             for at, word in enumerate(rest):
                 if name_of(word) in _NESTED:
                     self._nested(rest[at:], command)
-        if is_host or program.removeprefix("git-") in _TEXT_OF_GIT:
+        if is_host or program.removeprefix("git-") in TABLES.git_texts:
             for text in (*texts, *given):
                 self._raise(personal_in(text))
                 if _BLANKS.search(text.strip()) or text[:1] == "!":
-                    self._hinted(text.lstrip("!:"), strict=program in _STRICT)
+                    self._hinted(text.lstrip("!:"), strict=program in TABLES.strict_hosts)
         return False
 
     def _reads_by_fd(self, rest: Sequence[ShellWord]) -> bool:
@@ -352,22 +328,7 @@ class _Judge:
         configured = False
         while words and words[0].text[:1] == "-":
             option, _, value = words.pop(0).text.partition("=")
-            if (
-                option
-                in (
-                    "-C",
-                    "--work-tree",
-                    "--git-dir",
-                    "-c",
-                    "--namespace",
-                    "--config-env",
-                    "--exec-path",
-                    "--super-prefix",
-                    "--attr-source",
-                )
-                and not value
-                and words
-            ):
+            if option in TABLES.git_valued and not value and words:
                 value = words.pop(0).text
             if option in ("-C", "--work-tree") and value:
                 if _NOT_KNOWN.search(value):
@@ -377,24 +338,12 @@ class _Judge:
                 configured = configured or option != "-C"
             elif option == "-c":
                 key, _, setting = value.partition("=")
-                if not re.fullmatch(GIT_SETTINGS, key, re.IGNORECASE):
+                if not re.fullmatch(TABLES.git_settings, key, re.IGNORECASE):
                     configured = True
                     self._ordered(setting, command)
                     if key.casefold().startswith("alias.") and setting[:1] != "!":
                         self._hinted(f"git {setting}")
-            elif option not in (
-                "--no-pager",
-                "-P",
-                "--no-optional-locks",
-                "--bare",
-                "--git-dir",
-                "--literal-pathspecs",
-                "-p",
-                "--paginate",
-                "--version",
-                "--no-replace-objects",
-                "--help",
-            ):
+            elif option not in TABLES.git_flags:
                 raise UnreadError
             elif option == "--git-dir":
                 configured = True
@@ -456,7 +405,7 @@ class _Judge:
                 else [word.text.partition("=")[2] or word.text for word in words]
             )
             key = next((word.text for word in words if word.text[:1] != "-"), "")
-            if not (name == "config" and re.fullmatch(GIT_SETTINGS, key, re.IGNORECASE)):
+            if not (name == "config" and re.fullmatch(TABLES.git_settings, key, re.IGNORECASE)):
                 for value in values:
                     self._ordered(value, command)
                     if key.casefold().startswith("alias.") and value[:1] != "!":
@@ -464,7 +413,7 @@ class _Judge:
         if (
             not configured
             and only_reads(_GIT, [ShellWord(name), *words])
-            and not any(re.fullmatch(RISKY, risky) for risky, _ in command.assigned)
+            and not any(re.fullmatch(TABLES.orders, risky) for risky, _ in command.assigned)
         ):
             for reach in reaches:
                 self._raise(reach.private(words) or reach.written_by_option(words))

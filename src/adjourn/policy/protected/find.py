@@ -11,10 +11,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from adjourn.policy.protected.places import FOLDER
-from adjourn.policy.protected.programs import PRINTERS, name_of, only_reads
+from adjourn.policy.protected.programs import name_of, only_reads
 from adjourn.policy.protected.reach import Reach
 from adjourn.policy.protected.reason import UNREAD
 from adjourn.policy.shell.syntax import FOREIGN, UNKNOWN, ShellWord
+from adjourn.policy.shell.tables import TABLES
 
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
@@ -40,7 +41,11 @@ def found_by(
         if test in _RUNS:
             end = next((one for one in range(at, len(tests)) if tests[one] in (";", "+")), len(tests))
             runs = [ShellWord(text) for text in tests[at + 1 : end]]
-            if runs and name_of(runs[0]) not in PRINTERS and not only_reads(name_of(runs[0]), runs[1:]):
+            if (
+                runs
+                and name_of(runs[0]) not in TABLES.printers
+                and not only_reads(name_of(runs[0]), runs[1:])
+            ):
                 acts = True
                 run([ShellWord(word.text.replace("{}", "0")) for word in runs])
     hits = None

@@ -3,6 +3,7 @@
     syntax.py    the grammar: a line as commands and words
     running.py   follows the commands: variables, folders, functions, what is fed to what
     printed.py   what programs print
+    tables.py    what is known of programs, as data
 
 Owns: reading as bash does. Must never: guess, examine a file, or know what is protected.
 """

@@ -1,6 +1,6 @@
 """What programs print, as far as a line determines it: needed for `$(…)`, for pipes and for what `read` reads.
 
-Owns: that table. Must never: run a program, or take for known what it cannot compute.
+Must never: run a program, or take for known what it cannot compute.
 """
 
 from __future__ import annotations
@@ -10,42 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, HERE, UNKNOWN, UNSET
+from adjourn.policy.shell.tables import TABLES
 
-_SILENT = frozenset(
-    "cd pushd popd true : false test [ export mkdir rmdir rm mv cp touch chmod chown ln sleep kill wait set unset read shopt local declare"
-    " typeset readonly trap source . exit return break continue".split()
-)
-_NUMBERS = frozenset(
-    "arch getconf hostname id jobs lsof nproc pgrep pidof seq tput tty uname uuidgen whoami sw_vers".split()
-)
-"""Programs that print nothing which a line can make up, for what follows from the machine."""
-_FILTERS = frozenset(
-    "egrep fgrep grep head less more rg sort tail uniq cut column tac nl shuf strings comm zcat".split()
-)
-"""Programs that print some of what they read."""
-_COMPOSERS = frozenset(
-    "awk base32 base64 bc bun column cut dc deno expand expr fmt fold gawk gpg gunzip hexdump iconv jq m4 node nl od openssl paste perl php printf"
-    " pypy python python2 python3 rev ruby sed stat tr xxd yq xargs busybox envsubst lua tclsh numfmt".split()
-)
-"""Programs that can put together any text from what a line gives them."""
-_SOURCES = frozenset(
-    "apt asdf aws az basename brew bundle cargo cat cmake conda curl df dig direnv docker dpkg du eslint fnm free gcloud gem gh git go gradle gsutil helm"
-    " heroku host ip java kubectl luarocks ls mvn mysql nix npm nvm opam ping pip pip3 pipenv pipx pnpm podman poetry ps psql pyenv rbenv readlink realpath"
-    " redis-cli rustc rustup sha1sum sha256sum sha512sum md5sum ssh-agent ssh-add svn swift terraform tofu tree uv uptime vault wc wget who xcrun yarn zoxide mise"
-    " jobs pkg-config starship nodenv goenv volta openssl ffprobe identify nvidia-smi systemctl journalctl dotnet node-gyp file diff cmp getent id find fd".split()
-)
-"""Programs that print what they find in files, or elsewhere: with plain arguments, not what a line makes up."""
-_SIMPLE = {
-    "jq": r"-?[\w.\[\]| -]*",
-    "awk": r"-F.?|(?:NR\s*==\s*\d+|/[\w ^$]*/)?\s*\{\s*print(?: \$\w+(?:, ?\$\w+)*)?\s*\}",
-    "sed": r"-[nEr]|\d*,?\d*p|s(\W)(?:(?!\1).)*\1[ \d\\]*\1g?",
-    "tr": r"-d|.|\\n|\[:\w+:\]|[\w-]{1,3}",
-    "stat": r"-c|-f|%\w|--format=%\w|\S+",
-    "cut": r"-[dfcb].*|.|\d[\d,-]*",
-    "column": r"-.*",
-    "nl": r"-.*",
-}  # fmt: skip
-"""Arguments with which they only print a part of what they read."""
 _FORMAT = re.compile(r"(?:%[A-Za-z]{1,2}|[\s\d_:T.,/|Z+-])*")
 _ASKS_FORMAT = re.compile(r"--(?:format|pretty)[= ](?:format:)?(.*)", re.DOTALL)
 _WILD = re.compile(r"[*?[]")
@@ -65,7 +31,7 @@ def printed_by(
     name = os.path.basename(name)
     given = given or (FOREIGN,)
     operands = [word for word in rest if word[:1] != "-"]
-    if name in _SILENT:
+    if name in TABLES.silent:
         return ("",)
     if name == "echo":
         return _echo(list(rest))
@@ -96,14 +62,14 @@ def printed_by(
     if name == "date":
         return (HARMLESS if all(_FORMAT.fullmatch(word) for word in operands) else UNKNOWN,)
     if (
-        name in _NUMBERS
+        name in TABLES.numbers
         or (name == "wc" and not operands)
         or (name in ("grep", "rg") and any(re.fullmatch(r"-\w*c\w*", word) for word in rest))
     ):
         return (HARMLESS,)
     made_up = bool(set("".join(given)) - {FOREIGN, HARMLESS, "0", "\n", " "})
     harmless = not made_up and FOREIGN not in "".join(given)
-    simple = _SIMPLE.get("awk" if name == "gawk" else name)
+    simple = TABLES.plain_arguments.get("awk" if name == "gawk" else name)
     if (
         simple is not None
         and not made_up
@@ -111,7 +77,7 @@ def printed_by(
     ):
         return (HARMLESS if harmless else FOREIGN,)
     if (
-        name in _COMPOSERS
+        name in TABLES.composers
         or (name == "docker" and {"run", "exec"} & set(rest))
         or (name == "git" and rest[:1] == ["-c"])
         or "-exec" in rest
@@ -137,11 +103,11 @@ def printed_by(
         return (UNKNOWN,)
     if lists:
         return (HARMLESS,)
-    if name in _FILTERS and not (operands[1:] if "grep" in name or name == "rg" else operands):
+    if name in TABLES.filters and not (operands[1:] if "grep" in name or name == "rg" else operands):
         return (UNKNOWN if made_up else HARMLESS if harmless else FOREIGN,)
-    if name not in _SOURCES | _FILTERS:
+    if name not in TABLES.sources | TABLES.filters:
         return (UNKNOWN,)
-    return (UNKNOWN if made_up and name not in _FILTERS else FOREIGN,)
+    return (UNKNOWN if made_up and name not in TABLES.filters else FOREIGN,)
 
 
 def _echo(rest: list[str]) -> tuple[str, ...]:

@@ -273,9 +273,8 @@ class Session(TaskLease):
                 claim=claim,
             )
             decision = decided(workspace=self._workspace_of(elsewhere, pending))
-            if elsewhere is NOTHING_ELSEWHERE and isinstance(
-                decision, Ask
-            ):  # another task may have an answer
+            if elsewhere is NOTHING_ELSEWHERE and isinstance(decision, Ask):
+                # a person may have answered another task about the same call
                 elsewhere = workspace_calls.open_elsewhere(task, call.digest)
                 if elsewhere is not NOTHING_ELSEWHERE:
                     decision = decided(workspace=self._workspace_of(elsewhere, pending))

@@ -1,6 +1,6 @@
 """What programs do with their arguments, as data: `programs.json`.
 
-A program that stands in no list is taken for one that may write to what it is given, and whose output may be anything.
+A program in no list may write to the files that it is given, and print anything.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Tables(msgspec.Struct, frozen=True, rename="camel"):
-    """Names of programs, without folder and in lower case. What is no set of names is a regular expression or has those."""
+    """Sets have names of programs, without their folder, in lower case. Texts are regular expressions."""
 
     printers: frozenset[str]
     """Print their arguments, and open no file."""

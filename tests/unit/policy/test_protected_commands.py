@@ -221,6 +221,7 @@ HARMLESS = [
     "git log -- .aex",
     "git add .aex/policy.aex && git commit -qm 'policy: allow tests'",
     "git diff .aex/policy.aex",
+    "git diff --exit-code .aex/policy.aex",
     "git checkout -b fix/.aex-docs",
     "git clean -n",
     "git clean -fdx build",

@@ -22,7 +22,7 @@ POLICY = (
     "budget calls=20",
 )
 
-AGE = re.compile(r"\d+ s ago")
+AGE = re.compile(r" *(?:just now|\d+ (?:s|min) ago)")
 
 
 def git(*words: str, cwd: Path) -> None:

@@ -6,8 +6,12 @@ READY := $(VENV)/.ready
 SECONDS ?= 3600
 TARGET ?= aex
 COUNT ?= 20
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: help demo test docs lint tools campaign cluster fuzz bench eval dist test-wheel lock clean
+# A machine that keeps no compiled modules would compile all of adjourn in each of the processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo test test-all docs lint tools campaign cluster fuzz bench eval dist test-wheel lock clean
 
 help:                ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -31,15 +35,18 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: lint tools     ## every check and every test
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+test: lint tools     ## the checks and all tests but the slow ones: six minutes
+	$(PYTEST) -m 'not slow'
+
+test-all: tools      ## the slow tests: browsers, kills, real clients and servers, conformance, wheels, this documentation
+	$(PYTEST) -m slow
 
 docs: $(READY)       ## the documentation as a site, in .tools/site; a broken link is an error
 	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-campaign: tools      ## the long forms: a thousand kills, a million fuzzed lines, 100,000 changed bytes
-	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest --timeout 7200 $$(grep -rl --include='test_*.py' ADJOURN_CAMPAIGN tests)
+campaign: tools      ## the long forms: a thousand kills, a million fuzzed lines, 500 examples of each property
+	ADJOURN_CAMPAIGN=1 $(BIN)/python -m pytest --timeout 7200 $$(grep -rlE --include='test_*.py' 'ADJOURN_CAMPAIGN|^from hypothesis' tests)
 
 cluster: $(READY)    ## a PostgreSQL cluster broken under load (COUNT=20); needs root, patroni, etcd-server and postgresql
 	$(BIN)/python tests/cluster/run.py --count $(COUNT)

@@ -138,8 +138,10 @@ def llms_full() -> str:
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Expand the navigation, name headings as GitHub does, and let Pygments find the colours of `.aex`."""
-    from pygments.lexers import LEXERS  # noqa: PLC0415  # here and below: comes with mkdocs-material, which llms.txt does not need
-    from pymdownx.slugs import slugify  # noqa: PLC0415
+    from pygments.lexers import (
+        LEXERS,  # here and below: comes with mkdocs-material, which llms.txt does not need
+    )
+    from pymdownx.slugs import slugify
 
     sys.path.append(str(Path(__file__).parent))
     LEXERS["AexLexer"] = ("aex_lexer", "AEX", ("aex",), (), ())
@@ -150,7 +152,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """The pages of the navigation, what they link, and the style sheet, instead of the files of a folder."""
-    from mkdocs.structure.files import File  # noqa: PLC0415
+    from mkdocs.structure.files import File
 
     for file in [file for file in files if file.src_dir == config.docs_dir]:
         files.remove(file)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from house import Source
+from house import product
 
 REPOSITORY = Path(__file__).parents[1]
 PICTURE = REPOSITORY / "docs" / "assets" / "architecture.svg"
@@ -46,11 +46,12 @@ PURPOSES = {
     "setup": "settings of clients",
     "store": "bytes: memory, SQLite, PostgreSQL",
     "tasks": "journal, ledger, decision",
+    "testing": "a relay in one process, for tests",
     "text": "quoting, redaction, strict JSON",
     "ui": "a web page for people",
     "verification": "check of a whole store",
 }
-EVERYWHERE = ("errors", "findings", "front_door")
+EVERYWHERE = ("errors", "findings", "_public")
 WIDTH, BOX, HEIGHT, ROW, LANE = 1200, 158, 60, 98, 26
 STYLE = """
   text { font-family: system-ui, 'DejaVu Sans', sans-serif; font-size: 11px; fill: #57606a; text-anchor: middle; }
@@ -70,7 +71,7 @@ Node = tuple[str, str]
 
 def package_imports() -> dict[str, set[str]]:
     """Package → packages that it imports, anywhere in it, without those that every package imports."""
-    source = Source(REPOSITORY / "src")
+    source = product()
     graph: dict[str, set[str]] = {}
     for module in source.modules.values():
         if "." not in module.name:  # the public names of all

@@ -16,7 +16,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from adjourn.cli.setup.tour import make_week
-from adjourn.host import now
+from adjourn.host.clock import now
 from support import tools
 from support.page import serving
 

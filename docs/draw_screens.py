@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from adjourn.clients import ClientContext
+    from adjourn.clients.client import ClientContext
 
-# ruff: noqa: PLC0415, SLF001  # what is loaded is loaded after the stage is set; a killed session has no public way
+# ruff: noqa: SLF001  # what is loaded is loaded after the stage is set; a killed session has no public way
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 SCREENS = Path(__file__).parent / "assets" / "screens"
 COLUMNS = 80
@@ -126,8 +126,9 @@ class Story:
         process.current = lambda: machine
 
     def client(self, name: str, group: str, task: str = "", server: str = "inv") -> ClientContext:
-        from adjourn.clients import ClientContext, ClientOptions
-        from adjourn.policy import read_contract
+        from adjourn.clients.client import ClientContext
+        from adjourn.clients.client_options import ClientOptions
+        from adjourn.policy.contract import read_contract
 
         options = ClientOptions(root=self.root, contract=read_contract(self.root), task=task, server=server)
         context = ClientContext(options, self.clock)
@@ -139,7 +140,7 @@ class Story:
     ) -> None:
         """A call a few seconds later; without an outcome it stays open."""
         from adjourn.log import kinds
-        from adjourn.tasks import ToolRequest
+        from adjourn.tasks.decision import ToolRequest
 
         self.clock.move(seconds=7)
         server, _, name = tool.partition(".")
@@ -157,7 +158,8 @@ class Story:
             )
 
     def save(self, context: ClientContext, name: str, description: str) -> None:
-        from adjourn.checkpoints import create, folder
+        from adjourn.checkpoints import folder
+        from adjourn.checkpoints.checkpoint import create
 
         self.clock.move(seconds=5)
         session = context.session()
@@ -185,7 +187,7 @@ class Story:
         self.call(first, "inv.remove_item", "", name="M3 screw, rusty")
         self.clock.move(seconds=3600)  # it was killed, and its lease is over
 
-        from adjourn.tasks import expire_dead_sessions
+        from adjourn.tasks.lease import expire_dead_sessions
 
         task = first.session().task
         first._sessions.clear()

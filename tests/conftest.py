@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pwd
 import secrets
@@ -14,15 +15,37 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support import tools
+from support import slow, tools
 from support.missing import is_missing
 
 # Hooks that `adjourn init` set up leave a process behind; those of tests have no place to. The tests of just that have one.
 os.environ["XDG_RUNTIME_DIR"] = "/proc/nowhere"
 
-# Time says nothing about what a test holds: a machine under load is slow.
-settings.register_profile("adjourn", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("adjourn")
+# Time says nothing about what a test holds: a machine under load is slow. Examples of one test share its folder, and write what
+# they need. In CI hypothesis draws the same examples in each run, and keeps none in a file.
+settings.register_profile(
+    "short",
+    max_examples=25,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("campaign", settings.get_profile("short"), max_examples=500)
+settings.load_profile("campaign" if os.environ.get("ADJOURN_CAMPAIGN") == "1" else "short")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if slow.is_slow(item.path, getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: a collection of garbage need not look at it again, and many tests collect."""
+    gc.collect()
+    gc.freeze()
+
 
 # --- a person's word ------------------------------------------------------------------------------------------------
 
@@ -30,7 +53,7 @@ settings.load_profile("adjourn")
 @pytest.fixture
 def unattended(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder whose settings let this process speak for a person, without a terminal and inside a client."""
-    from adjourn.clients import person  # noqa: PLC0415  # few tests need it
+    from adjourn.clients import person  # few tests need it
 
     home = tmp_path_factory.mktemp("home")
     settings = home / person.SETTINGS
@@ -82,7 +105,7 @@ class PostgresServer:
 
     def new_schema(self) -> str:
         """The URL of a new, empty schema."""
-        import psycopg  # noqa: PLC0415  # an extra
+        import psycopg  # an extra
 
         name = f"s{secrets.token_hex(8)}"
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -109,7 +132,7 @@ def postgres_server() -> Iterator[PostgresServer]:
         "no initdb in PATH or /usr/lib/postgresql/*/bin: apt-get install postgresql" if not programs else ""
     )
     try:
-        import psycopg  # noqa: F401, PLC0415  # only whether it is there
+        import psycopg  # noqa: F401  # only whether it is there
     except ImportError:
         missing = "psycopg is not installed: pip install 'adjourn[postgres]'"
     if missing or programs is None:

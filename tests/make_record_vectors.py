@@ -19,8 +19,7 @@ from adjourn.knowledge.cognition.transitions import EDGES
 from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint, CognitiveSession
 from adjourn.knowledge.model.documents import DocumentPart, Tree, tree_of, view
 from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
-from adjourn.knowledge.records.diff import diff
-from adjourn.knowledge.records.merge import merge
+from adjourn.knowledge.records.merge import diff, merge
 from adjourn.knowledge.records.versions import (
     Stored,
     empty_record,
@@ -31,7 +30,8 @@ from adjourn.knowledge.records.versions import (
     sealed,
     store_form,
 )
-from adjourn.log import canonical, digest, merkle
+from adjourn.log import merkle
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.signing import encode_bytes, public_key
 from support.documents import ANN, sample
 
@@ -181,7 +181,7 @@ def vectors() -> dict[str, Any]:
 
 
 def _signature(message: bytes) -> bytes:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return Ed25519PrivateKey.from_private_bytes(PRIVATE).sign(message)
 

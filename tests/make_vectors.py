@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from adjourn.aex import seal
-from adjourn.log import canonical, digest, kinds, merkle
+from adjourn.log import kinds, merkle
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
 

@@ -137,7 +137,7 @@ def main() -> None:
                 print("\n".join(f"    {row}" for row in text.splitlines()))
     if packages:
         return
-    from adjourn.aex import DIAGNOSTICS  # noqa: PLC0415  # the only texts that are taken from a table, not from the source
+    from adjourn.aex import DIAGNOSTICS  # the only texts that are taken from a table, not from the source
 
     print("\n# diagnostics")
     for code, entry in sorted(DIAGNOSTICS.items()):

@@ -27,7 +27,9 @@ from adjourn.cli.app import main as adjourn
 from adjourn.clients import person
 from adjourn.errors import UsageError
 from adjourn.hooks import options as hook_options
-from adjourn.host import DEFAULT_STORE, now, process
+from adjourn.host import process
+from adjourn.host.clock import now
+from adjourn.host.finding import DEFAULT_STORE
 from adjourn.host.keys import secret
 from adjourn.proxy import options as proxy_options
 from adjourn.store.sqlite import SqliteStore

@@ -33,6 +33,7 @@ import msgspec
 
 import adjourn
 import surface_answers
+from adjourn import testing
 from adjourn.log.kinds import REGISTRY
 
 REPOSITORY = Path(__file__).parents[1]
@@ -213,7 +214,8 @@ def _environment(folder: str) -> dict[str, str]:
 
 def python_names() -> Tree:
     """Each public name: what it is, how it is called, and what a class has."""
-    return {name: _object(getattr(adjourn, name)) for name in sorted(adjourn.__all__)}
+    names = {name: _object(getattr(adjourn, name)) for name in sorted(adjourn.__all__)}
+    return names | {f"testing.{name}": _object(getattr(testing, name)) for name in sorted(testing.__all__)}
 
 
 def _object(value: object) -> Tree:

@@ -37,7 +37,7 @@ def _run(program: str, arguments: list[str]) -> None:
     _leave_working_folder()
     if arguments[:1] == ["status"] and program == "adjourn" and "_ADJOURN_COMPLETE" not in os.environ:
         _status(arguments[1:])
-    from adjourn.cli import main as run  # noqa: PLC0415  # the slow path
+    from adjourn.cli import main as run  # the slow path
 
     if arguments[:1] == ["gate"] and program == "adjourn":
         arguments[0] = "hook"
@@ -67,7 +67,7 @@ def _open_closed_streams() -> None:
 
 def _leave_working_folder() -> None:
     """Before anything else is loaded: the folder is an agent's to write in."""
-    from adjourn.host.python import leave_working_folder  # noqa: PLC0415  # where a failure is a hook's refusal, too
+    from adjourn.host.executables import leave_working_folder  # where a failure is a hook's refusal, too
 
     leave_working_folder()
 
@@ -78,7 +78,7 @@ def _before_upstream(arguments: list[str]) -> int:
 
 def _proxy(arguments: list[str]) -> int:
     _leave_working_folder()
-    from adjourn.proxy import start  # noqa: PLC0415
+    from adjourn.proxy.launch import start
 
     return start(arguments, _load_msgspec)
 
@@ -94,14 +94,14 @@ def _hook(arguments: list[str]) -> int:
         _leave_working_folder()
         if "--stay" not in arguments:
             return _answer_hook(arguments)
-        from adjourn.hooks import standby  # noqa: PLC0415
+        from adjourn.hooks import standby
 
         code = standby.ask(arguments)
         if code is None:
             code = _answer_hook(arguments)
             standby.start()
     except BaseException as error:
-        from adjourn.hooks import tell  # noqa: PLC0415
+        from adjourn.hooks import tell
 
         tell(error)
         return 2
@@ -112,7 +112,7 @@ def _status(arguments: list[str]) -> None:
     """Show the status and end the process, unless the arguments need the command line proper."""
     gc.disable()  # as for a hook
     _load_msgspec()
-    from adjourn.cli.working.status_view import run  # noqa: PLC0415  # without the framework
+    from adjourn.cli.working.status_view import run  # without the framework
 
     if (code := run(arguments)) is not None:
         _leave(code)
@@ -122,7 +122,7 @@ def _status(arguments: list[str]) -> None:
 def _answer_hook(arguments: list[str]) -> int:
     gc.disable()  # the process ends before a collection would pay
     _load_msgspec()
-    from adjourn.hooks.main import run  # noqa: PLC0415
+    from adjourn.hooks.main import run
 
     return run(arguments)
 
@@ -130,7 +130,7 @@ def _answer_hook(arguments: list[str]) -> int:
 def _load_msgspec() -> None:
     """Import msgspec without what makes schemas and reads UUIDs: neither a proxy nor a hook needs it."""
     with _without("typing_extensions"), _unused("uuid", "msgspec.inspect", "msgspec._json_schema"):
-        import msgspec  # noqa: F401, PLC0415
+        import msgspec  # noqa: F401
 
 
 class _without:  # noqa: N801  # reads as a phrase in a with statement

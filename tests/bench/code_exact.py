@@ -23,8 +23,7 @@ from adjourn.code.language_servers.places import FileSpan, NamePosition
 from adjourn.code.language_servers.server import LanguageServer
 from adjourn.code.language_servers.servers import READY, LanguageServers
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.search.references import find_references
-from adjourn.code.search.resolution import position_of
+from adjourn.code.search.references import find_references, position_of
 
 REPOSITORIES = {"httpx": "python", "zod": "typescript", "cobra": "go", "ripgrep": "rust"}
 _SYMBOLS = 100

@@ -18,11 +18,10 @@ from typing import NamedTuple
 from sizes import Sizes
 from tables import Table, median
 
-from adjourn.code.index import chunks, vectors
+from adjourn.code.index import lookup, vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.search.ranking import asked_for
-from adjourn.code.search.semantic import semantic_search
+from adjourn.code.search.semantic import asked_for, semantic_search
 
 RANKINGS = ((60, 1.0), (10, 1.0), (10, 2.0), (10, 5.0), (10, 20.0))
 """The k of reciprocal ranks, and how much those of the vectors weigh."""
@@ -91,7 +90,7 @@ def _ranked(ask: Callable[[str], list[int]], questions: Sequence[str]) -> tuple[
 def _by_words(codebase: Codebase, question: str) -> list[int]:
     assert codebase.index is not None
     return _numbers(
-        hit.place.path for hit in chunks.search(codebase.index, asked_for(question).words, 2 * _DEPTH)
+        hit.place.path for hit in lookup.search_chunks(codebase.index, asked_for(question).words, 2 * _DEPTH)
     )
 
 
@@ -100,7 +99,7 @@ def _by_meaning(codebase: Codebase, question: str) -> list[int]:
     assert index is not None
     assert meaning is not None
     near = vectors.nearest(meaning, question, 2 * _DEPTH)
-    paths = {hit.id: hit.place.path for hit in chunks.by_id(index, list(near))}
+    paths = {hit.id: hit.place.path for hit in lookup.chunks_by_id(index, list(near))}
     return _numbers(paths[number] for number in near)
 
 

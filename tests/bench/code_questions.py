@@ -18,7 +18,7 @@ from typing import Any
 from sizes import Sizes
 from tables import Table
 
-from adjourn.code.index import chunks, vectors
+from adjourn.code.index import lookup, vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.words import split
@@ -83,7 +83,9 @@ def _quality(questions: list[dict[str, Any]], ask: Ask) -> list[float]:
 
 def _by_words(codebase: Codebase, question: str) -> list[tuple[str, str]]:
     assert codebase.index is not None
-    return [(hit.place.path, hit.name) for hit in chunks.search(codebase.index, split(question), _FIRST)]
+    return [
+        (hit.place.path, hit.name) for hit in lookup.search_chunks(codebase.index, split(question), _FIRST)
+    ]
 
 
 def _by_search(codebase: Codebase, question: str) -> list[tuple[str, str]]:

@@ -84,7 +84,7 @@ def table(sizes: Sizes, codebase: Codebase) -> Table:
 
 def _resolved(root: str, wanted: int) -> Iterator[tuple[_Use, str, str, set[tuple[str, int]]]]:
     """Uses with what jedi says of each: its kind, its own name, its places as (file, line)."""
-    import jedi  # noqa: PLC0415  # a peer
+    import jedi  # a peer
 
     folder = Path(root, "stdlib")
     uses = [use for path in sorted(folder.glob("*.py")) for use in _uses(path)]

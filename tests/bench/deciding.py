@@ -9,8 +9,9 @@ from sizes import Sizes
 from tables import Table
 
 from adjourn.aex import Policy, from_text
-from adjourn.log import digest
-from adjourn.tasks import Block, Forward, Ledger, ToolRequest, decide
+from adjourn.log.canonical_json import digest
+from adjourn.tasks.decision import Block, Forward, ToolRequest, decide
+from adjourn.tasks.ledger import Ledger
 
 KNOWN = 50
 """Different tools that an agent calls again and again."""

@@ -18,7 +18,8 @@ from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
-from adjourn.tasks import NewEvent, ToolRequest
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.task import NewEvent
 
 POLICY = 'policy bench v1\ngoal "Measure it"\nallow *\nbudget calls=100000000\n'
 CALLS = {

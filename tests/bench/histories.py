@@ -13,10 +13,11 @@ import msgspec
 
 from adjourn.knowledge.model.documents import Tree, without
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.version_log import VersionStore
 from adjourn.knowledge.records.versions import SEAL, Stored, store_form
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor, Event, encode, timestamp
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, Entry, Head, Store

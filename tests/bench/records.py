@@ -17,9 +17,8 @@ from sizes import Sizes
 from tables import Table, median
 
 from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.records import CRStore
-from adjourn.knowledge.records.diff import diff
-from adjourn.knowledge.records.merge import merge
+from adjourn.knowledge.records.merge import diff, merge
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.versions import empty_record, first_version
 from adjourn.store.sqlite import SqliteStore
 

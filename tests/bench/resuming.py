@@ -11,8 +11,8 @@ from sizes import Sizes
 from tables import Table, median
 
 from adjourn.checkpoints import checkpoint
-from adjourn.handover.composing import Reader, hand_over
 from adjourn.handover.rendering import to_json
+from adjourn.handover.resumption import Reader, hand_over
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.task import FOLD_EVERY, Task
 

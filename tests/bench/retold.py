@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOpenAI
-from adjourn.knowledge.brief import REPLY_TAGS
-from adjourn.knowledge.cognition import SessionOptions
+from adjourn.knowledge.brief.compose import REPLY_TAGS
+from adjourn.knowledge.cognition.store import SessionOptions
 from support.clock import Clock
 from support.model_server import Reply, serving
 

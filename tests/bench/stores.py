@@ -29,11 +29,11 @@ from turns import Rounds, median_ratio, take_turns
 from adjourn.checkpoints import checkpoint
 from adjourn.checkpoints import folder as checkpoint_folder
 from adjourn.knowledge.model.documents import Tree, without
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.versions import SEAL
-from adjourn.log import canonical
+from adjourn.log.canonical_json import canonical
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks import Task
+from adjourn.tasks.task import Task
 from adjourn.verification.verify import verify_task
 
 TITLE = "Stores: operations beside their floors"
@@ -192,8 +192,8 @@ def _updates(size: str, learnings: int, folder: str, stack: ExitStack) -> Iterat
 
 
 def _langgraph(connection: sqlite3.Connection) -> Callable[[Tree], Any]:
-    from langgraph.checkpoint.base import empty_checkpoint  # noqa: PLC0415  # slow to import, and only here
-    from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415
+    from langgraph.checkpoint.base import empty_checkpoint  # slow to import, and only here
+    from langgraph.checkpoint.sqlite import SqliteSaver
 
     saver = SqliteSaver(connection)
     saver.setup()

@@ -205,7 +205,7 @@ def _in_chromium(server: Server, paths: Mapping[str, str], rounds: int) -> dict[
     program = chromium()
     if program is None:
         return {}
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # where there is a browser, there is this
+    from playwright.sync_api import sync_playwright  # where there is a browser, there is this
 
     name, _, value = server.cookie.partition("=")
     with sync_playwright() as playwright:

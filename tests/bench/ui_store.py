@@ -12,13 +12,17 @@ from pathlib import Path
 
 import histories
 
-from adjourn import host
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore
-from adjourn.log import Actor, digest, kinds, timestamp
+from adjourn.host.clock import now
+from adjourn.host.keys import secret as host_secret
+from adjourn.host.workspace_store import open_at
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import Actor, timestamp
 from adjourn.store import Store
-from adjourn.tasks import KeptHeads, NewEvent, Task
-from adjourn.tasks.heads import KeptHead
+from adjourn.tasks.heads import KeptHead, KeptHeads
+from adjourn.tasks.task import NewEvent, Task
 
 POLICY = 'policy bench v0\n\ngoal "Measure."\n\nuse notes.*, ops.deploy\nconfirm before ops.deploy\n'
 AGENT = Actor("claude-code", "agent")
@@ -39,7 +43,7 @@ def make_workspace(root: Path, tasks: int, events: int) -> None:
     """So many tasks, and one more of so many events."""
     (root / ".aex").mkdir(parents=True)
     (root / ".aex/policy.aex").write_text(POLICY, encoding="utf-8")
-    with closing(host.open_at(str(root))) as store:
+    with closing(open_at(str(root))) as store:
         _add_tasks(store, tasks)
         _add_questions(store, max(1, tasks // 200))
         _add_long_task(store, events)
@@ -47,8 +51,8 @@ def make_workspace(root: Path, tasks: int, events: int) -> None:
 
 def _add_tasks(store: Store, count: int) -> None:
     """A minute between two of them, the last one now: of a hundred, one waits for a person and another is in doubt."""
-    times = itertools.count(host.now() - count * _MINUTE, _MINUTE)
-    secret = host.secret()
+    times = itertools.count(now() - count * _MINUTE, _MINUTE)
+    secret = host_secret()
     heads = KeptHeads(store, secret)
     for number, at in zip(range(count), times, strict=False):
         task = Task(store, f"{number:05}-many", clock=lambda at=at: at, secret=secret)  # type: ignore[misc]
@@ -88,7 +92,7 @@ def _facts(number: int, at: int) -> Iterator[NewEvent]:
 
 def _add_questions(store: Store, count: int) -> None:
     """Records, each with a question."""
-    records = CRStore(store, clock=host.now)
+    records = CRStore(store, clock=now)
     for number in range(count):
         question = {
             "id": "q1", "type": "question", "question": f"Which broker, {number}?", "context": "Both are there.", "status": "open",
@@ -107,5 +111,5 @@ def _add_questions(store: Store, count: int) -> None:
 def _add_long_task(store: Store, events: int) -> None:
     source = histories.facts()
     histories.extend(store, source, max(1, events - STALE))
-    Task(store, histories.TASK, clock=host.now, secret=host.secret()).fold()
+    Task(store, histories.TASK, clock=now, secret=host_secret()).fold()
     histories.extend(store, source, events)

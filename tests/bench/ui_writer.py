@@ -15,10 +15,17 @@ from contextlib import closing
 
 from ui_store import POLICY
 
-from adjourn import aex, host
+from adjourn import aex
 from adjourn.host import process
-from adjourn.log import digest, kinds
-from adjourn.tasks import Session, SessionIdentity, Task, ToolRequest
+from adjourn.host.clock import now
+from adjourn.host.keys import secret
+from adjourn.host.workspace_store import open_at
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.lease import SessionIdentity
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 
 TICK_SECONDS = 0.05
 EFFECTS_EVERY = 10
@@ -65,9 +72,9 @@ def main() -> None:
         float(sys.argv[4]),
         float(sys.argv[5]),
     )
-    with closing(host.open_at(root)) as store:
+    with closing(open_at(root)) as store:
         writers = [
-            Writer(Task(store, f"live-{name}-{number:03}", clock=host.now, secret=host.secret()))
+            Writer(Task(store, f"live-{name}-{number:03}", clock=now, secret=secret()))
             for number in range(count)
         ]
         print("ready", flush=True)

@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import closing
 from typing import NamedTuple
 
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of
 from adjourn.store import Store, open_store

@@ -12,10 +12,15 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex import from_text, narrowed
-from adjourn.host import now, process
-from adjourn.policy import Principal
+from adjourn.host import process
+from adjourn.host.clock import now
+from adjourn.policy.principal import Principal
 from adjourn.store import Store, open_store
-from adjourn.tasks import Forward, Session, SessionIdentity, Task, workspace_spent
+from adjourn.tasks.budgets import workspace_spent
+from adjourn.tasks.decision import Forward
+from adjourn.tasks.lease import SessionIdentity
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
 from support.task_sessions import READ, SECRET
 
 POLICY = """\

@@ -14,7 +14,7 @@ import pytest
 from adjourn.errors import ConflictError, RefusedError
 from adjourn.knowledge.model.documents import Tree, tree_of
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.transfer import export_record, import_record
 from adjourn.knowledge.records.version_log import FOLD_VERSIONS
 from adjourn.store import Store

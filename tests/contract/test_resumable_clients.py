@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOpenAI, Store, open_store
-from adjourn.adapters.resumable import with_state
+from adjourn.adapters.asking import with_state
 from adjourn.errors import NotFoundError, UsageError
-from adjourn.knowledge.brief import INTRODUCTION, STATE_RULES
+from adjourn.knowledge.brief.compose import INTRODUCTION, STATE_RULES
 from adjourn.models.model import ModelError
 from support.model_server import Asked, ModelServer, Reply, serving
 

@@ -16,9 +16,9 @@ import pytest
 
 from adjourn.errors import StoreError
 from adjourn.store import EMPTY
-from adjourn.store.conformance.entries import entry
+from adjourn.store.conformance.suite import entry
 from adjourn.store.postgres import PostgresStore
-from adjourn.store.postgres_line import RETRY_SECONDS, PostgresServer
+from adjourn.store.postgres_link import RETRY_SECONDS, PostgresServer
 
 psycopg = pytest.importorskip("psycopg")
 

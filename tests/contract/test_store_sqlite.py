@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import ConflictError, IntegrityError, RefusedError, StoreError
-from adjourn.store import EMPTY, Entry, Head, migrate, sqlite_wal
-from adjourn.store.conformance.entries import append_racing, check_chain, entry
+from adjourn.store import EMPTY, Entry, Head, migrate, sqlite_file
+from adjourn.store.conformance.suite import append_racing, check_chain, entry
 from adjourn.store.sqlite import SqliteStore
 
 
@@ -157,13 +157,13 @@ def test_appends_wait_for_a_copy_that_has_fallen_behind(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log stays short, too, where the copying thread gets no processor for a while."""
-    copy_once = sqlite_wal._copy_once
+    copy_once = sqlite_file._copy_once
 
     def late(connection: sqlite3.Connection) -> int:
         time.sleep(0.5)
         return copy_once(connection)
 
-    monkeypatch.setattr(sqlite_wal, "_copy_once", late)
+    monkeypatch.setattr(sqlite_file, "_copy_once", late)
     head = EMPTY
     for number in range(600):
         head = store.append("s", [entry(b"%d" % number + b"x" * 60_000)], expect=head, durable=False)
@@ -235,7 +235,7 @@ def test_an_interrupt_in_a_transaction_leaves_nothing_behind(store: SqliteStore)
 
 
 def _frames() -> Iterator[str]:
-    import sys  # noqa: PLC0415  # only this helper
+    import sys  # only this helper
 
     frame = sys._getframe()
     while frame.f_back is not None:

@@ -11,7 +11,7 @@ import pytest
 import adjourn.store
 from adjourn.errors import StoreError, UsageError
 from adjourn.store import EMPTY, MemoryStore, SqliteStore, migrate, open_store
-from adjourn.store.conformance.entries import entry
+from adjourn.store.conformance.suite import entry
 
 
 def test_memory_is_a_new_store_each_time() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.host import keys
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.log.signing import fingerprint
 from support.machines import CONTRACT, FOLDER, POLICY, Machine, cloned
 from support.proxy import Client, refused, text_of

@@ -104,7 +104,7 @@ def test_a_page_that_can_be_read_after_every_kill(tmp_path: Path) -> None:
 
 def forgotten(seen: set[str]) -> set[str]:
     """Automatic pages beyond the bound may go."""
-    from adjourn.checkpoints.page_writer import MAX_AUTOMATIC  # noqa: PLC0415  # beside its only use
+    from adjourn.checkpoints.page_writer import MAX_AUTOMATIC  # beside its only use
 
     return seen if len(seen) > MAX_AUTOMATIC else set()
 

@@ -351,7 +351,7 @@ def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path
 
 def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
     """A reading command on an empty PostgreSQL schema creates no tables; `adjourn import` does."""
-    import psycopg  # noqa: PLC0415  # an extra
+    import psycopg  # an extra
 
     context, url = CommandLine(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
     done = context.run("tasks", "--store", url)

@@ -192,7 +192,7 @@ def _is_known(codebase: Codebase, name: str) -> bool:
 
 def test_a_worker_answers_and_ends_with_its_input() -> None:
     """A worker speaks only through its pipe and ends when that closes, or when a message is cut short."""
-    command = [sys.executable, "-m", "adjourn.code.index.worker"]
+    command = [sys.executable, "-m", "adjourn.code.index.workers"]
     for data in (b"", (100).to_bytes(4, "big") + b"short"):
         done = subprocess.run(command, input=data, capture_output=True, timeout=30, check=True)
         assert (done.stdout, done.stderr) == (b"", b"")
@@ -200,7 +200,7 @@ def test_a_worker_answers_and_ends_with_its_input() -> None:
 
 def test_importing_is_light() -> None:
     """The library imports no grammar, no watcher and no numbers until they are used."""
-    script = "import sys, json, adjourn.code.search.sync, adjourn.code.search.semantic, adjourn.code.search.impact; print(json.dumps(sorted(sys.modules)))"
+    script = "import sys, json, adjourn.code.search.context, adjourn.code.search.semantic, adjourn.code.search.impact; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
     assert not loaded & {

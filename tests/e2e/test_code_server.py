@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.code.model import codec
+from adjourn.code.model import session_state
 from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.server.replies import MAX_REPLY
 from support.code_checkpoint import FULL
@@ -104,7 +104,7 @@ class TestCheckpointSerialization:
         shared.call("add_explored_files", {"files": ["README.md"]})
         (key,) = repo.saved()["definitions_cache"]
         assert json.loads(key) == ["apply_discount", "/x/app", None, True]
-        assert codec.from_cache_key(key) == ("apply_discount", "/x/app", None, True)
+        assert session_state.from_cache_key(key) == ("apply_discount", "/x/app", None, True)
 
     @pytest.mark.parametrize("phase", list(Phase))
     def test_phase_enum_round_trip(self, shared: Server, repo: Repo, phase: Phase) -> None:

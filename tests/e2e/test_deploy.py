@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from adjourn.gateway import GatewaySettings, read_settings
+from adjourn.gateway.settings import GatewaySettings, read_settings
 from support import deployed, tools
 from support.deployed import DEPLOY, Place
 from support.gateway import free_port

@@ -33,7 +33,6 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -41,11 +40,12 @@ from typing import NamedTuple, Self
 import pytest
 
 from adjourn.aex import examine
-from adjourn.checkpoints import shapes
+from adjourn.checkpoints import attachments as shapes
 from adjourn.log.kinds import REGISTRY
 from adjourn.proxy.options import OPTIONS
-from adjourn.relay.meta_definitions import DEFINITIONS
+from adjourn.relay.tools import DEFINITIONS
 from adjourn.verification.report import CODES
+from support.cases import for_each
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_OURS = {"docs/reference/cli.md", "docs/reference/diagnostics.md", "docs/STATUS.md"}
@@ -325,41 +325,24 @@ PARSED = [Page(path) for path in PAGES]
 RUN = [page for page in PARSED if page.runs and page.name not in NOT_OURS]
 
 
-@pytest.fixture(scope="module")
-def readings(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[None]]]:
-    """The pages that are to be followed, two at a time: most of what they do is waiting for programs to start."""
-    chosen = [item.callspec.params["page"] for item in request.session.items if _is_reading(item)]  # type: ignore[attr-defined]
-    with ThreadPoolExecutor(2) as pool:
-        yield {
-            page.name: pool.submit(Reading(page, tmp_path_factory.mktemp(page.path.stem), {}, set()).follow)
-            for page in chosen
-        }
-
-
-def _is_reading(item: pytest.Item) -> bool:
-    return item.name.startswith(test_what_a_page_says_happens.__name__) and item.path == Path(__file__)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
-def test_what_a_page_says_happens(page: Page, readings: dict[str, Future[None]]) -> None:
+def test_what_a_page_says_happens(page: Page, tmp_path: Path) -> None:
     """Following a page does what the page shows."""
-    readings[page.name].result()
+    Reading(page, tmp_path, {}, set()).follow()
 
 
+@pytest.mark.slow
 def test_the_page_about_postgresql(new_postgres_url: Callable[[], str], tmp_path: Path) -> None:
     """With a server, what docs/how-to/postgresql.md says happens."""
     page = next(page for page in PARSED if page.path.stem == "postgresql")
     Reading(page, tmp_path, {page.samples[0]: new_postgres_url()}, {"postgresql"}).follow()
 
 
-@pytest.mark.parametrize("page", PARSED, ids=lambda page: page.name)
+@for_each("page", PARSED, ids=lambda page: page.name)
 def test_blocks_are_well_formed(page: Page, tmp_path: Path) -> None:
     """Blocks that are not run are at least of a known language, and parse."""
-    if page.name in NOT_OURS:
-        pytest.skip("made elsewhere")
-    for block in page.blocks:
+    for block in () if page.name in NOT_OURS else page.blocks:
         where = f"{page.name}:{block.line}"
         assert block.language in LANGUAGES, f"{where}: {block.language or 'no language'}"
         if block.language == "json":
@@ -385,7 +368,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
-@pytest.mark.parametrize("page", PARSED, ids=lambda page: page.name)
+@for_each("page", PARSED, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Page) -> None:
     """A relative link names a file of the repository, and a heading that is in it."""
     prose = re.sub(r"^( *)```.*?^ *```", "", page.text, flags=re.DOTALL | re.MULTILINE)
@@ -412,7 +395,7 @@ def test_every_page_can_be_found() -> None:
     assert {path.relative_to(ROOT).as_posix() for path in missing} <= {"docs/README.md", *NOT_OURS}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@for_each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_a_reader_sees_what_a_page_needs(page: Path) -> None:
     """The name of each file stands in the text above it, and a page whose files are used is linked near the top: comments are not shown."""
     above, lines = "", page.read_text(encoding="utf-8").splitlines()

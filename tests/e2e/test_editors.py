@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 from adjourn import __version__
 from adjourn.aex import examine
+from adjourn.aex.ast import known_type
 from adjourn.aex.clauses import OPERATORS, UNITS
 from adjourn.aex.tree import DECLARATIONS, STEPS, build
-from adjourn.aex.types import known_type
 from support import tools
 from support.missing import is_missing
 from support.strategies import contract_lines

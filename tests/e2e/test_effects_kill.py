@@ -19,13 +19,15 @@ import pytest
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import DONE, NOT_DONE
+from adjourn.knowledge.records.store import CRStore
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.store import open_store
-from adjourn.tasks import Task, expire_dead_sessions, settle_doubt
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.lease import expire_dead_sessions
+from adjourn.tasks.task import Task
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 30
@@ -35,10 +37,13 @@ ANN = CRAuthor(id="ann", type="human")
 PROGRAM = """
 import os, random, sys, time
 from adjourn.aex import from_text
-from adjourn.tasks import Session, SessionIdentity, Task, decision as decide; from adjourn.host import keys, process
+from adjourn.tasks.session import Session
+from adjourn.tasks.lease import SessionIdentity
+from adjourn.tasks.task import Task
+from adjourn.tasks import decision as decide; from adjourn.host import keys, process
 from adjourn.policy.calls import arguments_digest
 from adjourn.clients.client import now
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.errors import RefusedError
 from adjourn.log.kinds import ToolSettled

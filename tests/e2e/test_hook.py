@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex import KnownTool
-from adjourn.clients import keep_tools
+from adjourn.clients.served_tools import keep_tools
 from support.hooks import HOOK, HOOK_POLICY, HookWorkspace
 from support.requirements import requirement
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.log import kinds
-from adjourn.tasks import tasks_of
+from adjourn.tasks.task import tasks_of
 from support.hooks import HookEventWorkspace
 
 ASKED = "Port the tokenizer to Rust, and keep its tests green"

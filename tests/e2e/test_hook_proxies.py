@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.proxies import PROXY
+from adjourn.clients.served_tools import PROXY
 from adjourn.host.process import current
 from support.hooks import HookWorkspace
 from support.proxy import Client

@@ -21,7 +21,7 @@ import pytest
 from mcp import Client, MCPError
 
 from adjourn.errors import RefusedError
-from adjourn.gateway.login import Wish, log_in
+from adjourn.gateway.login.flow import Wish, log_in
 from support.certificates import make_certificate
 from support.gateway import free_port, text_of
 from support.login import LoginWorkspace, without_keyring

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.host import now
-from adjourn.notify import signature
+from adjourn.host.clock import now
+from adjourn.notify.senders import signature
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks import Task
+from adjourn.tasks.task import Task
 from support.proxy import Done, run, wait_for
 from support.receiver import ReceivedRequest, Receiver, receiving
 from support.waiting import asked

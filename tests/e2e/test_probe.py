@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from adjourn.host import process
-from adjourn.setup import Probed, ProbedTool, ServerStart, probe, probe_all
+from adjourn.setup import probe
+from adjourn.setup.probe import Probed, ProbedTool, ServerStart, probe_all
 from support import tools
 from support.proxy import ECHO, wait_for
 

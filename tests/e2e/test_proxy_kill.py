@@ -18,12 +18,12 @@ from typing import NamedTuple
 import pytest
 
 from adjourn.checkpoints import folder, folder_verification, page_files
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Event, decode
 from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_of
 from adjourn.store import Store
-from adjourn.tasks import Ledger
+from adjourn.tasks.ledger import Ledger
 from adjourn.verification.verify import verify_task
 from support.proxy import ERAS, Client, Message, ProxyWorkspace, decoded, text_of
 

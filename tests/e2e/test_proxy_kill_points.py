@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of
 from adjourn.verification.verify import verify_task

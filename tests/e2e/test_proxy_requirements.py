@@ -8,12 +8,13 @@ from pathlib import Path
 from support.requirements import REQUIREMENTS
 
 HERE = Path(__file__).parent
+IN_PROCESS = HERE.parent / "unit" / "relay"
 
 
 def _marks() -> dict[str, list[str]]:
     """Row → the tests that claim it, read from the sources."""
     found: dict[str, list[str]] = {}
-    for path in [*HERE.glob("test_proxy_*.py"), *HERE.glob("test_hook*.py")]:
+    for path in [*HERE.glob("test_proxy_*.py"), *HERE.glob("test_hook*.py"), *IN_PROCESS.glob("test_*.py")]:
         for test in ast.walk(ast.parse(path.read_text())):
             if not isinstance(test, ast.FunctionDef) or not test.name.startswith("test_"):
                 continue

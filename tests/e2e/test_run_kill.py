@@ -23,7 +23,9 @@ from adjourn.host.workspace_store import open_at
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of
-from adjourn.tasks import Task, expire_dead_sessions, settle_doubt
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.lease import expire_dead_sessions
+from adjourn.tasks.task import Task
 from support.processes import works_in
 from support.proxy import wait_for
 

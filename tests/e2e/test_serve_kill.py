@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of
 from adjourn.store import Store, open_store

@@ -282,7 +282,7 @@ def test_readiness_follows_the_store(
 
         assert ready() == (200, {"status": "ready", "store": "ok", "policy": "ok"})
         (link / name).unlink()
-        import psycopg  # noqa: PLC0415  # of an extra
+        import psycopg  # of an extra
 
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(

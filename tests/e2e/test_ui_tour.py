@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.cli.setup.tour import make_week
-from adjourn.host import now
+from adjourn.host.clock import now
 from support.page import ServedPage
 
 

@@ -12,9 +12,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from adjourn.cli.setup.tour import make_week
-from adjourn.host import now, open_at
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.host.clock import now
+from adjourn.host.workspace_store import open_at
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
 from support.browser import PICTURES, Window, check
 from support.page import ServedPage, serving
 

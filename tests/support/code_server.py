@@ -24,7 +24,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ListRootsResult, ListToolsResult, Root
 
-from adjourn.code.server.text_replies import RENDERERS
+from adjourn.code.server.server import RENDERERS
 from support.processes import is_running
 
 Reply = dict[str, Any]

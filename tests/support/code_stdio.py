@@ -11,7 +11,7 @@ import threading
 from typing import Any
 
 from adjourn.code.model.deadline import CancelledError, Deadline
-from adjourn.code.server.roots import ClientRoots, no_roots
+from adjourn.code.server.codebases import ClientRoots, no_roots
 from adjourn.code.server.server import CodeServer
 from adjourn.code.server.stdio_transport import StdioConnection
 from adjourn.code.sessions.connection import ClientConnection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adjourn.knowledge.cognition import CognitiveStore, SessionOptions
+from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
 from adjourn.knowledge.model.documents import Tree
 from adjourn.store import Store
 from support.clock import Clock

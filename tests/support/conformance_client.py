@@ -19,7 +19,8 @@ from mcp.types import ElicitResult, Tool
 from pydantic import ValidationError
 
 from adjourn.errors import AdjournError
-from adjourn.gateway.login import Wish, alone, keep, log_in
+from adjourn.gateway.login.flow import Wish, log_in
+from adjourn.gateway.login.kept import alone, keep
 
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 ATTEMPTS = 3
@@ -71,7 +72,7 @@ def refusal(error: BaseException) -> str:
 
 def main(url: str) -> int:
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
-    from support.login import visit, without_keyring  # noqa: PLC0415  # found by the line above
+    from support.login import visit, without_keyring  # found by the line above
 
     without_keyring()
     client_id, secret = CONTEXT.get("client_id") or DOCUMENT, CONTEXT.get("client_secret") or ""

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from adjourn.checkpoints import folder
-from adjourn.log import canonical, digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import Event, decode, encode
 from adjourn.log.signing import SignedHead, encode_bytes, fingerprint, public_key, sign
 
@@ -122,7 +123,7 @@ class Forger:
         (self.place / FILES[0]).write_bytes(msgspec.json.encode(file))
 
     def _signed(self, after: str, stated: dict[str, Any], lines: list[bytes]) -> Event:
-        from adjourn.log.merkle import root  # noqa: PLC0415  # beside its only use
+        from adjourn.log.merkle import root  # beside its only use
 
         last = self.events[-1]
         data = kinds.data_of(last)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-from adjourn.clients import ClientContext
+from adjourn.clients.client import ClientContext
 from adjourn.host import keys
 from adjourn.host.process import Process
-from adjourn.log import digest
+from adjourn.log.canonical_json import digest
 from support.workspace import Workspace
 
 FAR = Process("elsewhere:1b4e28ba:4026531836", 4711, 90210)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.http_pool import Headers, UnreachableError
+from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
 from adjourn.gateway.replies import Heard, ReplyStream
 
 LINE = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n'

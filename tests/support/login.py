@@ -21,7 +21,8 @@ import httpx
 import keyring
 from mcp import Client, StdioServerParameters
 
-from adjourn.gateway.login import Wish, alone, keep, log_in
+from adjourn.gateway.login.flow import Wish, log_in
+from adjourn.gateway.login.kept import alone, keep
 from support.gateway import free_port, wait_for_port
 from support.terminal import at_terminal
 

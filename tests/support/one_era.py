@@ -54,11 +54,11 @@ def say(line: bytes) -> None:
 
 
 def over_http() -> None:
-    import uvicorn  # noqa: PLC0415  # only here
+    import uvicorn  # only here
 
     sys.argv = [str(SERVER), PORT, *REST]
     sys.path.insert(0, str(SERVER.parent))
-    from http_server import server  # type: ignore[import-not-found]  # noqa: PLC0415  # it reads the arguments
+    from http_server import server  # type: ignore[import-not-found]  # it reads the arguments
 
     inner = server.streamable_http_app()
 

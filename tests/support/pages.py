@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from adjourn.checkpoints.page import NO_REPORT, AgentReport
 from adjourn.checkpoints.page_files import ACTIVE
-from adjourn.checkpoints.report import NO_REPORT, AgentReport
 from adjourn.checkpoints.save import CheckpointRequest, SavedCheckpoint, save_checkpoint
 from support.workspace import Workspace
 

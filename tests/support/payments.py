@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.policy.calls import arguments_digest
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.session import Admitted, Session

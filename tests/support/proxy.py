@@ -1,7 +1,7 @@
 """A real `adjourn proxy` in front of a real server, in a workspace of its own, and a client that sees raw lines.
 
-Owns: `Workspace` (files, processes, what the upstream received, what the store holds), `Client` (both protocol eras), `run` (any
-other command, to its end).
+Owns: `PolicyWorkspace` and `RawClient`, which `in_process` has in common with it, the same with processes (`ProxyWorkspace`, `Client`), and
+`run` (any other command, to its end).
 Must never: know how the proxy works inside.
 """
 
@@ -89,8 +89,8 @@ def adjourn(workspace: ProxyWorkspace, *words: str) -> Done:
     return run(*words, cwd=workspace.root, env=workspace.environment)
 
 
-class ProxyWorkspace:
-    """A folder with a policy. Use it as a context manager: what it started is ended with it."""
+class PolicyWorkspace:
+    """A folder with a policy, what reached the server of its clients, and what its store holds."""
 
     def __init__(self, path: Path, *policy: str, name: str = "work", version: str = "v0") -> None:
         self.version = version
@@ -102,6 +102,111 @@ class ProxyWorkspace:
         self.policy_file = self.root / ".aex" / "policy.aex"
         if policy:
             self.write_policy(*policy)
+
+    def write_policy(self, *lines: str) -> None:
+        self.policy_file.write_text("\n".join([f"policy test {self.version}", 'goal "a test"', *lines, ""]))
+        self.wait_until_it_counts()
+
+    def wait_until_it_counts(self) -> None:
+        """Wait until proxies examine an edited policy."""
+        raise NotImplementedError
+
+    def now(self) -> int:
+        """The time of day in milliseconds, for what a person does."""
+        return now()
+
+    # --- what the upstream saw
+
+    def forwarded(self) -> list[bytes]:
+        """Every line that reached the upstream."""
+        path = self.upstream / "lines"
+        return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+
+    def forwarded_calls(self) -> list[Message]:
+        """The params of every tools/call that reached the upstream."""
+        found = []
+        for line in self.forwarded():
+            body = json.loads(line)
+            if isinstance(body, dict) and body.get("method") == "tools/call":
+                found.append(body["params"])
+        return found
+
+    def executed(self) -> list[str]:
+        """The tool of every call that the upstream executed."""
+        path = self.upstream / "calls"
+        return path.read_text().split("\n")[:-1] if path.exists() else []
+
+    # --- what the store holds
+
+    @property
+    def store_url(self) -> str:
+        return str(self.root / ".aex" / "adjourn.db")
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        store = open_store(self.store_url)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    @contextmanager
+    def task(self, task: str = "") -> Iterator[Task]:
+        """A task opened by us, as another terminal would; by default the only one there is."""
+        with self.store() as store, self._config():
+            name = task or only(store.streams())
+            yield existing(store, name, clock=self.now, secret=keys.secret())
+
+    @contextmanager
+    def _config(self) -> Iterator[None]:
+        before = os.environ.get("ADJOURN_CONFIG")
+        os.environ["ADJOURN_CONFIG"] = str(self.config)
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["ADJOURN_CONFIG"]
+            else:
+                os.environ["ADJOURN_CONFIG"] = before
+
+    def tasks(self) -> list[str]:
+        with self.store() as store:
+            return sorted(store.streams())
+
+    def tasks_exist(self) -> bool:
+        """Whether anything was ever written to the store."""
+        return Path(self.store_url).exists() and bool(self.tasks())
+
+    def ledger(self, task: str = "") -> Ledger:
+        with self.task(task) as opened:
+            return opened.ledger
+
+    def events(self, task: str = "") -> list[Event]:
+        with self.store() as store:
+            entries = list(store.read(task or only(store.streams())))
+        assert verify_chain(entries).valid
+        return [decode(entry.data) for entry in entries]
+
+    def facts(self, kind: str, task: str = "") -> list[Any]:
+        """The data of every event of a kind."""
+        return [data_of(event) for event in self.events(task) if event.event == kind]
+
+    def decide(self, *, yes: bool, approval: str = "") -> None:
+        """A person answers the only open question, from another terminal."""
+        with self.task() as task:
+            answer(task, approval or only(task.ledger.approvals), yes=yes, via="terminal", by=PERSON)
+
+    def settle(self, *, happened: bool) -> None:
+        """A person says the outcome of the only call in doubt."""
+        with self.task() as task:
+            settle_doubt(task, only(task.ledger.doubts), happened=happened, by=PERSON)
+
+
+class ProxyWorkspace(PolicyWorkspace):
+    """Use it as a context manager: what it started is ended with it."""
+
+    def __init__(self, path: Path, *policy: str, name: str = "work", version: str = "v0") -> None:
+        super().__init__(path, *policy, name=name, version=version)
         self.clients: list[Client] = []
 
     def __enter__(self) -> Self:
@@ -118,12 +223,8 @@ class ProxyWorkspace:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def write_policy(self, *lines: str) -> None:
-        self.policy_file.write_text("\n".join([f"policy test {self.version}", 'goal "a test"', *lines, ""]))
-        self.wait_until_it_counts()
-
     def wait_until_it_counts(self) -> None:
-        """Wait until proxies examine an edited policy: they do so every 10 ms at most."""
+        """They do so every 10 ms at most."""
         time.sleep(2 * LOOK_SECONDS)
 
     # --- processes
@@ -173,178 +274,27 @@ class ProxyWorkspace:
             client.greet()
         return client
 
-    # --- what the upstream saw
 
-    def forwarded(self) -> list[bytes]:
-        """Every line that reached the upstream."""
-        path = self.upstream / "lines"
-        return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+class RawClient:
+    """A client that sees raw lines: what it sends in either era. Every received line is kept in `received`, as bytes."""
 
-    def forwarded_calls(self) -> list[Message]:
-        """The params of every tools/call that reached the upstream."""
-        found = []
-        for line in self.forwarded():
-            body = json.loads(line)
-            if isinstance(body, dict) and body.get("method") == "tools/call":
-                found.append(body["params"])
-        return found
-
-    def executed(self) -> list[str]:
-        """The tool of every call that the upstream executed."""
-        path = self.upstream / "calls"
-        return path.read_text().split("\n")[:-1] if path.exists() else []
-
-    # --- what the store holds
-
-    @property
-    def store_url(self) -> str:
-        return str(self.root / ".aex" / "adjourn.db")
-
-    @contextmanager
-    def store(self) -> Iterator[Store]:
-        store = open_store(self.store_url)
-        try:
-            yield store
-        finally:
-            store.close()
-
-    @contextmanager
-    def task(self, task: str = "") -> Iterator[Task]:
-        """A task opened by us, as another terminal would; by default the only one there is."""
-        with self.store() as store, self._config():
-            name = task or only(store.streams())
-            yield existing(store, name, clock=now, secret=keys.secret())
-
-    @contextmanager
-    def _config(self) -> Iterator[None]:
-        before = os.environ.get("ADJOURN_CONFIG")
-        os.environ["ADJOURN_CONFIG"] = str(self.config)
-        try:
-            yield
-        finally:
-            if before is None:
-                del os.environ["ADJOURN_CONFIG"]
-            else:
-                os.environ["ADJOURN_CONFIG"] = before
-
-    def tasks(self) -> list[str]:
-        with self.store() as store:
-            return sorted(store.streams())
-
-    def tasks_exist(self) -> bool:
-        """Whether anything was ever written to the store."""
-        return Path(self.store_url).exists() and bool(self.tasks())
-
-    def ledger(self, task: str = "") -> Ledger:
-        with self.task(task) as opened:
-            return opened.ledger
-
-    def events(self, task: str = "") -> list[Event]:
-        with self.store() as store:
-            entries = list(store.read(task or only(store.streams())))
-        assert verify_chain(entries).valid
-        return [decode(entry.data) for entry in entries]
-
-    def facts(self, kind: str, task: str = "") -> list[Any]:
-        """The data of every event of a kind."""
-        return [data_of(event) for event in self.events(task) if event.event == kind]
-
-    def decide(self, *, yes: bool, approval: str = "") -> None:
-        """A person answers the only open question, from another terminal."""
-        with self.task() as task:
-            answer(task, approval or only(task.ledger.approvals), yes=yes, via="terminal", by=PERSON)
-
-    def settle(self, *, happened: bool) -> None:
-        """A person says the outcome of the only call in doubt."""
-        with self.task() as task:
-            settle_doubt(task, only(task.ledger.doubts), happened=happened, by=PERSON)
-
-
-class Client:
-    """A raw client of one proxy. Every received line is kept in `received`, as bytes."""
-
-    def __init__(  # noqa: PLR0917  # what a process is, in the order of the words
-        self,
-        command: Sequence[str],
-        cwd: Path,
-        env: dict[str, str],
-        era: str,
-        name: str,
-        capabilities: Message,
-    ) -> None:
-        self.era = era
-        self.name = name
-        self.capabilities = capabilities
-        self.wrapped = False
-        self.received: list[bytes] = []
-        self.greeting: Message = {}
-        self._ids = itertools.count(1)
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._unread: list[bytes] = []
-        self.paused = threading.Event()
-        """While it is set, nobody reads what the proxy writes."""
-        self._errors = cwd.parent / f"stderr-{time.monotonic_ns()}"
-        with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,
-            )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.stdin = self.process.stdin
-        self.stdout = self.process.stdout
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with suppress(OSError, ValueError), os.fdopen(os.dup(self.stdout.fileno()), "rb") as file:
-            for line in file:
-                self.received.append(line)
-                self._lines.put(line)
-                while self.paused.is_set() and self.process.poll() is None:
-                    time.sleep(0.02)
-        self._lines.put(None)
-
-    # --- lines
+    era: str
+    name: str
+    capabilities: Message
+    received: list[bytes]
+    greeting: Message
+    _ids: Iterator[int]
 
     def send(self, *lines: bytes) -> None:
-        """Raw bytes, in one write if the pipe takes it."""
-        data = memoryview(b"".join(lines))
-        while data:
-            data = data[self.stdin.write(data) :]
-
-    def post(self, *messages: object) -> None:
-        self.send(*(encode(message) for message in messages))
-
-    def line(self, seconds: float = SECONDS) -> bytes | None:
-        """The next line that nobody has waited for; None at the end of the proxy's output."""
-        return self._unread.pop(0) if self._unread else self._lines.get(timeout=seconds)
+        """Raw bytes."""
+        raise NotImplementedError
 
     def find(self, wanted: Callable[[Message], bool], seconds: float = SECONDS) -> Message:
         """The first message that is wanted; others stay for later."""
-        for line in self._unread:
-            body = decoded(line)
-            if wanted(body):
-                self._unread.remove(line)
-                return body
-        end = time.monotonic() + seconds
-        while True:
-            try:
-                got = self._lines.get(timeout=max(0.01, end - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"no such message in {seconds} s; there are {self._unread}") from None
-            if got is None:
-                self._lines.put(None)
-                raise AssertionError(f"the proxy's output ended; there are {self._unread}")
-            body = decoded(got)
-            if wanted(body):
-                return body
-            self._unread.append(got)
+        raise NotImplementedError
+
+    def post(self, *messages: object) -> None:
+        self.send(*(encode(message) for message in messages))
 
     def answer(self, request_id: object, seconds: float = SECONDS) -> Message:
         """The answer to a request."""
@@ -353,18 +303,6 @@ class Client:
     def asked(self, method: str = "elicitation/create") -> Message:
         """The next request of the other side."""
         return self.find(lambda body: body.get("method") == method)
-
-    def forget(self) -> None:
-        """Drop what has arrived and nobody waited for."""
-        self._unread.clear()
-
-    def silent(self, seconds: float = 0.3) -> bool:
-        """Whether nothing arrives for a while."""
-        try:
-            self._unread.append(self._lines.get(timeout=seconds) or b"")
-        except queue.Empty:
-            return not self._unread
-        return False
 
     # --- messages
 
@@ -430,6 +368,102 @@ class Client:
         )
         self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         self.ask("ping")  # the upstream has seen all of it
+
+
+class Client(RawClient):
+    """A raw client of one proxy."""
+
+    def __init__(  # noqa: PLR0917  # what a process is, in the order of the words
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        env: dict[str, str],
+        era: str,
+        name: str,
+        capabilities: Message,
+    ) -> None:
+        self.era = era
+        self.name = name
+        self.capabilities = capabilities
+        self.wrapped = False
+        self.received: list[bytes] = []
+        self.greeting: Message = {}
+        self._ids = itertools.count(1)
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._unread: list[bytes] = []
+        self.paused = threading.Event()
+        """While it is set, nobody reads what the proxy writes."""
+        self._errors = cwd.parent / f"stderr-{time.monotonic_ns()}"
+        with self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                bufsize=0,
+            )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin = self.process.stdin
+        self.stdout = self.process.stdout
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with suppress(OSError, ValueError), os.fdopen(os.dup(self.stdout.fileno()), "rb") as file:
+            for line in file:
+                self.received.append(line)
+                self._lines.put(line)
+                while self.paused.is_set() and self.process.poll() is None:
+                    time.sleep(0.02)
+        self._lines.put(None)
+
+    # --- lines
+
+    def send(self, *lines: bytes) -> None:
+        """Raw bytes, in one write if the pipe takes it."""
+        data = memoryview(b"".join(lines))
+        while data:
+            data = data[self.stdin.write(data) :]
+
+    def line(self, seconds: float = SECONDS) -> bytes | None:
+        """The next line that nobody has waited for; None at the end of the proxy's output."""
+        return self._unread.pop(0) if self._unread else self._lines.get(timeout=seconds)
+
+    def find(self, wanted: Callable[[Message], bool], seconds: float = SECONDS) -> Message:
+        """The first message that is wanted; others stay for later."""
+        for line in self._unread:
+            body = decoded(line)
+            if wanted(body):
+                self._unread.remove(line)
+                return body
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                got = self._lines.get(timeout=max(0.01, end - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"no such message in {seconds} s; there are {self._unread}") from None
+            if got is None:
+                self._lines.put(None)
+                raise AssertionError(f"the proxy's output ended; there are {self._unread}")
+            body = decoded(got)
+            if wanted(body):
+                return body
+            self._unread.append(got)
+
+    def forget(self) -> None:
+        """Drop what has arrived and nobody waited for."""
+        self._unread.clear()
+
+    def silent(self, seconds: float = 0.3) -> bool:
+        """Whether nothing arrives for a while."""
+        try:
+            self._unread.append(self._lines.get(timeout=seconds) or b"")
+        except queue.Empty:
+            return not self._unread
+        return False
 
     # --- the end
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.store.sqlite import SqliteStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")

@@ -11,7 +11,7 @@ from typing import Any
 
 from adjourn.errors import StoreError
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.store import Store
 
 

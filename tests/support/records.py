@@ -6,7 +6,7 @@ from typing import Any
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 
 NOW = 1_777_735_812_345
 AGENT = CRAuthor(id="agent-1", type="agent", model="some-model")

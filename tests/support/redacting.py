@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from adjourn.text.redact import matches
-from adjourn.text.secret_shapes import TABLE
+from adjourn.text.redact import TABLE, matches
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints.report import AgentReport
+from adjourn.checkpoints.page import AgentReport
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.tasks.decision import ToolRequest
 from support.workspace import Workspace

@@ -15,9 +15,9 @@ from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.models.model import Completion
-from adjourn.runs import resume_run, start_run
-from adjourn.runs.cancellation import Stop
 from adjourn.runs.runner import Options, RunOutcome
+from adjourn.runs.start import resume_run, start_run
+from adjourn.runs.step_calls import Stop
 from adjourn.runs.tools import Arguments, Tool
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.lease import expire_dead_sessions
@@ -117,7 +117,7 @@ class Bench:
 
     def killed(self, *lines: str, **more: Any) -> None:
         """A run that dies in mid-call. Its process is one that is gone."""
-        from adjourn.host import process  # noqa: PLC0415
+        from adjourn.host import process
 
         gone = subprocess.Popen(["true"])
         gone.wait()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.text import secret_shapes
+from adjourn.text import redact
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
 UPPER = LOWER.upper()
@@ -84,7 +84,7 @@ class _Templates(msgspec.Struct):
 @cache
 def templates() -> list[tuple[str, str]]:
     """The templates of the table, each with the name of its shape."""
-    table = Path(secret_shapes.TABLE).read_bytes()
+    table = Path(redact.TABLE).read_bytes()
     return [
         (shape.name, one)
         for shape in msgspec.json.decode(table, type=list[_Templates])

@@ -18,7 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from adjourn.policy.protected import places_of, protected_path
+from adjourn.policy.protected.calls import protected_path
+from adjourn.policy.protected.places import places_of
 from support.shell_lines import lines
 
 STUB = '#!/bin/sh\necho "$@" >> "$SPOKE"\n'

@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore
-from adjourn.log import Actor, kinds, timestamp
-from adjourn.tasks import NewEvent, Task
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log import kinds
+from adjourn.log.event import Actor, timestamp
+from adjourn.tasks.task import NewEvent, Task
 from support.record_folder import BY_AGENT
 from support.task_sessions import SharedTask
 

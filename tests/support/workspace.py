@@ -16,7 +16,7 @@ from adjourn.checkpoints.checkpoint import (
 )
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
-from adjourn.handover import resume
+from adjourn.handover.resumption import resume
 from adjourn.host import keys
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from adjourn.adapters import Exporter, choose
 from adjourn.adapters.langgraph import GraphNode, GraphPlan, graph, plan
+from adjourn.adapters.models import choose
+from adjourn.adapters.otlp import Exporter
 from adjourn.models.model import Completion, Model
 
 

@@ -40,7 +40,7 @@ from adjourn import (
     restore_checkpoint,
     validate_checkpoint,
 )
-from adjourn.knowledge.cognition.replies import TaggedStatement
+from adjourn.knowledge.model.cognition import TaggedStatement
 
 Json = dict[str, Any]
 

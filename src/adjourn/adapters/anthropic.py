@@ -10,10 +10,21 @@ from typing import Any
 
 import msgspec
 
-from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, Service, cut_off, declined, decoded
-from adjourn.adapters.resumable import Resumable, read, with_state
-from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply
-from adjourn.models import Completion
+from adjourn.adapters.asking import (
+    MAX_TOKENS,
+    SECONDS,
+    BoundedModel,
+    Resumable,
+    Service,
+    cut_off,
+    declined,
+    decoded,
+    read,
+    with_state,
+)
+from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, ModelReply
+from adjourn.knowledge.cognition.store import CognitiveStore
+from adjourn.models.model import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 _SERVICE = Service("anthropic", "Anthropic", DEFAULT_MODEL)

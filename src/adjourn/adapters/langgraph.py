@@ -15,25 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adjourn.aex import (
-    Document,
-    DoModel,
-    ForModel,
-    IfModel,
-    MakeModel,
-    Permissions,
-    ReturnModel,
-    StepModel,
-    compiled,
-    examine,
-    load,
-    unparse,
-)
-from adjourn.aex import model as shape
+from adjourn.aex.ast import Document
+from adjourn.aex.check import examine
+from adjourn.aex.files import load
+from adjourn.aex.ir import Permissions, compiled
+from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel, StepModel
+from adjourn.aex.shape import model as shape
+from adjourn.aex.tree import unparse
 from adjourn.errors import InvalidError, UsageError
-from adjourn.models import Model
-from adjourn.policy import BrokenContractError
-from adjourn.runs import AskPerson, BlockedError, Emit, Options, RunOutcome, Stop, Tool, resume_run, start_run
+from adjourn.models.model import Model
+from adjourn.policy.contract import BrokenContractError
+from adjourn.runs.runner import Options, RunOutcome
+from adjourn.runs.start import resume_run, start_run
+from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Stop
+from adjourn.runs.tools import Tool
 
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
@@ -228,7 +223,7 @@ def graph(
     a question that `ask` leaves unanswered. The run is in the store then, to be resumed. Raises what `plan` does.
     """
     try:
-        from langgraph.graph import END, START, StateGraph  # noqa: PLC0415  # slow to load, and an extra
+        from langgraph.graph import END, START, StateGraph  # slow to load, and an extra
     except ImportError as error:
         raise UsageError(
             f"LangGraph is not installed: {error}", "pip install 'adjourn[langgraph]'"

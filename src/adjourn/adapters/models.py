@@ -14,9 +14,10 @@ from typing import Any
 
 from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, checked, cut_off
 from adjourn.errors import UsageError
-from adjourn.host import open_at
-from adjourn.models import Completion, Model, ModelError, SamplingRequest, client_model
-from adjourn.store import Store
+from adjourn.host.workspace_store import open_at
+from adjourn.models import model as client_model
+from adjourn.models.model import Completion, Model, ModelError, SamplingRequest
+from adjourn.store.base import Store
 
 PROVIDERS = {"anthropic": "adjourn.adapters.anthropic:Anthropic", "openai": "adjourn.adapters.openai:OpenAI"}
 """By the name that `--model` knows: a class that is made with a model's name, or "" for its default."""

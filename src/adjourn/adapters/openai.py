@@ -11,10 +11,22 @@ from typing import Annotated, Any
 
 import msgspec
 
-from adjourn.adapters.asking import MAX_TOKENS, SECONDS, BoundedModel, Service, cut_off, declined, decoded
-from adjourn.adapters.resumable import Resumable, WrappedResource, read, with_state
-from adjourn.knowledge.cognition import INTERVAL, CognitiveStore, Middleware, ModelReply, join_prompts
-from adjourn.models import Completion
+from adjourn.adapters.asking import (
+    MAX_TOKENS,
+    SECONDS,
+    BoundedModel,
+    Resumable,
+    Service,
+    WrappedResource,
+    cut_off,
+    declined,
+    decoded,
+    read,
+    with_state,
+)
+from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, ModelReply, join_prompts
+from adjourn.knowledge.cognition.store import CognitiveStore
+from adjourn.models.model import Completion
 
 DEFAULT_MODEL = "gpt-5.5"
 _SERVICE = Service("openai", "OpenAI", DEFAULT_MODEL)

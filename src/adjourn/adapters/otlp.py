@@ -6,7 +6,7 @@ import json
 import time
 from typing import Any
 
-from adjourn.host import SpanExporter, TraceSpan
+from adjourn.host.otlp import SpanExporter, TraceSpan
 
 
 class Exporter:

@@ -10,17 +10,27 @@ have ended the run. In a body, or behind a possible `return`, the same is a warn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
-from adjourn.aex.ast import ConfirmStep, Document, ReturnStep, steps_of
-from adjourn.aex.check_blocks import check_blocks
+from adjourn.aex.ast import (
+    TYPES,
+    Budget,
+    ConfirmStep,
+    Document,
+    ReturnStep,
+    RuleBlock,
+    Where,
+    WhereTest,
+    known_type,
+    steps_of,
+)
 from adjourn.aex.check_steps import Checker, Steps
-from adjourn.aex.check_v1 import check_v1
-from adjourn.aex.diagnostics import finding, quoted
+from adjourn.aex.diagnostics import Severity, finding, quoted
+from adjourn.aex.expr import MAX_BUDGET, Text, Word
 from adjourn.aex.match import PatternIndex, fold_pattern, never_matches, split_scope
 from adjourn.aex.parser import parse
+from adjourn.aex.rule import why_no_regex
 from adjourn.aex.suggestions import means_every_tool, pattern_help, type_near, unknown_budget
-from adjourn.aex.text import MAX_BUDGET, Word
-from adjourn.aex.types import TYPES, known_type
 from adjourn.findings import Finding
 
 MAX_FINDINGS = 1000
@@ -181,3 +191,161 @@ class _Declarations(Checker):
         for position, word in enumerate(self.document.confirm):
             if position not in wider and used.first(asked[position]) is None:
                 self.report("AEX048", f"`use` names no tool that {quoted(word.text)} asks for", word)
+
+
+# --- rules that hold only for somebody and change nothing for them, since a rule for all says as much
+
+_Kinds = dict[str, "_Plain"]
+_Key = tuple[str, int]
+
+
+class _Plain:
+    """The patterns of one kind that hold for all, without scope and condition, and the lines that they are in."""
+
+    def __init__(self, words: Iterable[Word], *, folded: bool) -> None:
+        self._folded = folded
+        first: dict[str, int] = {}
+        for word in words:
+            if ":" not in word.text:
+                first.setdefault(self._form(word.text), word.line)
+        self._lines = list(first.values())
+        self._index = PatternIndex(enumerate(first))
+
+    def line_of(self, pattern: str, *, folded: bool = False) -> int:
+        """The line of a pattern that names all that this one names; 0 for none."""
+        form = fold_pattern(pattern) if folded else self._form(pattern)
+        position = self._index.first(form)
+        return 0 if position is None else self._lines[position]
+
+    def _form(self, pattern: str) -> str:
+        return fold_pattern(pattern) if self._folded else pattern
+
+
+def check_blocks(document: Document, report: FindingSink) -> None:
+    """Report what in the blocks of a policy has no effect."""
+    kinds = {
+        kind: _Plain(_plain(document, kind), folded=kind != "allow") for kind in ("allow", "deny", "confirm")
+    }
+    budgets = _least(document)
+    for block in document.blocks:
+        _names(block, report)
+        for kind, word in _patterns(block.rules):
+            _pattern(kind, word, kinds, report)
+        for entry in block.rules.budget:
+            _budget(entry, budgets, report)
+
+
+def _names(block: RuleBlock, report: FindingSink) -> None:
+    seen = set[str]()
+    for name in block.whom:
+        if name.text in seen:
+            report("AEX042", f"{quoted(name.text)} is named twice", name)
+        seen.add(name.text)
+
+
+def _pattern(kind: str, word: Word, kinds: _Kinds, report: FindingSink) -> None:
+    tool = split_scope(word.text)[0]
+    if line := kinds["deny"].line_of(tool, folded=True):
+        report("AEX048", f"{quoted(word.text)} is denied for all, in line {line}", word)
+    elif kind != "deny" and (line := kinds[kind].line_of(tool)):
+        told = "allowed" if kind == "allow" else "to be confirmed"
+        report("AEX048", f"{quoted(word.text)} is {told} for all, in line {line}", word)
+
+
+def _budget(entry: Budget, budgets: dict[_Key, Budget], report: FindingSink) -> None:
+    least = budgets.get((entry.key.text, entry.per_seconds))
+    if least is not None and entry.value >= least.value:
+        line = least.key.line
+        message = f"the budget for all in line {line} is spent before {quoted(entry.word.text)}"
+        report("AEX048", message, entry.word)
+
+
+def _least(document: Document) -> dict[_Key, Budget]:
+    """The budgets that all share or each task has, by key and unit: the last one of each, which counts."""
+    return {(entry.key.text, entry.per_seconds): entry for entry in document.budget if not entry.each}
+
+
+def _plain(document: Document, kind: str) -> Iterator[Word]:
+    for line in document.permissions:
+        if (line.keyword == "deny") == (kind == "deny") and not line.where and kind != "confirm":
+            yield from line.patterns
+    for step in document.steps:
+        if kind == "confirm" and isinstance(step, ConfirmStep) and step.is_plain:
+            yield from step.patterns
+
+
+def _patterns(rules: Document) -> Iterator[tuple[str, Word]]:
+    for line in rules.permissions:
+        for word in line.patterns:
+            yield ("deny" if line.keyword == "deny" else "allow"), word
+    for step in rules.steps:
+        if isinstance(step, ConfirmStep) and step.is_plain:
+            for word in step.patterns:
+                yield "confirm", word
+
+
+# --- what the rules of version 1 mean
+
+
+class FindingSink(Protocol):
+    def __call__(
+        self,
+        code: str,
+        message: str,
+        word: Word | None = None,
+        severity: Severity | None = None,
+        help: str = "",  # noqa: A002 - as `finding`
+    ) -> None: ...
+
+
+def check_v1(document: Document, report: FindingSink) -> None:
+    """Report what is wrong with the rules that version 1 adds."""
+    _check_v1_patterns(document, report)
+    for keyword, where in _conditions(document):
+        for test in where.tests:
+            if test.operator.text == "~":
+                _regex(test, keyword, report)
+    _modes(document, report)
+    if any(line.percents for line in document.checkpoints) and not document.budget:
+        word = next(line.percents[0].word for line in document.checkpoints if line.percents)
+        report("AEX048", f"there is no budget of which {quoted(word.text)} could be spent", word)
+
+
+def _check_v1_patterns(document: Document, report: FindingSink) -> None:
+    lines = [line.patterns for line in document.limits]
+    lines += [line.patterns for line in document.once]
+    lines += [line.patterns for line in document.checkpoints]
+    for word in (word for words in lines for word in words):
+        reason = never_matches(word.text)
+        if not reason and ":" in word.text:
+            reason = "a scope belongs to `allow`, `deny` and `confirm`"
+        if reason:
+            report("AEX041", f"pattern {quoted(word.text)} can never match: {reason}", word)
+
+
+def _conditions(document: Document) -> Iterator[tuple[str, Where]]:
+    """Every `where`, with the keyword of its line."""
+    for line in document.permissions:
+        if line.where:
+            yield line.keyword, line.where
+    for step in steps_of(document.steps):
+        if isinstance(step, ConfirmStep) and step.where:
+            yield "confirm", step.where
+
+
+def _regex(test: WhereTest, keyword: str, report: FindingSink) -> None:
+    value = test.values[0]
+    if not isinstance(value, Text):
+        return
+    if reason := why_no_regex(value.value):
+        report("AEX142", f"cannot use the expression {quoted(value.value)}: {reason}", value.word)
+    elif keyword in ("use", "allow") and not value.value.startswith(("^", r"\A", "(?")):
+        message = f"{quoted(value.value)} permits every text that holds a match anywhere"
+        report("AEX047", message, value.word, None, "begin the expression with `^`, and end it with `$`")
+
+
+def _modes(document: Document, report: FindingSink) -> None:
+    for earlier, mode in zip(document.modes, document.modes[1:], strict=False):
+        same = earlier.value.text == mode.value.text
+        message = f"the mode was given before, in line {earlier.word.line}"
+        report("AEX042", message, mode.word, "warning" if same else "error")

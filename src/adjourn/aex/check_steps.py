@@ -1,12 +1,13 @@
 """The steps of a task, checked before anything runs: tools, names, conditions, what is never reached.
 
-Owns: which names are known at which step, `Steps`. Must never: call an error what does not block every run (in a
-body, or behind a possible end, it is a warning), take more than linear time.
+What does not block every run (in a body, or behind a possible end) is a warning, no error. Takes linear time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from adjourn.aex.ast import (
     CheckStep,
@@ -19,32 +20,27 @@ from adjourn.aex.ast import (
     ReturnStep,
     Statement,
 )
-from adjourn.aex.conditions import (
-    NOT_INCLUDE,
-    NOT_INCLUDE_TEXT,
-    PATH,
-    TOUCHES_ONLY,
-    Condition,
-    parse_condition,
-)
 from adjourn.aex.diagnostics import WHOLE, Severity, finding, quoted
 from adjourn.aex.expr import (
+    BIND,
+    BLANK,
     Constant,
     Name,
     ObjectEntry,
     ObjectOf,
     Text,
     Value,
+    Word,
     names,
     nested,
+    only,
     texts,
     too_deep,
 )
 from adjourn.aex.match import PatternIndex, fold, fold_pattern, split_scope
 from adjourn.aex.suggestions import tool_near
-from adjourn.aex.text import BIND, Word, only
 from adjourn.findings import Finding, Span
-from adjourn.text import did_you_mean
+from adjourn.text.near_words import did_you_mean
 
 
 class Checker:
@@ -271,3 +267,74 @@ def _tools(words: list[Word]) -> Iterable[tuple[int, str]]:
 def _named(condition: Condition) -> bool:
     """Whether a lone word is a path; the longer forms are recognized by their verbs."""
     return condition.form != PATH or only(condition.subject.text, BIND)
+
+
+# --- conditions of `check` and `if`: the six supported forms, distinguished as in v0
+
+PATH = "path"
+HAS_TEXT = "has text"
+HAS_CITATIONS = "has citations"
+NOT_INCLUDE_TEXT = "does not include text"
+NOT_INCLUDE = "does not include"
+TOUCHES_ONLY = "touches only"
+VALID_DIFF = "valid diff"
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """`subject` is a dotted path; `other` the second one of "does not include" and "touches only"; `text` the quoted
+    literal of the two text forms.
+    """
+
+    form: str
+    subject: Word
+    other: Word | None = None
+    text: str = ""
+
+
+def parse_condition(word: Word) -> Condition | None:
+    """The form of a condition, None for an unsupported one."""
+    if not _blank_in(word.text):
+        return Condition(PATH, word) if word.text else None
+    for verb, read in (
+        (" has ", _has),
+        (" does not include ", _not_include),
+        (" touches only ", _touches),
+        (" is valid diff", _valid),
+    ):
+        at = word.text.find(verb)
+        if at > 0:
+            found = read(word.strip(0, at), word.strip(at + len(verb)))
+            if found is not None:
+                return found
+    return None
+
+
+def _has(subject: Word, rest: Word) -> Condition | None:
+    literal = _literal(rest.text)
+    if literal is not None:
+        return Condition(HAS_TEXT, subject, text=literal)
+    form = {"citations": HAS_CITATIONS, "valid diff": VALID_DIFF}.get(rest.text)
+    return Condition(form, subject) if form else None
+
+
+def _not_include(subject: Word, rest: Word) -> Condition | None:
+    literal = _literal(rest.text)
+    if literal is not None:
+        return Condition(NOT_INCLUDE_TEXT, subject, text=literal)
+    return None if _blank_in(rest.text) else Condition(NOT_INCLUDE, subject, rest)
+
+
+def _touches(subject: Word, rest: Word) -> Condition | None:
+    return None if _blank_in(rest.text) else Condition(TOUCHES_ONLY, subject, rest)
+
+
+def _valid(subject: Word, rest: Word) -> Condition | None:
+    return None if rest.text else Condition(VALID_DIFF, subject)
+
+
+def _literal(text: str) -> str | None:
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else None
+
+
+def _blank_in(text: str) -> bool:
+    return not text or any(blank in text for blank in BLANK)

@@ -13,9 +13,21 @@ import msgspec
 
 from adjourn.aex.ast import Duration, Percent, Where, WhereTest
 from adjourn.aex.diagnostics import quoted
-from adjourn.aex.expr import Constant, ListOf, Text, Value, parse_value, scan
-from adjourn.aex.text import BIND, BLANK, LETTERS, Word, only, run
-from adjourn.text import nearest
+from adjourn.aex.expr import (
+    BIND,
+    BLANK,
+    LETTERS,
+    Constant,
+    ListOf,
+    Text,
+    Value,
+    Word,
+    only,
+    parse_value,
+    run,
+    scan,
+)
+from adjourn.text.near_words import nearest
 
 Report = Callable[[str, str, Word, str], None]
 """Reports a finding: code, message, piece of source, and remedy (empty: that of the code)."""

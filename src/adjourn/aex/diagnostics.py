@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from adjourn.findings import Finding, Span
-from adjourn.text import fit_text, is_seen
+from adjourn.text.fitting import fit_text
+from adjourn.text.redact import is_seen
 
 Severity = Literal["error", "warning"]
 WHOLE = Span()

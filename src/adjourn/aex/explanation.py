@@ -10,12 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.aex.match import glob_path, matches, matches_folded, split_scope, tool_name_ok
-from adjourn.aex.own_tools import names_own, shares
+from adjourn.aex.match import glob_path, matches, matches_folded, names_own, shares, split_scope, tool_name_ok
 from adjourn.aex.policy import Policy
-from adjourn.aex.rule import Rule, RuleVerdict
-from adjourn.aex.where import PathMatcher
-from adjourn.log import full_name
+from adjourn.aex.rule import PathMatcher, Rule, RuleVerdict
+from adjourn.log.kinds import full_name
 
 _ANYTHING = Rule("allow", "*", "", 0)
 

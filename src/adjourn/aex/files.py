@@ -16,7 +16,7 @@ import stat
 from adjourn.aex.diagnostics import finding
 from adjourn.aex.tree import MAX_DOCUMENT_BYTES
 from adjourn.findings import Finding, Span
-from adjourn.host import open_plain
+from adjourn.host.workspace import open_plain
 
 _THROUGH_LINK = (errno.ELOOP, errno.ENOTDIR)
 _PART = 64 * 1024

@@ -16,9 +16,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.aex import ast
-from adjourn.aex.expr import Constant, Text, Value
+from adjourn.aex.expr import Constant, Text, Value, Word
 from adjourn.aex.shape import model, unquote
-from adjourn.aex.text import Word
 
 Literals = list[str | int | float | bool]
 

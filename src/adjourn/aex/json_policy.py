@@ -20,15 +20,15 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from adjourn.aex.diagnostics import WHOLE, finding, quoted
+from adjourn.aex.expr import MAX_BUDGET
 from adjourn.aex.files import load
 from adjourn.aex.match import never_matches
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.aex.suggestions import VERSION_1_BUDGETS, unknown_budget
-from adjourn.aex.text import MAX_BUDGET
 from adjourn.findings import Finding, Span
-from adjourn.host import relative_inside
-from adjourn.text import nearest
+from adjourn.host.workspace import relative_inside
+from adjourn.text.near_words import nearest
 
 MAX_CHARACTERS: Final = 1_000_000
 MAX_POLICIES: Final = 16

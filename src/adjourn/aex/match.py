@@ -1,16 +1,18 @@
-"""Patterns: which tool names a rule names, and how a name is looked up among a thousand rules.
+"""Names of tools and the patterns for them: which tool names a rule names, and which server a tool is of.
 
-Owns: the alphabet of tool names, the three pattern forms (`*`, `prefix.*`, exact), folding for refusals,
-scopes (`tool:glob`) and the compiled `PatternIndex`. Must never: read a document, know about allow or deny, do I/O.
-
-An allow is matched as written. A refusal or a question is matched on *folded* names: lower case, and every
-run of `_`, `/`, `-` and `.` taken as one separator, so that `deny network.*` also names `Network/fetch`.
+A pattern has one of three forms: `*`, `prefix.*`, exact. An allow is matched as written. A refusal or a question is matched on *folded*
+names: lower case, and every run of `_`, `/`, `-` and `.` taken as one separator, so that `deny network.*` also names `Network/fetch`.
+`PatternIndex` looks a name up among a thousand rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
+
+import msgspec
 
 TOOL_NAME_MAX = 128
 TOOL_NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/"
@@ -197,3 +199,101 @@ class PatternIndex:
         """Position of the first pattern that names the tool."""
         found = self.all(name)
         return found[0] if found else None
+
+
+# --- names of tools that are of no server: a client's own ones, and those of `adjourn run`
+#
+# A server may have a name that they begin with, as `git`. A rule is for its tools, or for these, and never for both.
+
+OWN_TOOLS = frozenset((
+    "adjourn.note", "aex.resume", "agent.list", "agent.message", "agent.spawn", "file.read", "file.write", "git.apply", "git.diff",
+    "git.status", "mcp.resources.list", "mcp.resources.read", "network.fetch", "network.search", "plan.enter", "plan.exit",
+    "schedule.read", "schedule.write", "secrets.read", "shell.exec", "shell.output", "shell.stop", "skill.run", "tests.run",
+    "todo.read", "todo.write", "tools.search", "unknown.any", "user.ask", "worktree.enter", "worktree.exit",
+))  # fmt: skip
+"""Tools by the names that policies have for them. A rule that begins as one of these may be for a tool that no server lists."""
+_HEADS = ("adjourn", "aex", "mcp")
+"""First parts of names that no server can have: those of meta-tools, and of methods of the protocol."""
+_UNNAMED = "unknown"
+"""The first part of a client's tool that has no name here."""
+
+
+@lru_cache(maxsize=4096)
+def names_own(pattern: str) -> bool:
+    """Whether a pattern, with its scope or without, names a tool of no server. `*` names every tool, and so none in particular."""
+    tool = split_scope(pattern)[0]
+    if tool == "*":
+        return False
+    return tool.partition(".")[0] in (*_HEADS, _UNNAMED) or any(matches(tool, own) for own in OWN_TOOLS)
+
+
+def shares(pattern: str, tool: str) -> bool:
+    """Whether an allow by the pattern counts for a server's tool: not if it names tools of no server, unless the tool is called as one."""
+    if not names_own(pattern) or tool.partition(".")[0] in _HEADS:
+        return True
+    return tool in OWN_TOOLS and matches(split_scope(pattern)[0], tool)
+
+
+# --- names of servers and of their tools: `inv.remove_item` is the tool `remove_item` of the server `inv`
+
+MAX_SERVER_NAME = 64
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_]")
+_CHANGED_BY_CLIENTS = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def canonical_server(name: str) -> str:
+    """A server's name as policies and histories have it: letters, digits and `_`, which stands for every other character.
+
+    "" for a name without a letter or digit: that names no server.
+    """
+    canonical = _NOT_IN_A_NAME.sub("_", name[:MAX_SERVER_NAME])
+    return canonical if canonical.strip("_") else ""
+
+
+def as_client_names_it(name: str) -> str:
+    """A server's or tool's name as it stands in the names that clients give to tools (`mcp__SERVER__TOOL`)."""
+    return _CHANGED_BY_CLIENTS.sub("_", name)
+
+
+class KnownTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A tool as its server listed it last, with the hints that are set."""
+
+    name: str
+    read_only: bool = False
+    destructive: bool = False
+
+
+class KnownTools(msgspec.Struct, frozen=True):
+    """The tools of each server that has listed any, by the server's canonical name.
+
+    `commands` has a digest of the command that starts it, "" where that is not known.
+    """
+
+    servers: Mapping[str, tuple[KnownTool, ...]] = MappingProxyType({})
+    commands: Mapping[str, str] = MappingProxyType({})
+
+    def __bool__(self) -> bool:
+        return bool(self.servers)
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Each known tool, as server and tool."""
+        for server, tools in self.servers.items():
+            for tool in tools:
+                yield server, tool.name
+
+    def without(self, command: str) -> KnownTools:
+        """All but the servers that a command starts."""
+        own = {server for server in self.servers if command and self.commands.get(server) == command}
+        if not own:
+            return self
+        return KnownTools(
+            MappingProxyType({name: tools for name, tools in self.servers.items() if name not in own}),
+            MappingProxyType({name: one for name, one in self.commands.items() if name not in own}),
+        )
+
+    def with_tool(self, name: str) -> tuple[str, ...]:
+        """The servers that have a tool of this name."""
+        return tuple(server for server, tool in self.names() if tool == name)
+
+
+NOTHING_KNOWN = KnownTools()

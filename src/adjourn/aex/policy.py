@@ -12,11 +12,29 @@ from types import MappingProxyType
 
 import msgspec
 
-from adjourn.aex.match import fold, glob_path, matches, split_scope
-from adjourn.aex.own_tools import names_own, shares
-from adjourn.aex.rule import CLOSED, Named, Rule, RuleSet, RuleVerdict, allowing, applying, asking
-from adjourn.aex.servers import NOTHING_KNOWN, KnownTools, as_client_names_it, canonical_server
-from adjourn.aex.where import PathMatcher
+from adjourn.aex.match import (
+    NOTHING_KNOWN,
+    KnownTools,
+    as_client_names_it,
+    canonical_server,
+    fold,
+    glob_path,
+    matches,
+    names_own,
+    shares,
+    split_scope,
+)
+from adjourn.aex.rule import (
+    CLOSED,
+    Named,
+    PathMatcher,
+    Rule,
+    RuleSet,
+    RuleVerdict,
+    allowing,
+    applying,
+    asking,
+)
 
 CACHE_MAX = 4096
 _OPEN_PREFIXES = ("mcp", "aex", "adjourn")

@@ -33,9 +33,10 @@ from adjourn.aex.clauses import (
     take,
 )
 from adjourn.aex.diagnostics import quoted
+from adjourn.aex.expr import BLANK, DIGITS, NAME, Word, comma_list, number, only
 from adjourn.aex.suggestions import budget_help
-from adjourn.aex.text import BLANK, DIGITS, NAME, Word, comma_list, number, only
-from adjourn.text import did_you_mean, fit_text, nearest
+from adjourn.text.fitting import fit_text
+from adjourn.text.near_words import did_you_mean, nearest
 
 _ANSWERS = {
     "refuse": "deny",

@@ -8,14 +8,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from adjourn.aex.diagnostics import finding, quoted
-from adjourn.aex.match import fold, matches, matches_folded, split_scope
-from adjourn.aex.own_tools import OWN_TOOLS, names_own
+from adjourn.aex.match import (
+    OWN_TOOLS,
+    KnownTools,
+    canonical_server,
+    fold,
+    matches,
+    matches_folded,
+    names_own,
+    split_scope,
+)
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
-from adjourn.aex.servers import KnownTools, canonical_server
 from adjourn.findings import Finding, Span
-from adjourn.log import full_name
-from adjourn.text import nearest
+from adjourn.log.kinds import full_name
+from adjourn.text.near_words import nearest
 
 MAX_NAMED = 5
 """Tools or servers that one finding names."""

@@ -19,8 +19,8 @@ import msgspec
 from adjourn.aex.diagnostics import finding, printable, quoted
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
 from adjourn.findings import Finding
-from adjourn.log import digest, encode_bytes, fingerprint, holds, public_key, sign_bytes
-from adjourn.log.canonical_json import canonical
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.signing import encode_bytes, fingerprint, holds, public_key, sign_bytes
 
 MAX_SEAL_BYTES: Final = 16 * 1024
 """Largest signature file, in bytes. A real one has less than a tenth of that."""

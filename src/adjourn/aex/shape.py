@@ -22,7 +22,7 @@ from adjourn.aex.ast import (
     Statement,
     steps_of,
 )
-from adjourn.aex.text import Word
+from adjourn.aex.expr import Word
 
 
 class AgentModel(msgspec.Struct, frozen=True):

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
-from adjourn.aex.text import BLANK, DIGITS, LETTERS, only, run
-from adjourn.text import fit_text, nearest
+from adjourn.aex.expr import BLANK, DIGITS, LETTERS, only, run
+from adjourn.text.fitting import fit_text
+from adjourn.text.near_words import nearest
 
 HEADERS: Final = ("task", "agent", "policy")
 FORMS: Final = {

@@ -5,7 +5,7 @@ Owns: the sample task with its inputs and its policy. Must never: write a file.
 
 from __future__ import annotations
 
-from adjourn.aex.text import NAME
+from adjourn.aex.expr import NAME
 
 _TASK = """\
 task {name} v0

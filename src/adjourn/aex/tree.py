@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from adjourn.aex.diagnostics import finding
-from adjourn.aex.expr import brace_balance
-from adjourn.aex.text import BLANK, Word
+from adjourn.aex.expr import BLANK, Word, brace_balance
 from adjourn.findings import Finding, Span
 
 MAX_DOCUMENT_BYTES = 10_000_000

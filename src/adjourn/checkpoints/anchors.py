@@ -18,9 +18,10 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError
-from adjourn.host import CHECKPOINTS, read_file, resolve_inside
-from adjourn.store import Store
-from adjourn.tasks import KeptHeads, Task, contradicted
+from adjourn.host.workspace import CHECKPOINTS, read_file, resolve_inside
+from adjourn.store.base import Store
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.task import Task, contradicted
 
 MAX_FOLDERS = 16
 """Folders of a workspace that are read, the newest first, so that the start of a session stays fast."""
@@ -125,7 +126,7 @@ def _folders(root: str) -> list[tuple[str, _Claim]]:
 
 def _holds(root: str, name: str, seq: int, event_hash: str) -> bool:
     """Whether a folder verifies, is signed by a trusted key, and continues from this event. Raises `AdjournError`."""
-    from adjourn.checkpoints.folder_verification import verify_named  # noqa: PLC0415  # only where something is missing
+    from adjourn.checkpoints.folder_verification import verify_named  # only where something is missing
 
     verified = verify_named(root, name)
     return bool(verified.trusted_as) and (seq < 0 or verified.audit.hash_of(seq) == event_hash)

@@ -21,11 +21,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from adjourn.checkpoints.page import MINUTE, Artifact, ChecklistItem, Page
-from adjourn.checkpoints.report import (
+from adjourn.checkpoints.page import (
+    MINUTE,
     NO_REPORT,
     PARTS,
     AgentReport,
+    Artifact,
+    ChecklistItem,
+    Page,
     RecordedReport,
     ReportedArtifact,
     ReportedStep,
@@ -36,11 +39,12 @@ from adjourn.checkpoints.report import (
     stated_parts,
     statements_of,
 )
-from adjourn.checkpoints.report import redacted_text as _clean
+from adjourn.checkpoints.page import redacted_text as _clean
 from adjourn.errors import InvalidError
-from adjourn.log import milliseconds, tool_name
-from adjourn.tasks import Ledger
-from adjourn.text import fit_text
+from adjourn.log.event import milliseconds
+from adjourn.log.kinds import tool_name
+from adjourn.tasks.ledger import Ledger
+from adjourn.text.fitting import fit_text
 
 MAX_MISSION = 50_000
 MAX_ITEMS = 200

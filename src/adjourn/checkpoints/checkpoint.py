@@ -11,27 +11,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
-from adjourn.host import check_name, keys
-from adjourn.knowledge import cognition, records
-from adjourn.knowledge.records import record_of
-from adjourn.log import (
-    MAX_SAFE_INTEGER,
-    Actor,
-    Event,
-    SignedHead,
-    canonical,
-    check,
-    decode,
-    digest,
-    encode,
-    fingerprint,
-    kinds,
-    public_key,
-    sign,
-)
-from adjourn.store import Entry, Store
-from adjourn.tasks import KEY_CHARACTERS, SYSTEM, AppendedEvent, Ledger, NewEvent, Session, Task
-from adjourn.text import did_you_mean, without_secrets
+from adjourn.host import keys
+from adjourn.host.workspace import check_name
+from adjourn.knowledge.records.task_record import record_of
+from adjourn.log import kinds
+from adjourn.log.canonical_json import MAX_SAFE_INTEGER, canonical, digest
+from adjourn.log.event import Actor, Event, decode, encode
+from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
+from adjourn.policy.principal import KEY_CHARACTERS
+from adjourn.store.base import Entry, Store
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import SYSTEM, AppendedEvent, NewEvent, Task
+from adjourn.text.near_words import did_you_mean
+from adjourn.text.redact import without_secrets
 
 FORMAT = "adjourn/checkpoint/1"
 MAX_DESCRIPTION = 10_000
@@ -141,15 +134,18 @@ class Known(NamedTuple):
 
 def _known(task: Task) -> Known:
     """The hashes as of now, after the record has taken in the effects of calls until now."""
+    from adjourn.knowledge.cognition.repository import SessionRepository
+    from adjourn.knowledge.records.store import CRStore
+
     record = record_of(task.store, task.id)
     if record is None:
         return Known()
 
     with suppress(AdjournError):  # a record that cannot take them in must not prevent the checkpoint
-        record = records.CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
+        record = CRStore(task.store, clock=task.clock).effects.bring_up(record["id"])
     mind = None
     with suppress(AdjournError):  # nor must a lost cognitive checkpoint
-        mind = cognition.SessionRepository(task.store).checkpoint(record.get("checkpointId", ""))
+        mind = SessionRepository(task.store).checkpoint(record.get("checkpointId", ""))
     return Known(str(record["contentHash"]), digest(canonical(mind)) if mind is not None else "")
 
 

@@ -18,10 +18,14 @@ import msgspec
 
 from adjourn.checkpoints.page import Artifact
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host import read_inside, resolve_inside
-from adjourn.log import Event, decode, digest, kinds, milliseconds, tool_name
-from adjourn.policy import paths_of
-from adjourn.tasks import Task, following
+from adjourn.host.workspace import read_inside, resolve_inside
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import Event, decode, milliseconds
+from adjourn.log.kinds import tool_name
+from adjourn.policy.calls import paths_of
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.task import Task
 
 WINDOW = 500
 """Events that are read from the end of a task's history."""
@@ -77,7 +81,7 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
 
 
 def _events(task: Task, start: int) -> Iterator[Event]:
-    for entry in following(task.store, task.id, start, task.head):
+    for entry in verified_entries_from(task.store, task.id, start, task.head):
         yield decode(entry.data)
 
 

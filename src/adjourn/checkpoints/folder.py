@@ -2,15 +2,15 @@
 
     .aex/checkpoints/NAME/checkpoint.json   the published fields, and under `adjourn` what makes it verifiable
     .aex/checkpoints/NAME/audit.jsonl       the chain, one stored event a line, up to and including the checkpoint
-    (and the files of `attachments` beside them)
 
-Owns: where these folders are, the type of checkpoint.json, reading it unverified, and writing a folder. Must never: follow or write
-through a link, leave a folder that verifies and is wrong, or trust what it reads (`folder_verification` tests it).
+The other files are those of `attachments`. What is read is not trusted (`folder_verification` tests it), and no link is followed.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -18,25 +18,35 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.checkpoints import attachments
+from adjourn.checkpoints.attachments import tool_history_entry
 from adjourn.checkpoints.checkpoint import FORMAT, TaskCheckpoint, document, find
-from adjourn.checkpoints.originals import keep_original
-from adjourn.checkpoints.shapes import tool_history_entry
-from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
-from adjourn.host import (
+from adjourn.errors import (
+    AdjournError,
+    ConflictError,
+    IntegrityError,
+    InvalidError,
+    NotFoundError,
+    RefusedError,
+)
+from adjourn.host import keys
+from adjourn.host.workspace import (
     CHECKPOINTS,
     check_name,
-    keys,
     locked,
     make_folder,
+    open_regular,
     read_file,
     remove_file,
     resolve_inside,
     write_file,
 )
-from adjourn.log import data_of, decode, digest, encode_bytes, fingerprint
-from adjourn.store import Entry, Head, Store
-from adjourn.tasks import checked
-from adjourn.text import check_text, check_values, count_keys
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import decode
+from adjourn.log.kinds import data_of
+from adjourn.log.signing import encode_bytes, fingerprint
+from adjourn.store.base import Entry, Head, Store
+from adjourn.tasks.heads import checked
+from adjourn.text.strict_json import check_text, check_values, count_keys
 
 JSON_FILE = "checkpoint.json"
 AUDIT_FILE = "audit.jsonl"
@@ -217,9 +227,7 @@ def _remember(store: Store, name: str, file_digest: str) -> None:
     ref = f"folder/{name}"
     current = store.ref(ref)
     if current != file_digest:
-        with suppress(
-            ConflictError
-        ):  # another workspace of this store: a wrong digest costs one verification
+        with suppress(ConflictError):  # by another workspace of this store: it costs one verification
             store.swap(ref, file_digest, expect=current)
 
 
@@ -228,7 +236,6 @@ def render(store: Store, checkpoint: TaskCheckpoint) -> CheckpointFile:
     event, event_hash, data = checkpoint
     stated = document(store, checkpoint)
     history = _history(store, event.task, event.seq, MAX_HISTORY)
-    texts = {key: _text(store, stated[key]) for key in ("contract", "policy")}
     return CheckpointFile(
         name=data.name,
         description=data.description,
@@ -243,8 +250,8 @@ def render(store: Store, checkpoint: TaskCheckpoint) -> CheckpointFile:
             hash=event_hash,
             document=stated,
             public_key=encode_bytes(_public_key(data.key)),
-            contract=texts["contract"],
-            policy=texts["policy"],
+            contract=_text(store, stated["contract"]),
+            policy=_text(store, stated["policy"]),
             history_omitted=omitted(stated, len(history)),
             report=_report(store, data.report),
         ),
@@ -292,3 +299,153 @@ def _history(store: Store, task: str, stop: int, limit: int) -> list[dict[str, A
         found += len(page)
         stop = start
     return [entry for page in reversed(pages) for entry in page][-limit:]
+
+
+# --- keeping the files that adjourn did not write
+
+MAX_FILE_BYTES = 256 * 1024 * 1024
+MAX_COPIES = 1000
+_FILES = re.compile(r"checkpoint\.json|audit\.jsonl|record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
+_CHUNK = 1024 * 1024
+
+
+def keep_original(root: str, relative: str, checkpoint: str) -> str:
+    """Copy the files of the folder `relative` of a workspace beside it, unless a copy with this checkpoint.json is there.
+
+    `checkpoint` is the name of checkpoint.json, which is copied last: a copy that has it is complete. Returns the path of the copy,
+    relative to `root`, with a slash at the end. Raises `StoreError`, `InvalidError`, `RefusedError`.
+    """
+    source = os.path.join(os.path.realpath(root), relative)
+    data = read_file(os.path.join(source, checkpoint), MAX_FILE_BYTES)
+    for number in range(1, MAX_COPIES + 1):
+        copy = f"{relative}.imported" + (f"-{number}" if number > 1 else "")
+        there = os.path.join(os.path.realpath(root), copy, checkpoint)
+        with suppress(NotFoundError):
+            if digest(read_file(there, MAX_FILE_BYTES)) == digest(data):
+                return f"{copy}/"
+            continue
+        path = make_folder(root, copy)
+        for name in sorted(os.listdir(source)):
+            if _FILES.fullmatch(name) and name != checkpoint:
+                write_file(path, name, _chunks(os.path.join(source, name)))
+        write_file(path, checkpoint, data)
+        return f"{copy}/"
+    raise RefusedError(
+        f"{relative} has files that adjourn did not write, and {MAX_COPIES} copies of others are beside it",
+        "move the copies that you do not need elsewhere",
+    )
+
+
+def _chunks(path: str) -> Iterator[bytes]:
+    with os.fdopen(open_regular(path, MAX_FILE_BYTES), "rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+# --- disk space: long histories of one task share a file, and old temporary files are removed
+
+_CUT_OFF_AFTER_S = 3600
+"""Seconds since its last change after which a temporary file counts as left by a process that was killed."""
+SHARE_BYTES = 64 * 1024 * 1024
+"""Bytes of all histories in a workspace from which on those of one task share a file."""
+_MAX_HISTORY_BYTES = 1 << 40
+"""Bytes of a history's file that is read at all."""
+_TEMPORARY = re.compile(r"\.(?:.+\.\d+\.[0-9a-f]{8}|[0-9a-f]{16}\.new)")
+_TAIL = 4096
+
+
+class Freed(NamedTuple):
+    """What was freed, how many, and their bytes."""
+
+    what: str
+    number: int
+    size: int
+
+
+def is_temporary(name: str) -> bool:
+    """Whether `name` is that of a temporary file of a write."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def remove_temporaries(folder: str) -> list[int]:
+    """Remove temporary files from a folder that are older than an hour. Returns their sizes in bytes."""
+    sizes: list[int] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            old = time.time() - status.st_mtime > _CUT_OFF_AFTER_S
+            if is_temporary(entry.name) and entry.is_file(follow_symlinks=False) and old:
+                os.unlink(entry.path)
+                sizes.append(status.st_size)
+    return sizes
+
+
+def share_histories(root: str, limit: int = SHARE_BYTES) -> Freed:
+    """Make the histories of one task one file with several hard links, if all take more than `limit` bytes.
+
+    A shorter history is the beginning of a longer one of the same task, and a folder may have more events than it needs.
+    """
+    histories = list(_histories(root))
+    whole = sum({(one.device, one.inode): one.size for one in histories}.values())
+    if whole <= limit:
+        return Freed("shared histories", 0, 0)
+    count = size = 0
+    longest: dict[bytes, _History] = {}
+    for one in sorted(histories, key=lambda each: each.size, reverse=True):
+        first = longest.setdefault(one.begin, one)
+        if (one.device, one.inode) == (first.device, first.inode):
+            continue
+        with suppress(OSError, AdjournError):  # no links on this file system, or in use: each keeps its own
+            if _begins(one, first) and _share(first, one):
+                count, size = count + 1, size + one.size
+    return Freed("shared histories", count, size)
+
+
+def _share(long: _History, short: _History) -> bool:
+    """Replace `short` by a hard link to `long`, unless another process has written one of the two meanwhile."""
+    folder = os.path.dirname(short.path)
+    beside = os.path.join(folder, f".{AUDIT_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
+    with locked(folder, seconds=0):
+        os.link(long.path, beside, follow_symlinks=False)
+        if _is_at(long, beside) and _is_at(short, short.path):
+            os.rename(beside, short.path)
+            return True
+        os.unlink(beside)
+    return False
+
+
+def _is_at(one: _History, path: str) -> bool:
+    status = os.lstat(path)
+    return (one.device, one.inode, one.size) == (status.st_dev, status.st_ino, status.st_size)
+
+
+class _History(NamedTuple):
+    path: str
+    device: int
+    inode: int
+    size: int
+    begin: bytes
+
+
+def _histories(root: str) -> Iterator[_History]:
+    with suppress(AdjournError):
+        folder = resolve_inside(root, CHECKPOINTS)
+        for name in names(root):
+            path = os.path.join(folder, name, AUDIT_FILE)
+            if os.path.islink(os.path.dirname(path)):
+                continue
+            with suppress(AdjournError), os.fdopen(open_regular(path, _MAX_HISTORY_BYTES), "rb") as file:
+                status = os.fstat(file.fileno())
+                begin = file.readline(_TAIL * 16)
+                yield _History(path, status.st_dev, status.st_ino, status.st_size, begin)
+
+
+def _begins(short: _History, long: _History) -> bool:
+    """Whether `short` is the beginning of `long`: the same bytes end it, and each line has the hash of the line before."""
+    start = max(0, short.size - _TAIL)
+    ends = []
+    for one in (short, long):
+        with os.fdopen(open_regular(one.path, _MAX_HISTORY_BYTES), "rb") as file:
+            file.seek(start)
+            ends.append(file.read(short.size - start))
+    return ends[0] == ends[1] and ends[0].endswith(b"\n")

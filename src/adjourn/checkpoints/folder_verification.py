@@ -1,7 +1,7 @@
 """Verifying a checkpoint's folder (see `folder`) before anything of it is used.
 
 The tests, in this order: both files are regular and within their limits; checkpoint.json has the published fields with their types;
-the lines of audit.jsonl are an unbroken chain from the task's first event (`audit_log`); the event that checkpoint.json names is a
+the lines of audit.jsonl are an unbroken chain from the task's first event (`attachments`); the event that checkpoint.json names is a
 checkpoint of that task; its signature is valid over the Merkle root of the events before it; every field, and the document, says
 what the chain says (spec/events.md, section 7); the attached files are those that the document names.
 
@@ -15,7 +15,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from adjourn.checkpoints import attachments
-from adjourn.checkpoints.audit_log import RESTORE, Audit, follow
+from adjourn.checkpoints.attachments import RESTORE, Audit, follow, tool_history_entry
 from adjourn.checkpoints.checkpoint import (
     FORMAT,
     TaskCheckpoint,
@@ -35,11 +35,14 @@ from adjourn.checkpoints.folder import (
     path_of,
     read_published,
 )
-from adjourn.checkpoints.shapes import tool_history_entry
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log import canonical, data_of, decode, decode_bytes, digest, fingerprint
-from adjourn.tasks import Ledger, check_task_id
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.event import decode
+from adjourn.log.kinds import data_of
+from adjourn.log.signing import decode_bytes, fingerprint
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import check_task_id
 
 
 class VerifiedFolder(NamedTuple):

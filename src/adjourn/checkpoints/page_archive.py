@@ -21,10 +21,11 @@ from adjourn.checkpoints.page_files import FOLDER, FoundPage, changing, minute, 
 from adjourn.checkpoints.page_writer import put_active
 from adjourn.checkpoints.reflection import Indexed, ResumeFact, SessionEnding
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.host import locked, make_folder, read_lines, resolve_inside, sync_folder, write_file
-from adjourn.log import Event, decode, kinds, milliseconds
-from adjourn.store import Store
-from adjourn.tasks import following
+from adjourn.host.workspace import locked, make_folder, read_lines, resolve_inside, sync_folder, write_file
+from adjourn.log import kinds
+from adjourn.log.event import Event, decode, milliseconds
+from adjourn.store.base import Store
+from adjourn.tasks.heads import verified_entries_from
 
 OUTPUT, CHECKPOINTS, INDEX = "output", "checkpoints", "index.jsonl"
 MAX_INDEX = 64 * 1024 * 1024
@@ -198,7 +199,7 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
     for task, pages in by_task.items():
         after = _Aftermath(pages)
         if store is not None and task:
-            for entry in following(store, task, 0, store.head(task)):
+            for entry in verified_entries_from(store, task, 0, store.head(task)):
                 after.take(decode(entry.data), entry.hash)
         for line in after.entries():
             before = known.get(line.id)

@@ -22,8 +22,8 @@ from adjourn.checkpoints.environment import commit_change, file_changes
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page
 from adjourn.checkpoints.parser import PageReading, parse
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import locked, make_folder, read_file, resolve_inside
-from adjourn.log import digest
+from adjourn.host.workspace import locked, make_folder, read_file, resolve_inside
+from adjourn.log.canonical_json import digest
 
 FOLDER = "tmp"
 ACTIVE = "checkpoint-active.md"

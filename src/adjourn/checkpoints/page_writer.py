@@ -24,7 +24,17 @@ from adjourn.checkpoints import plans
 from adjourn.checkpoints.builder import TaskFacts, compose
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
 from adjourn.checkpoints.environment import RecentWork, current_commit, file_digests, recent
-from adjourn.checkpoints.page import MAX_PAGE_BYTES, Page, render
+from adjourn.checkpoints.page import (
+    MAX_PAGE_BYTES,
+    NO_REPORT,
+    PARTS,
+    AgentReport,
+    Page,
+    edits_of,
+    members_of,
+    render,
+    stated_parts,
+)
 from adjourn.checkpoints.page_files import (
     ACTIVE,
     FOLDER,
@@ -42,12 +52,14 @@ from adjourn.checkpoints.page_files import (
     word,
 )
 from adjourn.checkpoints.parser import PageReading, parse
-from adjourn.checkpoints.report import NO_REPORT, PARTS, AgentReport, edits_of, members_of, stated_parts
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, StoreError
-from adjourn.host import create_file, make_folder, sync_folder, write_file
-from adjourn.knowledge.records import record_of
-from adjourn.log import Actor, digest, milliseconds
-from adjourn.tasks import Ledger, Task, lease_end, time_of
+from adjourn.host.workspace import create_file, make_folder, sync_folder, write_file
+from adjourn.knowledge.records.task_record import record_of
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import Actor, milliseconds
+from adjourn.tasks.lease import lease_end, time_of
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task
 
 IGNORED = "# made by adjourn: the pages of checkpoints\n.gitignore\n/checkpoint*\n/.checkpoint*\n"
 MAX_AUTOMATIC = 100

@@ -32,7 +32,7 @@ from adjourn.checkpoints.page import (
     armed,
 )
 from adjourn.findings import Finding, Span
-from adjourn.log import digest
+from adjourn.log.canonical_json import digest
 
 _ALSO_READ = {"Open Questions": QUESTIONS}
 

@@ -12,12 +12,11 @@ import msgspec
 from msgspec import UNSET
 
 from adjourn.checkpoints.builder import MAX_ITEMS, MAX_MISSION, TaskFacts, compose, more_text
-from adjourn.checkpoints.page import Page
-from adjourn.checkpoints.page_files import PageSummary, page_summary
-from adjourn.checkpoints.report import (
+from adjourn.checkpoints.page import (
     NO_REPORT,
     PARTS,
     AgentReport,
+    Page,
     ReportedArtifact,
     ReportedStep,
     edits_of,
@@ -25,10 +24,11 @@ from adjourn.checkpoints.report import (
     merge_reports,
     redacted_text,
 )
+from adjourn.checkpoints.page_files import PageSummary, page_summary
 from adjourn.errors import InvalidError
-from adjourn.log import canonical
-from adjourn.store import Store
-from adjourn.tasks import Task
+from adjourn.log.canonical_json import canonical
+from adjourn.store.base import Store
+from adjourn.tasks.task import Task
 
 MAX_REPORT_BYTES = 1024 * 1024
 """Beyond it, each list of a report keeps its first `MAX_ITEMS` items."""

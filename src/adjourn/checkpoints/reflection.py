@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.tasks import AT_SHARE
-from adjourn.text import fit_text
+from adjourn.tasks.ledger import AT_SHARE
+from adjourn.text.fitting import fit_text
 
 SUPPORT = 5
 """Chains that a heuristic needs."""

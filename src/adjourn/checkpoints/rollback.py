@@ -1,28 +1,41 @@
-"""Rolling back to a checkpoint: its page becomes the active one again, and files get the content they had.
+"""Roll back to a checkpoint: its page becomes the active one again, and files get the content they had.
 
-The history keeps everything: no call is refunded, and no effect outside of the workspace is undone. The plan lists such effects.
+The history keeps everything: no call is refunded, and no effect outside of the workspace is undone. The plan lists such effects, and
+changes nothing.
 
-Owns: the plan, and carrying it out. Must never: change anything while planning.
+    .aex/rollback/journal.json   the two snapshots, the page, and what is to be done; sealed (HMAC-SHA256 under the user's secret)
+    .aex/rollback/files/         content that is not at its place yet
+
+This folder exists only while a rollback is under way, or after one was killed: the next one finishes it. A journal that another user
+wrote is not believed.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import NamedTuple
+import hmac
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import git_snapshot, page_writer, rollback_journal
+from adjourn.checkpoints import git_snapshot, page_writer
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
-from adjourn.checkpoints.git_restore import SECONDS, RollbackChange, changes, restore
+from adjourn.checkpoints.git_snapshot import SECONDS, RollbackChange, changes, restore
 from adjourn.checkpoints.page_files import FoundPage, search
-from adjourn.checkpoints.rollback_journal import RollbackJournal
 from adjourn.checkpoints.save import task_checkpoint_name
 from adjourn.checkpoints.triggers import BEFORE
-from adjourn.errors import AdjournError, ConflictError, NotFoundError
-from adjourn.log import Actor, decode, kinds, tool_name
-from adjourn.policy import read_settings
-from adjourn.tasks import Task, following
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.host import keys
+from adjourn.host.workspace import create_file, locked, make_folder, read_file, sync_folder, write_file
+from adjourn.log import kinds
+from adjourn.log.event import Actor, decode
+from adjourn.log.kinds import tool_name
+from adjourn.policy.destructive import read_settings
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.task import Task
 
 MAX_EFFECTS = 100
 
@@ -82,7 +95,7 @@ def commit_of(found: FoundPage) -> str:
 
 def interrupted(root: str) -> str:
     """The task of a rollback that was killed in the work tree `root`; "" if there is none. Raises `InvalidError`, `RefusedError`."""
-    found = rollback_journal.read(root)
+    found = read_journal(root)
     return found.task if found else ""
 
 
@@ -95,7 +108,7 @@ def carry_out(
     does the rest. Raises `AdjournError`; `ConflictError` if an earlier rollback is to be finished first.
     """
     tree = tree or root
-    with rollback_journal.alone(tree):
+    with lock_rollback(tree):
         if interrupted(tree):
             raise ConflictError(
                 "an earlier rollback was interrupted", "finish it first: adjourn rollback --yes"
@@ -104,11 +117,11 @@ def carry_out(
         patient = msgspec.structs.replace(settings, keep_seconds=max(SECONDS, settings.keep_seconds))
         before = git_snapshot.keep(tree, task.id, seq + 1, patient).to_json() if made.commit else {}
         journal = RollbackJournal(task.id, made.target.id, seq, state, made.commit, before)
-        rollback_journal.write(tree, journal)
+        write_journal(tree, journal)
         try:
             files = _restore_files(root, tree, journal)
         except AdjournError:
-            rollback_journal.finish(tree)  # no file was changed
+            remove_journal(tree)  # no file was changed
             raise
         return _complete(task, tree, journal, files, by)
 
@@ -116,8 +129,8 @@ def carry_out(
 def finish(task: Task, root: str, *, by: Actor, tree: str = "") -> RollbackResult:
     """Do what a rollback of this task that was killed did not do. Raises `AdjournError`; then the next call does it."""
     tree = tree or root
-    with rollback_journal.alone(tree):
-        journal = rollback_journal.read(tree)
+    with lock_rollback(tree):
+        journal = read_journal(tree)
         if journal is None or journal.task != task.id:
             raise NotFoundError(f"no rollback of task {task.id} was interrupted")
         return _complete(task, tree, journal, _restore_files(root, tree, journal), by)
@@ -126,7 +139,7 @@ def finish(task: Task, root: str, *, by: Actor, tree: str = "") -> RollbackResul
 def _restore_files(root: str, tree: str, journal: RollbackJournal) -> list[RollbackChange]:
     if not journal.commit:
         return []
-    place = rollback_journal.staging(tree)
+    place = staging(tree)
     return restore(tree, journal.commit, str(journal.before.get("commit", "")), place, read_settings(root))
 
 
@@ -135,7 +148,7 @@ def _complete(
 ) -> RollbackResult:
     """Make the page active, and end the rollback."""
     page = _make_active(task, tree, journal, by) if journal.state else ""
-    rollback_journal.finish(tree)
+    remove_journal(tree)
     return RollbackResult(page, str(journal.before.get("commit", "")), files)
 
 
@@ -166,9 +179,91 @@ def _made_since(task: Task, name: str, seq: int) -> TaskCheckpoint | None:
 
 def _effects(task: Task, since: int) -> list[Effect]:
     found = []
-    for entry in following(task.store, task.id, since + 1, task.head):
+    for entry in verified_entries_from(task.store, task.id, since + 1, task.head):
         event = decode(entry.data)
         data = kinds.data_of(event)
         if isinstance(data, kinds.ToolAllowed) and data.arguments:
             found.append(Effect(data.call, tool_name(data), data.arguments, event.timestamp))
     return found[: -MAX_EFFECTS - 1 : -1]
+
+
+# --- the journal: what is under way
+
+FOLDER = ".aex/rollback"
+_NAME, _FILES = "journal.json", "files"
+_MAX_BYTES = 64 * 1024
+
+
+class RollbackJournal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A rollback under way: of which task, to which page (its id), at which position of the history it began, and whether the page is
+    to be made active.
+
+    `commit` is the snapshot to restore ("": no files), `before` the one made just before, as a page keeps it.
+    """
+
+    task: str
+    page: str
+    seq: int
+    state: bool
+    commit: str = ""
+    before: dict[str, Any] = {}
+    seal: str = ""
+
+
+def read_journal(root: str) -> RollbackJournal | None:
+    """The journal of a rollback that was killed, or is under way; None if there is none. Raises `InvalidError`, `RefusedError`."""
+    path = os.path.join(root, FOLDER, _NAME)
+    try:
+        found = msgspec.json.decode(read_file(path, _MAX_BYTES, root), type=RollbackJournal)
+    except NotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidError(f"{path} is not the journal of a rollback", f"delete {FOLDER}") from error
+    if not hmac.compare_digest(found.seal.encode(), _seal(root, found).encode()):
+        raise RefusedError(f"{path} was not written by you, here", f"delete {FOLDER}")
+    return found
+
+
+@contextmanager
+def lock_rollback(root: str) -> Iterator[None]:
+    """Keep other rollbacks of a workspace out. Raises `StoreError` when one is under way."""
+    with locked(make_folder(root, FOLDER)):
+        try:
+            yield
+        finally:
+            if not os.path.lexists(os.path.join(root, FOLDER, _NAME)):
+                _remove(root)
+
+
+def write_journal(root: str, journal: RollbackJournal) -> None:
+    """Write the journal, durably, before anything is changed."""
+    folder = os.path.join(root, FOLDER)
+    create_file(folder, ".gitignore", b"*\n", 0o600)
+    sealed = msgspec.structs.replace(journal, seal=_seal(root, journal))
+    write_file(folder, _NAME, msgspec.json.encode(sealed), 0o600)
+
+
+def staging(root: str) -> str:
+    """An empty folder for files that are not at their place yet."""
+    shutil.rmtree(os.path.join(root, FOLDER, _FILES), ignore_errors=True)
+    return make_folder(root, f"{FOLDER}/{_FILES}")
+
+
+def remove_journal(root: str) -> None:
+    """Remove the journal: everything is done, or nothing was changed."""
+    folder = os.path.join(root, FOLDER)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, _NAME))
+        sync_folder(folder)
+
+
+def _remove(root: str) -> None:
+    shutil.rmtree(os.path.join(root, FOLDER), ignore_errors=True)
+    with suppress(OSError):
+        os.rmdir(os.path.join(root, os.path.dirname(FOLDER)))  # stays unless it is empty
+
+
+def _seal(root: str, journal: RollbackJournal) -> str:
+    plain = msgspec.structs.replace(journal, seal="")
+    text = msgspec.json.encode(["adjourn/rollback/1", os.path.realpath(root), plain])
+    return hmac.digest(keys.secret(), text, "sha256").hex()

@@ -1,11 +1,10 @@
-"""Saving a checkpoint: in the store, as a folder that can be verified alone, and as a page for people.
+"""Save a checkpoint in the store, as a folder that can be verified alone, and as a page; finish and reopen a task.
 
 The last event of a task must be a checkpoint, so that its folder has the whole history: with an event after it, a machine that
 resumes from the folder would miss that event, and the two histories would diverge. So a session is closed first, and its last
 checkpoint is saved after that: the checkpoint that was just made is made again, else one under the task's own name.
 
-Owns: that these three belong together, that order, the name of a task's own checkpoint. Must never: lose a checkpoint because its
-page cannot be written, or keep a process from exiting.
+A checkpoint is not lost because its page cannot be written.
 """
 
 from __future__ import annotations
@@ -17,17 +16,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import folder, page_writer, plans
+from adjourn.checkpoints import folder, page_archive, page_writer, plans
 from adjourn.checkpoints.builder import REQUESTED
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find, owner
-from adjourn.checkpoints.histories import remove_temporaries, share_histories
+from adjourn.checkpoints.folder import remove_temporaries, share_histories
+from adjourn.checkpoints.page import NO_REPORT, AgentReport
 from adjourn.checkpoints.page_files import is_automatic
-from adjourn.checkpoints.report import NO_REPORT, AgentReport
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host import MAX_NAME
-from adjourn.knowledge.records import record_of
-from adjourn.log import Actor
-from adjourn.tasks import SYSTEM, Session, Task
+from adjourn.host.workspace import MAX_NAME
+from adjourn.knowledge.records.task_record import record_of
+from adjourn.log import kinds
+from adjourn.log.event import Actor
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import SYSTEM, NewEvent, Task
 
 
 class SavedCheckpoint(NamedTuple):
@@ -76,7 +78,7 @@ def save_checkpoint(
 
 def _archived(task: Task, root: str, saved: SavedCheckpoint) -> SavedCheckpoint:
     """The page of a finished task goes to the archive with those before it: no session is to continue there."""
-    from adjourn.checkpoints import page_archive, page_files  # noqa: PLC0415  # few checkpoints are of a finished task
+    from adjourn.checkpoints import page_archive, page_files  # few checkpoints are of a finished task
 
     page = page_files.search(root, task=task.id).newest
     if page is None:
@@ -182,3 +184,82 @@ def refresh_page(task: Task, root: str, tree: str = "") -> None:
 def task_checkpoint_name(task: str) -> str:
     """The name of a task's own checkpoint: its id, with dashes for characters that a name cannot have."""
     return "".join(char if char.isalnum() or char in "-_" else "-" for char in task)[:MAX_NAME]
+
+
+# --- finishing a task, and reopening it
+#
+# A finished task is offered to no new session. Its history, its budget and its checkpoints stay, and a session that is still on it may
+# call on: a finish refunds nothing. The task is active again once somebody says so: a person (`adjourn reopen`), or an agent that saves a
+# checkpoint with a resumption point. What a call looks like neither finishes nor reopens a task.
+
+MAX_NOTE = 2000
+FINISHED = "finished"
+"""The trigger of a finished task's checkpoint."""
+
+
+class Finish(NamedTuple):
+    """A finished task: its checkpoint's name and folder, notes for whoever finished it; `was` is since when it was finished before."""
+
+    checkpoint: str
+    folder: str
+    notes: list[str]
+    was: str = ""
+
+
+def finish(
+    task: Task,
+    root: str,
+    *,
+    note: str = "",
+    session: Session | None = None,
+    by: Actor = SYSTEM,
+    tree: str = "",
+) -> Finish:
+    """Finish a task: write it down, save its checkpoint, archive its pages. `note` says its outcome. `tree` is the work
+    tree of the workspace `root` that has the pages.
+
+    A task that is finished gets a new checkpoint if it was worked on since, and is no more finished than before. Raises `AdjournError`.
+    """
+    if session is not None:
+        session.hold()
+    was = task.refresh().finished
+    if was and task.ledger.checkpoint_seq == task.ledger.seq:
+        return Finish(task.ledger.checkpoint, "", [], was)
+    author, here = (session.actor, session.id) if session is not None else (by, "")
+
+    def build(ledger: Ledger) -> list[NewEvent]:
+        if session is not None:
+            session.check_held(ledger)
+        return [] if ledger.finished else [NewEvent(kinds.TaskFinished(note=note[:MAX_NOTE]), author, here)]
+
+    task.commit(build)
+    name = task_checkpoint_name(task.id)
+    made = save_checkpoint(
+        task,
+        root,
+        CheckpointRequest(name, description=note, trigger=FINISHED, by=author),
+        session=session,
+        tree=tree,
+    )
+    notes = [*made.notes]
+    if doubts := len(task.ledger.doubts):
+        notes.append(f"{doubts} call{'s are' if doubts > 1 else ' is'} still in doubt: adjourn settle")
+    return Finish(name, made.folder, notes, was)
+
+
+def reopen(
+    task: Task, tree: str, *, note: str = "", session: Session | None = None, by: Actor = SYSTEM
+) -> bool:
+    """Make a finished task active again, and its last archived page the active one. Returns whether it was finished."""
+    author, here = (session.actor, session.id) if session is not None else (by, "")
+
+    def build(ledger: Ledger) -> list[NewEvent]:
+        if session is not None:
+            session.check_held(ledger)
+        return [NewEvent(kinds.TaskReopened(note=note[:MAX_NOTE]), author, here)] if ledger.finished else []
+
+    if not any(isinstance(one.event.data, kinds.TaskReopened) for one in task.commit(build)):
+        return False
+    with suppress(AdjournError):  # without a page, the next checkpoint writes one from the history
+        page_archive.restore_task(tree, task.id)
+    return True

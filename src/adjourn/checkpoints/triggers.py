@@ -13,13 +13,19 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from adjourn.aex import Policy
+from adjourn.aex.policy import Policy
 from adjourn.checkpoints import anchors
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host import MAX_NAME
-from adjourn.log import decode, digest, kinds, tool_name
-from adjourn.policy import DEFAULT, Matcher, Settings, read_settings
-from adjourn.tasks import AT_SHARE, Admitted, BudgetNotice, Ledger, Session, ToolRequest, budgets_used
+from adjourn.host.workspace import MAX_NAME
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import decode
+from adjourn.log.kinds import tool_name
+from adjourn.policy.destructive import DEFAULT, Matcher, Settings, read_settings
+from adjourn.tasks.budgets import BudgetNotice
+from adjourn.tasks.decision import ToolRequest, budgets_used
+from adjourn.tasks.ledger import AT_SHARE, Ledger
+from adjourn.tasks.session import Admitted, Session
 
 BEFORE, AFTER, FAILED = "before ", "after ", "failed "
 """Prefixes of the triggers of checkpoints around calls: `before deploy.run`, `before shell.exec: rm`."""
@@ -236,7 +242,7 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
     notes: list[str] = []
     more: dict[str, object] = {}
     if settings.keep_files and session.identity.tree:
-        from adjourn.checkpoints.git_snapshot import keep  # noqa: PLC0415  # few workspaces keep files
+        from adjourn.checkpoints.git_snapshot import keep  # few workspaces keep files
 
         try:
             kept = keep(session.identity.tree, session.task.id, session.task.ledger.seq + 1, settings)
@@ -280,7 +286,7 @@ def _make(
     more: dict[str, object] | None = None,
 ) -> tuple[str, list[str]]:
     """Make a checkpoint and its page. Returns the hash and notes: a failed page write does not fail the checkpoint."""
-    from adjourn.checkpoints import checkpoint, page_files, page_writer  # noqa: PLC0415  # not on the start path
+    from adjourn.checkpoints import checkpoint, page_files, page_writer  # not on the start path
 
     session.hold()
     task, tree = session.task.id, session.identity.home or session.identity.tree

@@ -1,23 +1,181 @@
-"""The programs `adjourn` and `aex`: their groups of commands, and wrong usage as lines on stderr.
+"""The programs `adjourn` and `aex`: the table of their commands, the group that loads one when it is asked for, and wrong usage on stderr.
 
-`aex` has the commands that work on contracts, under their published names, so that configurations stay valid.
-
-Owns: `group`, `aex_group`, `main`. Must never: import a command that was not asked for.
+`aex` has the commands that work on contracts, under their published names, so that configurations stay valid. No command is imported here.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Final
+from collections.abc import Mapping
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 import click
 
-from adjourn.cli.setup.version import say_version
-from adjourn.cli.shared.commands import COMMANDS, LazyGroup
-from adjourn.cli.shared.context import example, in_folder
-from adjourn.cli.shared.failures import exit_code
+from adjourn.cli.shared.context import check_person, check_when_said, example, in_folder
 from adjourn.cli.shared.output import complain, safe
-from adjourn.cli.shared.usage import explained
+from adjourn.cli.shared.start import exit_code, say_version
+from adjourn.cli.shared.usage import SuggestingGroup, explained
+from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT, WHEN_SAID, WHEN_WRITING
+
+
+class CommandEntry(NamedTuple):
+    """Where a command is (`module:variable` below `adjourn.cli`), what it does in one line, and its help group."""
+
+    target: str
+    summary: str
+    title: str
+
+    def load(self, name: str) -> click.Command:
+        """The command of this entry, which `name` names."""
+        command = _load(self.target, name)
+        command.short_help = self.summary
+        return command
+
+
+_TABLE = {
+    "Working": {
+        "proxy": ("working.edges:proxy_", "Run an MCP server behind a proxy that checks and records calls."),
+        "hook": ("working.edges:hook", "Answer a client's hooks before it runs tools of its own."),
+        "code": ("working.code:code_", "Serve code intelligence over MCP; show the state of its sessions."),
+        "status": ("working.tasks:status", "Show a task's status: budget, sessions, doubts, next step."),
+        "watch": ("working.tasks:watch", "Watch a task live: its status and its last calls."),
+        "tasks": ("working.tasks:tasks", "List the tasks in the store."),
+        "done": ("working.tasks:done", "Finish a task: archive its page, and offer it to no new session."),
+        "reopen": ("working.tasks:reopen_", "Make a finished task active again."),
+        "report": ("working.report:report", "Report a task as HTML or Markdown: calls, approvals, checkpoints."),
+        "log": ("working.log:log", "Show what happened in a task, call by call."),
+    },
+    "Checkpoints": {
+        "checkpoint": ("checkpoints.checkpoint:checkpoint", "Write, check and restore the page that the next session reads."),
+        "checkpoints": ("checkpoints.checkpoints:checkpoints", "List the checkpoints that can be resumed."),
+        "show": ("checkpoints.checkpoints:show", "Show one checkpoint in full."),
+        "resume": ("checkpoints.checkpoints:resume", "Show what a session that resumes a checkpoint receives."),
+        "export": ("checkpoints.export:export", "Export a checkpoint as a folder that can be verified anywhere."),
+        "import": ("checkpoints.export:import_", "Import a checkpoint folder that was made elsewhere."),
+        "record": ("records.record:record", "Show, compare, merge, transfer and verify Continuation Records."),
+        "rollback": ("checkpoints.archive:rollback", "Roll back to a checkpoint: page, files or both. Preview first."),
+        "archive": ("checkpoints.archive:archive", "Archive the pages of finished work, with an index."),
+        "restore": ("checkpoints.archive:restore", "Make the last archived page the active one again."),
+        "reflect": ("checkpoints.archive:reflect_", "Derive heuristics from archived work."),
+        "prune": ("checkpoints.prune:prune_", "Delete old checkpoints: pages, folders, documents. Preview first."),
+        "gc": ("checkpoints.prune:gc", "Delete data that nothing refers to; report the space freed."),
+    },
+    "Questions to a person": {
+        "inbox": ("records.inbox:inbox", "Show everything that waits for a person, and how to answer it."),
+        "connect": ("working.edges:connect", "Reach an MCP server over HTTP from stdin and stdout."),
+        "login": ("working.edges:login_", "Log in at an MCP server that speaks OAuth; keep the login."),
+        "logout": ("working.edges:logout", "Delete the login at an MCP server, and revoke its tokens."),
+        "serve": ("working.serve:serve", "Serve MCP servers over HTTP, behind the policy and the journal."),
+        "ui": ("working.serve:ui_", "Serve a web page to answer what waits, on this machine."),
+        "notify": ("working.serve:notify", "Notify you when something begins to wait: by command or webhook."),
+        "approve": ("records.answer:approve", "Approve a call that waits for a person; list waiting calls."),
+        "deny": ("records.answer:deny", "Deny a call that waits for a person."),
+        "answer": ("records.answer:answer_", "Answer a question that an agent left in a record."),
+        "decide": ("records.answer:decide", "Override, contest or settle a decision in a record."),
+        "settle": ("records.answer:settle", "Record whether a call in doubt took effect; list such calls."),
+    },
+    "Trust": {
+        "verify": ("contracts.verify:verify", "Verify the signatures of a history, checkpoint or contract."),
+        "sign": ("contracts.verify:sign", "Sign a contract with your key."),
+        "keys": ("contracts.keys:keys_", "Show your key; manage the keys of others that you trust."),
+        "api-keys": ("contracts.keys:api_keys", "Make, list and revoke the keys of clients of `adjourn serve`."),
+    },
+    "Contracts": {
+        "init": ("setup.init:init", "Set up the clients of this workspace; write a policy or task."),
+        "run": ("working.run:run", "Run the steps of a contract; resume an interrupted run."),
+        "check": ("contracts.check:check", "Check contracts and policies; report every finding."),
+        "fmt": ("contracts.check:fmt", "Format contracts; keep comments and meaning."),
+        "parse": ("contracts.check:parse_", "Print the syntax tree of a contract as JSON."),
+        "compile": ("contracts.check:compile_", "Print the intermediate representation of a contract as JSON."),
+        "effective": ("contracts.effective:effective_", "Show what is permitted, and which line decides it."),
+        "tighten": ("contracts.draft:tighten", "Propose a narrower policy from the calls that were recorded."),
+        "review": ("contracts.draft:review", "Show what a task requests, and what the policy grants of it."),
+        "draft": ("contracts.draft:draft_", "Draft a task with a model, and check it under the policy."),
+        "classify": ("contracts.draft:classify_", "Classify from its wording whether a request needs a contract."),
+    },
+    "Finding your way": {
+        "doctor": ("setup.doctor:doctor", "Diagnose this workspace, its store and your keys."),
+        "migrate": ("checkpoints.prune:migrate_", "Bring a store to the newest schema while others use it."),
+        "help": ("setup.help:help_", "Explain a topic, or show the help of a command."),
+        "completion": ("setup.completion:completion", "Print the script by which a shell completes commands and names."),
+        "demo": ("setup.demo:demo", "Show how a killed session is resumed, in a folder of its own."),
+    },
+}  # fmt: skip
+COMMANDS = {
+    name: CommandEntry(target, summary, title)
+    for title, rows in _TABLE.items()
+    for name, (target, summary) in rows.items()
+}
+
+
+class LazyGroup(SuggestingGroup):
+    """A group whose commands are those of a table, by default `COMMANDS`."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, CommandEntry] = COMMANDS, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        entry = self.table.get(cmd_name)
+        if entry is None:
+            return None
+        return entry.load(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        for title in dict.fromkeys(entry.title for entry in self.table.values()):
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, entry.summary) for name, entry in self.table.items() if entry.title == title]
+                )
+
+
+@cache
+def _load(target: str, name: str) -> click.Command:
+    module, _, variable = target.partition(":")
+    command: click.Command = getattr(import_module(f"adjourn.cli.{module}"), variable)
+    _guard(command, name)
+    return command
+
+
+def _guard(command: click.Command, name: str) -> None:
+    """Have a command, and those of a group, checked before they speak for a person."""
+    callback = command.callback
+    if callback is not None and (name in AT_TERMINAL or name in OUTSIDE_CLIENT):
+
+        @wraps(callback)
+        def checked(**values: Any) -> Any:
+            given = _given(command, values)
+            attended = not given.isdisjoint(AT_TERMINAL.get(name, ()))
+            if attended or not given.isdisjoint(OUTSIDE_CLIENT.get(name, ())):
+                context = values.get("context")
+                if name in WHEN_WRITING and context is not None:
+                    context.check_when_writing(name)
+                elif name in WHEN_SAID and attended:
+                    check_when_said(name, context)
+                else:
+                    check_person(name, context, attended=attended)
+            return callback(**values)
+
+        command.callback = checked
+    for part, other in command.commands.items() if isinstance(command, click.Group) else ():
+        _guard(other, f"{name} {part}")
+
+
+def _given(command: click.Command, values: Mapping[str, Any]) -> set[str]:
+    """The arguments by their names, and options by their spellings, that are given; what each command has among them."""
+    given = {*ALWAYS}
+    for parameter in command.params:
+        if values.get(parameter.name or ""):
+            given.update(parameter.opts)
+    return given
 
 
 @click.group(

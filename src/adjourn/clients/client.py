@@ -15,31 +15,29 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.aex import KnownTool, Policy, narrowed
-from adjourn.checkpoints import GuardedSession
-from adjourn.clients import proxies
+from adjourn.aex.layers import narrowed
+from adjourn.aex.match import KnownTool
+from adjourn.aex.policy import Policy
+from adjourn.checkpoints.triggers import GuardedSession
+from adjourn.clients import served_tools
 from adjourn.clients.client_options import ClientOptions
-from adjourn.clients.policy_file import PolicyFile
 from adjourn.clients.served_tools import ServedTools
 from adjourn.errors import AdjournError, ConflictError, HeldError, RefusedError
-from adjourn.host import group_of, ids, keys, now, open_at, process
+from adjourn.host import ids, keys, process
+from adjourn.host.clock import now
+from adjourn.host.process import group_of
+from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
-from adjourn.policy import Contract, call_paths, for_task
-from adjourn.policy.protected import ProtectedPlaces, places_of
-from adjourn.store import EMPTY, Store
-from adjourn.tasks import (
-    Admitted,
-    KeptHeads,
-    PendingCalls,
-    Session,
-    SessionIdentity,
-    SpaceStore,
-    Task,
-    TaskSwitchedError,
-    ToolRequest,
-    check_task_id,
-    is_effectful,
-)
+from adjourn.policy.calls import call_paths
+from adjourn.policy.contract import Contract, PolicyFile, for_task
+from adjourn.policy.protected.places import ProtectedPlaces, places_of
+from adjourn.store.base import EMPTY, Store
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.lease import SessionIdentity, TaskSwitchedError
+from adjourn.tasks.session import Admitted, PendingCalls, Session, is_effectful
+from adjourn.tasks.space_store import SpaceStore
+from adjourn.tasks.task import Task, check_task_id
 
 MAX_MOVES = 5
 LOOK_SECONDS = 0.01
@@ -227,26 +225,26 @@ class ClientContext:
         """Write down that the client's hooks may leave these tools to this proxy. Raises `StoreError`, `RefusedError`."""
         with self._lock:
             self._is_registered = True
-            proxies.register(self.store, self.secret, self.group, self.process, tools)
+            served_tools.register(self.store, self.secret, self.group, self.process, tools)
 
-    def become_lister(self, tools: Sequence[str]) -> proxies.Lister:
+    def become_lister(self, tools: Sequence[str]) -> served_tools.Lister:
         """Which proxy of this client gives it the meta-tools: another that lives, else this one from now on. Raises `StoreError`."""
         with self._lock:
             self._may_list = True
-            return proxies.become_lister(self.store, self._lister, self.process, tools)
+            return served_tools.become_lister(self.store, self._lister, self.process, tools)
 
     def stop_listing(self) -> None:
         """Leave the meta-tools to another proxy of this client: this one ends."""
         if self._may_list:
             with self._lock, suppress(AdjournError):
-                proxies.stop_listing(self.store, self._lister, self.process)
+                served_tools.stop_listing(self.store, self._lister, self.process)
 
     def lists_for_others(self) -> bool:
         """Whether this proxy alone gives the client the meta-tools, and others that live rely on it. Raises `StoreError`."""
         with self._lock:
-            if not self._may_list or proxies.lister(self.store, self._lister) != self.process:
+            if not self._may_list or served_tools.lister(self.store, self._lister) != self.process:
                 return False
-            return proxies.has_sisters(self.store, self.group, self.process)
+            return served_tools.has_sisters(self.store, self.group, self.process)
 
     def keep_prompt(self, prompt: str) -> None:
         """Keep what the person asked the client for first: the mission of the task that it may begin."""
@@ -271,7 +269,7 @@ class ClientContext:
 
     @property
     def _lister(self) -> str:
-        return proxies.lister_ref(self.group, self.options.task)
+        return served_tools.lister_ref(self.group, self.options.task)
 
     def _forget_dead_clients(self) -> None:
         refs = self.store.refs
@@ -477,6 +475,10 @@ class ClientContext:
                 del self._sessions[session.task.id]
         return bool(self.replica)
 
+    def expect_edited_policy(self) -> None:
+        """Look at the policy file before the next call, though it was just looked at."""
+        self._look_again = 0.0
+
     def _look_at_policy(self) -> None:
         """Take in a policy that was edited."""
         self._look_again = monotonic() + LOOK_SECONDS
@@ -559,7 +561,7 @@ class ClientContext:
             self._sessions.clear()
             if self._is_registered:
                 with suppress(AdjournError):
-                    proxies.withdraw(self.store, self.group, self.process)
+                    served_tools.withdraw(self.store, self.group, self.process)
             if self._store is not None and self._owns_store:
                 self._store.close()
                 self._store = None

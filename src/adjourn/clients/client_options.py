@@ -10,10 +10,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from adjourn.host import DEFAULT_STORE, store_file
-from adjourn.policy import Contract, Principal
-from adjourn.policy.protected import PROTECTED, SIGNATURES
-from adjourn.tasks import Space
+from adjourn.host.finding import DEFAULT_STORE
+from adjourn.host.workspace_store import store_file
+from adjourn.policy.contract import Contract
+from adjourn.policy.principal import Principal, Space
+from adjourn.policy.protected.places import PROTECTED, SIGNATURES
 
 
 class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):

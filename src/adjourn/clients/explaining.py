@@ -10,39 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from adjourn.aex import (
-    OWN_TOOLS,
-    CallQuery,
-    Explanation,
-    KnownTools,
-    Policy,
-    canonical_server,
-    explain,
-    names_own,
-)
+from adjourn.aex.explanation import CallQuery, Explanation, explain
+from adjourn.aex.match import OWN_TOOLS, KnownTools, canonical_server, names_own
+from adjourn.aex.policy import Policy
 from adjourn.clients.client import ClientContext
-from adjourn.log import full_name
-from adjourn.policy import (
-    READING_VERBS,
-    arguments_digest,
-    call_paths,
-    meta_tool,
-    reading_of,
-    shared_words,
-)
-from adjourn.policy.protected import protected_path
-from adjourn.tasks import (
-    Ask,
-    Block,
-    Forward,
-    Ledger,
-    ToolRequest,
-    WorkspaceState,
-    always_passes,
-    decide,
-    is_vendors,
-)
-from adjourn.text import did_you_mean
+from adjourn.log.kinds import full_name
+from adjourn.policy.calls import READING_VERBS, arguments_digest, call_paths, meta_tool
+from adjourn.policy.protected.calls import protected_path
+from adjourn.policy.tool_effects import reading_of, shared_words
+from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, WorkspaceState, decide
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.methods import always_passes, is_vendors
+from adjourn.text.near_words import did_you_mean
 
 _BY_RULES = ("deny_list", "not_allowed")
 _HEADS = frozenset(name.partition(".")[0] for name in OWN_TOOLS)

@@ -15,18 +15,21 @@ from collections.abc import Mapping
 
 import msgspec
 
-from adjourn.aex import NOTHING_KNOWN, KnownTools, as_client_names_it
+from adjourn.aex.match import NOTHING_KNOWN, KnownTools, as_client_names_it
 from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, ClientContext
 from adjourn.clients.client_options import ClientOptions
 from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, HookSession
-from adjourn.clients.listed_tools import known_tools
-from adjourn.clients.proxies import is_listed
+from adjourn.clients.served_tools import is_listed, known_tools
 from adjourn.errors import ConflictError
-from adjourn.host import Process, group_of, process
-from adjourn.log import digest
-from adjourn.policy import call_paths, for_task
-from adjourn.store import Store
-from adjourn.tasks import SessionIdentity, Task, TaskSwitchedError, ToolRequest
+from adjourn.host import process
+from adjourn.host.process import Process, group_of
+from adjourn.log.canonical_json import digest
+from adjourn.policy.calls import call_paths
+from adjourn.policy.contract import for_task
+from adjourn.store.base import Store
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.lease import SessionIdentity, TaskSwitchedError
+from adjourn.tasks.task import Task
 
 FOLD_EVERY = 64
 """Events between two cached folds. Each hook loads the task, so fewer than between those of a session that stays."""

@@ -29,40 +29,32 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn import checkpoints
-from adjourn.aex import as_client_names_it
-from adjourn.checkpoints import GuardedSession
+from adjourn.aex.match import as_client_names_it
+from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import ConflictError
-from adjourn.log import digest, kinds, timestamp, tool_name
-from adjourn.policy import Contract
-from adjourn.tasks import (
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
+from adjourn.log.kinds import tool_name
+from adjourn.policy.contract import Contract
+from adjourn.tasks import idempotency
+from adjourn.tasks.budgets import notice_text, spent_shares, workspace_spent
+from adjourn.tasks.call_events import observed
+from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
-    LEASE_MILLISECONDS,
-    SYSTEM,
-    Admitted,
     Ask,
     Block,
     Decision,
     Forward,
-    Ledger,
-    NewEvent,
     OnceClaim,
-    OpenCall,
-    PendingCalls,
     RecordedAnswer,
-    SessionIdentity,
-    Task,
     ToolRequest,
-    idempotency,
-    is_same_tool,
-    lease_end,
-    notice_text,
-    observed,
-    spent_shares,
-    time_of,
     usable_approval,
-    workspace_spent,
 )
+from adjourn.tasks.lease import LEASE_MILLISECONDS, SessionIdentity, lease_end, time_of
+from adjourn.tasks.ledger import Ledger, OpenCall, is_same_tool
+from adjourn.tasks.session import Admitted, PendingCalls
+from adjourn.tasks.task import SYSTEM, NewEvent, Task
 
 NOT_CONFIRMED = "not made: the client asked a person, and reported no approval"
 
@@ -182,13 +174,15 @@ class HookSession(GuardedSession):
 
     def checkpoint(self, trigger: str) -> bool:
         """Make a checkpoint under the task's own name, if a call was made since the last one."""
+        from adjourn.checkpoints.save import save_task_checkpoint
+
         ledger = self.task.ledger
         here = any(one.group == self.identity.group for one in ledger.sessions.values())
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
 
         session = self if self.id in ledger.sessions else None
-        checkpoints.save_task_checkpoint(
+        save_task_checkpoint(
             self.task,
             trigger,
             self.identity.root,
@@ -200,11 +194,11 @@ class HookSession(GuardedSession):
 
     def end(self, reason: str) -> None:
         """Close the session, with a last checkpoint if calls were made or something was noted."""
+        from adjourn.checkpoints.save import close_session
+
         if self.id in self.task.ledger.sessions:
             self.is_open = True
-            checkpoints.close_session(
-                self, reason, self.identity.root, tree=self.identity.tree, tell=self.notes.append
-            )
+            close_session(self, reason, self.identity.root, tree=self.identity.tree, tell=self.notes.append)
 
     def _open_calls(self) -> list[OpenCall]:
         return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]

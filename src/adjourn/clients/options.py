@@ -9,7 +9,7 @@ import os
 
 from adjourn.errors import UsageError
 from adjourn.store.passwords import check_argument
-from adjourn.text import did_you_mean
+from adjourn.text.near_words import did_you_mean
 
 BRIEF_BYTES = "8192"
 """The default of --brief-bytes."""

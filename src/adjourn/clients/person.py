@@ -26,11 +26,17 @@ import msgspec
 
 from adjourn.clients.client import BOUND, CLIENT
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.host import Process, default_store, folders, keys, now, process, read_own_toml, secret_prompt
+from adjourn.host import folders, keys, pin, process
 from adjourn.host import pin as pins
-from adjourn.log import digest, kinds
-from adjourn.store import Store, open_store
-from adjourn.tasks import SYSTEM, NewEvent, Task, existing, tasks_of
+from adjourn.host.clock import now
+from adjourn.host.own_settings import read_own_toml
+from adjourn.host.process import Process
+from adjourn.host.workspace_store import default_store
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.store.base import Store
+from adjourn.store.url import open_store
+from adjourn.tasks.task import SYSTEM, NewEvent, Task, existing, tasks_of
 
 SETTINGS = ".config/adjourn/settings.toml"
 """In the account's home folder."""
@@ -164,15 +170,15 @@ def _ask_for_pin(command: str, store: Store | None, task: str) -> None:
         account_pin().check_wait()
         try:
             before = give_pin(
-                secret_prompt.ask(f"PIN for `{command}`: "), _given, store, action=command, task=task
+                pin.ask_secret(f"PIN for `{command}`: "), _given, store, action=command, task=task
             )
         except pins.WrongPinError as error:
             if not error.may_retry or number == _TRIES - 1:
                 raise
-            secret_prompt.tell("the PIN is wrong; try again")
+            pin.tell("the PIN is wrong; try again")
         else:
             if warning := warning_of(before):
-                secret_prompt.tell(warning)
+                pin.tell(warning)
             return
 
 
@@ -244,7 +250,7 @@ def _secret() -> bytes:
 def _has_terminal() -> bool:
     """Whether there is a controlling terminal; where the standard streams lead does not matter."""
     try:
-        os.close(os.open(secret_prompt.TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+        os.close(os.open(pin.TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
         return False
     return True

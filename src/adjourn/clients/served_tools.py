@@ -1,16 +1,32 @@
-"""The server that a client's calls go to: by which name rules know it, and how it lists its tools.
+"""The servers behind a client: what they list, by which name rules know them, and which living proxy lists a tool.
 
-Owns: which name it has, and what changed in its list. Must never: give it the name of another server.
+A server never gets the name of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import hmac
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import NamedTuple
 
-from adjourn.aex import NOTHING_KNOWN, KnownTool, Policy, canonical_server
-from adjourn.checkpoints import GuardedSession
-from adjourn.clients.listed_tools import forget_own_name, is_anothers, keep_tools, known_tools
-from adjourn.store import Store
+import msgspec
+
+from adjourn.aex.match import (
+    NOTHING_KNOWN,
+    KnownTool,
+    KnownTools,
+    as_client_names_it,
+    canonical_server,
+    tool_name_ok,
+)
+from adjourn.aex.policy import Policy
+from adjourn.checkpoints.triggers import GuardedSession
+from adjourn.errors import ConflictError
+from adjourn.host import process
+from adjourn.host.process import Process
+from adjourn.store.base import Store
 
 RESERVED = ("mcp", "aex", "adjourn")
 """Names that no server can give itself: rules have methods of the protocol and adjourn's own tools under them."""
@@ -93,3 +109,190 @@ class ServedTools:
             room = MAX_CHANGES - self._changes
             self._changes += session.listed(self._command, self.definitions, self._before, room)
             self._before.clear()
+
+
+# --- the tools that each server of a workspace listed last, in the refs `tools/SERVER`
+
+TOOLS = "tools/"
+MAX_TOOLS = 1000
+"""Tools that are kept of one server."""
+MAX_SERVERS = 100
+
+
+class _Listed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a ref holds."""
+
+    tools: tuple[KnownTool, ...] = ()
+    command: str = ""
+    is_given: bool = False
+
+
+def keep_tools(
+    store: Store, server: str, tools: Iterable[KnownTool], *, command: str = "", is_given: bool = True
+) -> None:
+    """Keep the tools of a server, by its canonical name. Nothing is written if they are known already.
+
+    A server is no longer known by another name that it gave itself before. Raises `StoreError`.
+    """
+    if canonical_server(server) != server or not server:
+        return
+    own = f"{TOOLS}{server}"
+    by_name = {tool.name: tool for tool in tools if tool_name_ok(tool.name)}
+    first = sorted(by_name.values(), key=lambda tool: tool.name)[:MAX_TOOLS]
+    value = msgspec.json.encode(_Listed(tuple(first), command, is_given)).decode()
+    refs = store.refs(TOOLS)
+    if refs.get(own) != value and (own in refs or len(refs) < MAX_SERVERS):
+        with suppress(ConflictError):  # another proxy of this server was faster
+            store.swap(own, value, expect=refs.get(own), durable=False)
+    forget_own_name(store, command, but="" if is_given else server)
+
+
+def forget_own_name(store: Store, command: str, *, but: str = "") -> None:
+    """Forget what the server that a command starts has called itself: it has another name now. Raises `StoreError`."""
+    for name, text in store.refs(TOOLS).items():
+        listed = _read(text)
+        if command and listed.command == command and not listed.is_given and name != f"{TOOLS}{but}":
+            with suppress(ConflictError):  # another proxy of this server was faster
+                store.swap(name, None, expect=text, durable=False)
+
+
+def known_tools(store: Store) -> KnownTools:
+    """The tools of all servers that have listed any. Raises `StoreError`."""
+    refs = store.refs(TOOLS)
+    if not refs:
+        return NOTHING_KNOWN
+    found = {name.removeprefix(TOOLS): _read(text) for name, text in sorted(refs.items())[:MAX_SERVERS]}
+    servers = {name: listed for name, listed in found.items() if name and canonical_server(name) == name}
+    return KnownTools(
+        MappingProxyType({name: listed.tools for name, listed in servers.items()}),
+        MappingProxyType({name: listed.command for name, listed in servers.items()}),
+    )
+
+
+def is_anothers(store: Store, server: str, command: str) -> bool:
+    """Whether a server that another command starts has this name. Raises `StoreError`."""
+    listed = _read(store.ref(f"{TOOLS}{server}") or "")
+    return listed.command not in ("", command)
+
+
+def _read(text: str) -> _Listed:
+    try:
+        listed = msgspec.json.decode(text, type=_Listed)
+    except (msgspec.DecodeError, RecursionError):
+        return _Listed()
+    tools = tuple(tool for tool in listed.tools[:MAX_TOOLS] if tool_name_ok(tool.name))
+    return msgspec.structs.replace(listed, tools=tools)
+
+
+# --- which tools stand behind the living proxies of a client
+
+PROXY, LISTER = "proxy/", "lister/"
+MAX_BYTES = 1_000_000
+"""Of the names that one proxy registers. A server with more of them is gated by the hook."""
+MAX_ATTEMPTS = 5
+"""How often a proxy tries to become the lister while others try the same."""
+
+
+def register(store: Store, secret: bytes, group: str, here: Process, tools: Iterable[str]) -> None:
+    """Write down the tools that the proxy `here` lists to the client of `group`; take away those of proxies that are gone."""
+    own = f"{PROXY}{group}/{here}"
+    for name, value in store.refs(PROXY).items():
+        if name != own and process.lives(_process_of(name)) is False:
+            with suppress(ConflictError):  # another proxy takes it away
+                store.swap(name, None, expect=value, durable=False)
+    names = msgspec.json.encode(sorted(set(tools))).decode()
+    if len(names) <= MAX_BYTES:
+        store.swap(own, f"{_seal(secret, own, names)}:{names}", expect=store.ref(own), durable=False)
+
+
+def withdraw(store: Store, group: str, here: Process) -> None:
+    """Take away what the proxy `here` has registered."""
+    name = f"{PROXY}{group}/{here}"
+    if (value := store.ref(name)) is not None:
+        store.swap(name, None, expect=value, durable=False)
+
+
+class Lister(NamedTuple):
+    """The proxy that gives a client the meta-tools, and their names."""
+
+    process: Process
+    tools: Collection[str]
+
+
+def lister_ref(group: str, bound: str) -> str:
+    """The ref that names the lister among the proxies of a group; those that are `bound` to a task have one of their own."""
+    return f"{LISTER}{group}{'@' * bool(bound)}{bound}"
+
+
+def become_lister(store: Store, name: str, here: Process, tools: Sequence[str]) -> Lister:
+    """Who lists the meta-tools: the living proxy that has listed them before, else `here` from now on."""
+    own = Lister(here, tools)
+    for _ in range(MAX_ATTEMPTS):
+        value = store.ref(name)
+        lister = _lister_in(value or "")
+        if lister.process != here and process.lives(lister.process) is True:
+            return lister
+        if value is None:
+            _forget_listers(store)
+        with suppress(ConflictError):  # another proxy was faster: look again
+            store.swap(name, " ".join((str(here), *tools)), expect=value, durable=False)
+            return own
+    return own
+
+
+def lister(store: Store, name: str) -> Process:
+    """The proxy that listed the meta-tools last; it may have ended."""
+    return _lister_in(store.ref(name) or "").process
+
+
+def stop_listing(store: Store, name: str, here: Process) -> None:
+    """Let another proxy list the meta-tools."""
+    value = store.ref(name)
+    if value is not None and _lister_in(value).process == here:
+        with suppress(ConflictError):  # it is taken already
+            store.swap(name, None, expect=value, durable=False)
+
+
+def has_sisters(store: Store, group: str, here: Process) -> bool:
+    """Whether another living proxy of the group has listed tools."""
+    names = (name for name in store.refs(f"{PROXY}{group}/") if name != f"{PROXY}{group}/{here}")
+    return any(process.lives(_process_of(name)) is True for name in names)
+
+
+def _lister_in(value: str) -> Lister:
+    who, *tools = value.split(" ")
+    return Lister(_process_of(f"/{who}"), tools)
+
+
+def _forget_listers(store: Store) -> None:
+    for name, value in store.refs(LISTER).items():
+        if process.lives(_lister_in(value).process) is False:
+            with suppress(ConflictError):
+                store.swap(name, None, expect=value, durable=False)
+
+
+def is_listed(store: Store, secret: bytes, groups: Collection[str], tool: str) -> bool:
+    """Whether a living proxy of one of the groups has listed a tool, which is named as clients spell it."""
+    tool = as_client_names_it(tool)
+    for name, value in store.refs(PROXY).items():
+        group = name.removeprefix(PROXY).rsplit("/", 3)[0]
+        seal, _, names = value.partition(":")
+        if (
+            group in groups
+            and hmac.compare_digest(seal.encode(), _seal(secret, name, names).encode())
+            and process.lives(_process_of(name)) is True
+            and tool in map(as_client_names_it, msgspec.json.decode(names, type=list[str]))
+        ):
+            return True
+    return False
+
+
+def _seal(secret: bytes, name: str, names: str) -> str:
+    return hmac.digest(secret, f"adjourn/proxy/1:{name}:{names}".encode(), "sha256").hex()
+
+
+def _process_of(name: str) -> Process:
+    """The process in a ref's name; of one that is not ours, none that could live."""
+    parts = name.rsplit("/", 3)
+    numbers = [int(part) if part.isdecimal() and part.isascii() else -1 for part in parts[2:]]
+    return Process(parts[1], *numbers) if len(numbers) == 2 else Process("", -1, -1)

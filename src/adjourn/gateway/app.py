@@ -14,35 +14,37 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from adjourn.aex import canonical_server
+from adjourn.aex.match import canonical_server
 from adjourn.errors import InvalidError, StoreError
-from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.auth import Authenticator, AuthenticatorParts, AuthSettings, Challenge
-from adjourn.gateway.contexts import Contexts, Ground, Place
+from adjourn.gateway.asgi import OpenStreams, Receive, Scope, Send
+from adjourn.gateway.auth.authenticator import Authenticator, AuthenticatorParts, Challenge
+from adjourn.gateway.auth.settings import AuthSettings
+from adjourn.gateway.contexts import Contexts, Ground, Place, Tenants
 from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
+from adjourn.gateway.group_commit import Turn
 from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.monitoring import Gauges, Monitoring
-from adjourn.gateway.open_streams import OpenStreams
-from adjourn.gateway.person_page import PageMaker, PersonPage
-from adjourn.gateway.pipe_link import PipeLink
-from adjourn.gateway.routing import Routes, Routing
+from adjourn.gateway.links import PipeLink, UrlLink
+from adjourn.gateway.monitoring.gauges import Gauges
+from adjourn.gateway.monitoring.monitor import Monitoring
+from adjourn.gateway.routing import GatewayUpstream, Routes, Routing
 from adjourn.gateway.settings import GatewaySettings, ServerSettings, secret_files
-from adjourn.gateway.tenants import Tenants
-from adjourn.gateway.together import Member, SingleAddress
-from adjourn.gateway.turns import Turn
-from adjourn.gateway.upstream import GatewayUpstream
-from adjourn.gateway.url_link import UrlLink
-from adjourn.host import keys, now
-from adjourn.policy import Principal, reread_policy
-from adjourn.relay import RelayOptions, StderrLog
-from adjourn.tasks import check_task_id
+from adjourn.gateway.together.member import Member
+from adjourn.gateway.together.single_address import SingleAddress
+from adjourn.host import keys
+from adjourn.host.clock import now
+from adjourn.policy.contract import reread_policy
+from adjourn.policy.principal import Principal
+from adjourn.relay.relay import RelayOptions
+from adjourn.relay.stderr_log import StderrLog
+from adjourn.tasks.task import check_task_id
 
 WORKERS = 16
 TIDY_SECONDS, HEARTBEAT_SECONDS = 0.25, 20.0
@@ -306,3 +308,53 @@ async def _plain(
     headers = [(b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+# --- the page for people at an address of the gateway
+
+Find = Callable[[Scope], Awaitable[Principal | None]]
+"""Who sent a request, if anybody that authenticates. Raises `StoreError` where that cannot be looked up now."""
+STREAM = "/live"
+
+
+class WebApp(Protocol):
+    """The page."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+    async def close(self) -> None:
+        """The gateway ends."""
+
+
+PageMaker = Callable[[Find, Tenants], WebApp]
+
+
+class PersonPage:
+    """The page on one port."""
+
+    def __init__(self, app: WebApp, port: int, throttle: Throttle) -> None:
+        self._app = app
+        self._port = port
+        self._throttle = throttle
+
+    async def answer(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Answer a request for the page. False for any other."""
+        if scope["server"] is None or scope["server"][1] != self._port:
+            return False
+        client, lasts = f"page {(scope.get('client') or ('',))[0]}", scope["path"] == STREAM
+        refusal = self._throttle.message(client) or self._throttle.begin(client, lasts=lasts)
+        if refusal is not None:
+            headers = [(b"retry-after", str(refusal.seconds).encode()), (b"content-type", b"text/plain")]
+            await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+            await send({"type": "http.response.body", "body": refusal.why.encode()})
+            return True
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._throttle.end(client, lasts=lasts)
+        return True
+
+    async def close(self) -> None:
+        """The gateway ends."""
+        await self._app.close()

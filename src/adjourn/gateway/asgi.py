@@ -1,13 +1,183 @@
-"""The types of ASGI, as far as the gateway uses them.
+"""HTTP with clients as ASGI has it: its types, bodies of requests, the form of answers, and streams that stay open.
 
-Owns: these names. Must never: do anything.
+Most answers come at once. So it is looked only later whether a client is still there, and one round looks at all open streams: each
+ends once its request would be let in no longer, as when a key is revoked or a token has expired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from adjourn.gateway.http_pool import StreamEvent, written
+from adjourn.gateway.limits import Alarms
+from adjourn.gateway.replies import ReplyStream
+from adjourn.mcp import frames
+from adjourn.policy.principal import Principal
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+# --- the form of HTTP answers to clients
+
+WATCH_AFTER_SECONDS = 0.1
+"""How long an answer may take before it is looked whether its client is still there."""
+_JSON = (b"content-type", b"application/json")
+_EVENTS = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
+
+
+async def body_of(headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes | None:
+    """The body of a request; None for one that is too large, or that did not come whole."""
+    announced = headers.get(b"content-length", b"")
+    if len(announced) > 12 or (announced.isdigit() and int(announced) > most):
+        return None
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            return None
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def problem(why: str, code: int = frames.INVALID_REQUEST) -> bytes:
+    """The body that says what is wrong with a request."""
+    return frames.error(None, code, why).rstrip()
+
+
+async def answer(send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    """Answer with a body of JSON, or with none."""
+    sent = [*headers, (b"content-length", str(len(body)).encode())]
+    if body:
+        sent.append(_JSON)
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def answer_with(
+    stream: ReplyStream,
+    send: Send,
+    headers: tuple[tuple[bytes, bytes], ...],
+    receive: Receive,
+    slow: Alarms[ClientWatch],
+) -> None:
+    """One message as JSON; more than one, or one with an id, as a stream of events. `slow` says when it is looked for the client."""
+    watch = ClientWatch(stream, receive)
+    slow.begin(watch)
+    try:
+        first = await stream.next()
+    finally:
+        slow.end(watch)
+        watch.stop()
+    if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
+        await answer(send, stream.status, first.data, headers)
+        return
+    await send_events(stream, send, headers, receive, first)
+
+
+async def send_events(
+    stream: ReplyStream,
+    send: Send,
+    headers: tuple[tuple[bytes, bytes], ...],
+    receive: Receive,
+    first: StreamEvent | None = None,
+) -> None:
+    """Answer with all events of a stream; `first` is one that was taken from it."""
+    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
+    leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
+    try:
+        event = first
+        if event is None:
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            event = await stream.next()
+        while event is not None:
+            await send({"type": "http.response.body", "body": written(event), "more_body": True})
+            event = await stream.next()
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        leaving.cancel()
+
+
+class ClientWatch:
+    """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
+
+    def __init__(self, stream: ReplyStream, receive: Receive) -> None:
+        self._stream = stream
+        self._receive = receive
+        self._leaving: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look whether the client leaves."""
+        loop = asyncio.get_running_loop()
+        self._leaving = loop.create_task(_end_with_client(self._stream, self._receive))
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._leaving is not None:
+            self._leaving.cancel()
+
+
+async def _end_with_client(stream: ReplyStream, receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    stream.end()
+
+
+# --- streams that clients keep open
+
+LOOK_SECONDS = 2.0
+TOGETHER = 100
+"""Streams that are looked at before others have their turn."""
+
+MayStay = Callable[[Scope, Principal | None], Awaitable[bool | None]]
+"""Whether a request is still that of a principal; None where that cannot be looked up now."""
+
+
+class _OpenStream(NamedTuple):
+    scope: Scope
+    principal: Principal | None
+    end: Callable[[], None]
+
+
+class OpenStreams:
+    """Of one gateway."""
+
+    def __init__(self, may_stay: MayStay) -> None:
+        self._may_stay = may_stay
+        self._open: dict[int, _OpenStream] = {}
+        self._count = 0
+
+    @contextmanager
+    def watched(self, scope: Scope, principal: Principal | None, end: Callable[[], None]) -> Iterator[None]:
+        """While this lasts, `end` is called when the request is the principal's no longer."""
+        self._count = number = self._count + 1
+        self._open[number] = _OpenStream(scope, principal, end)
+        try:
+            yield
+        finally:
+            self._open.pop(number, None)
+
+    async def watch(self) -> None:
+        """Look until this is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at all of them once."""
+        for number, stream in list(self._open.items()):
+            may_stay = await self._may_stay(stream.scope, stream.principal)
+            if may_stay is None:
+                return  # nor can that of the others
+            if not may_stay:
+                stream.end()
+            if not number % TOGETHER:
+                await asyncio.sleep(0)

@@ -15,14 +15,14 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.credentials import Credentials
-from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.http_link import patience
-from adjourn.gateway.http_pool import Headers, HttpPool, UnreachableError
+from adjourn.gateway.http_pool import Credentials, Headers, HttpPool, StreamEvent, UnreachableError
+from adjourn.gateway.links import UrlLink
 from adjourn.gateway.replies import Heard, ReplyStream
 from adjourn.gateway.request_headers import RequestHeaders, encoded
-from adjourn.gateway.url_link import UrlLink
-from adjourn.mcp import UNREADABLE, frames, unread_id, value_of
+from adjourn.mcp import frames
+from adjourn.mcp.lenient import UNREADABLE, value_of
+from adjourn.mcp.unreadable import unread_id
 
 MAX_LINE = frames.MAX_MESSAGE_BYTES
 RETRY_SECONDS = 1.0

@@ -2,34 +2,43 @@
 
 Sessions in the history are those of contexts, so that a client that comes again continues its own work.
 
-Owns: the life of contexts, their leases, and who gives a task back. Must never: look into a message.
+What is whose, and which gateway works on a task, stands here, too. Must never: look into a message.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import starmap
 from typing import NamedTuple
 
-from adjourn import checkpoints
-from adjourn.clients import ClientContext, ClientOptions
-from adjourn.errors import AdjournError
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
+from adjourn.errors import AdjournError, StoreError
 from adjourn.gateway.endpoint import Sender
 from adjourn.gateway.exchange import Exchange
-from adjourn.gateway.incidents import Incidents
-from adjourn.gateway.replica import Replica
-from adjourn.gateway.tenants import Tenants
-from adjourn.host import Workspace
-from adjourn.policy import Contract
-from adjourn.relay import StderrLog
-from adjourn.store import Store
-from adjourn.tasks import PendingCommit, commit_together, expire_dead_sessions
+from adjourn.gateway.replies import Incidents
+from adjourn.host import keys, process
+from adjourn.host.clock import now
+from adjourn.host.finding import Workspace
+from adjourn.host.process import Process
+from adjourn.host.workspace import make_folder
+from adjourn.policy.contract import Contract
+from adjourn.policy.principal import Principal, Space, space_of
+from adjourn.relay.stderr_log import StderrLog
+from adjourn.store.base import Store
+from adjourn.tasks.lease import RENEW_SECONDS, ReplicaLease, expire_dead_sessions
+from adjourn.tasks.ledger import OpenSession
+from adjourn.tasks.together import PendingCommit, commit_together
+from adjourn.tasks.workspace_calls import expire_sessions_of
 
 CLOSE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
@@ -238,10 +247,12 @@ class Contexts:
 
     def _end(self, context: ClientContext, reason: str) -> None:
         """Close the sessions of a context, with a last checkpoint. It may open others later."""
+        from adjourn.checkpoints.save import close_session
+
         options = context.options
         for session in context.sessions:
             try:
-                checkpoints.close_session(session, reason, options.checkpoint_root, tree=options.page_tree)
+                close_session(session, reason, options.checkpoint_root, tree=options.page_tree)
             except AdjournError as error:
                 self._report.event("checkpoint.failed", str(error))
         if not has_unwritten(context):  # else the store is away, and is tried again
@@ -251,3 +262,132 @@ class Contexts:
 def has_unwritten(context: ClientContext) -> bool:
     """Whether something that has happened waits for the store."""
     return any(session.task.deferred for session in context.sessions)
+
+
+# --- this gateway among the others that share its store
+
+HAND_OVER_SECONDS = 5.0
+"""How long another replica may take to give back a task. It looks once a second, and its open calls end first."""
+POLL_SECONDS = 0.1
+MAX_WAITING = 4
+"""Threads that may wait for other replicas at once: the others open sessions."""
+
+
+class Replica:
+    """`wanted` is called in the thread of the lease with a task that another replica asks for: it has it given back, and answered."""
+
+    def __init__(self, store: Store, report: StderrLog, wanted: Callable[[str], None]) -> None:
+        """`store` may be a connection of its own to the store that the sessions use, so that no append keeps the lease waiting."""
+        self._lease = ReplicaLease(store, process.current(), now)
+        self._store = store
+        self._report = report
+        self._wanted = wanted
+        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="lease", daemon=True)
+        self._trouble = ""
+
+    @property
+    def ref(self) -> str:
+        """The lease of this replica."""
+        return self._lease.ref
+
+    def start(self) -> None:
+        """Take the lease, and keep it from now on. Raises `StoreError`."""
+        self._lease.renew()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give the lease up. All sessions are closed."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        try:
+            self._lease.release()
+        except AdjournError as error:
+            self._report.event("store.error", str(error))
+
+    def is_gone(self, holders: Iterable[OpenSession]) -> bool:
+        """Whether the replica that has one of these sessions is gone."""
+        gone = self._lease.gone
+        return bool(gone) and any(
+            ReplicaLease.ref_of(Process(one.host, one.pid, one.started)) in gone for one in list(holders)
+        )
+
+    def ask(self, task: str) -> bool:
+        """Ask the replica that holds a task for it; returns whether it may be free now. Waits, at most `HAND_OVER_SECONDS`."""
+        if not self._waiting.acquire(blocking=False):
+            return False
+        try:
+            holders = self._lease.holders(task)
+            asked = {holder: self._lease.ask(holder, task) for holder in holders}
+            end = time.monotonic() + HAND_OVER_SECONDS
+            while not (answered := all(starmap(self._lease.is_answered, asked.items()))):
+                if time.monotonic() > end:
+                    break
+                time.sleep(POLL_SECONDS)
+            for one in asked.values():
+                self._lease.forget(one)
+            return bool(holders) and answered
+        finally:
+            self._waiting.release()
+
+    def answer(self, task: str) -> None:
+        """Say that a task was given back, or is not."""
+        try:
+            self._lease.answer(task)
+        except AdjournError as error:
+            self._report.event("store.error", str(error))
+
+    def _expire_sessions(self, lease: str) -> None:
+        """Have what the sessions of another replica left open be in doubt."""
+        try:
+            expire_sessions_of(self._store, lease, clock=now, secret=keys.secret())
+        except AdjournError as error:
+            self._report.event("store.error", str(error))
+
+    def _keep(self) -> None:
+        while not self._ending.wait(RENEW_SECONDS):
+            try:
+                self._lease.renew()
+                for name in self._lease.ended():
+                    self._report.event("replica.gone", name)
+                    threading.Thread(
+                        target=self._expire_sessions, args=(name,), name="expire", daemon=True
+                    ).start()
+                for task in self._lease.wanted():
+                    self._wanted(task)
+                self._trouble = ""
+            except StoreError as error:
+                if str(error) != self._trouble:  # not once a second
+                    self._trouble = str(error)
+                    self._report.event("store.error", self._trouble)
+            except Exception as error:  # whatever it is, the lease has to be kept
+                self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
+
+
+# --- what is whose behind a gateway
+
+FOLDER = ".aex/spaces"
+
+
+class Tenants:
+    """The principals of a workspace. `shared` are the groups whose members share their tasks."""
+
+    def __init__(self, root: str, shared: tuple[str, ...]) -> None:
+        self._root = root
+        self._shared = shared
+
+    def space(self, principal: Principal | None) -> Space | None:
+        """The tasks that a principal sees; None for all."""
+        return space_of(principal, self._shared) if principal is not None else None
+
+    def home(self, principal: Principal | None) -> str:
+        """The folder that has a principal's checkpoints and pages, which is made; "" for the workspace itself."""
+        space = self.space(principal)
+        return make_folder(self._root, os.path.join(FOLDER, space.home)) if space is not None else ""
+
+    def task_named(self, principal: Principal | None, name: str) -> str:
+        """The id of the task that a principal means by a name."""
+        space = self.space(principal)
+        return space.named(name) if space is not None else name

@@ -9,31 +9,73 @@ Owns: sessions, and HTTP's side of the protocol. Must never: pass on what the re
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager, nullcontext
 from secrets import token_urlsafe
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from adjourn.gateway.alarms import Alarms
-from adjourn.gateway.asgi import Receive, Scope, Send
-from adjourn.gateway.client_session import ClientSession
-from adjourn.gateway.http_answers import (
+from adjourn.gateway.asgi import (
     WATCH_AFTER_SECONDS,
     ClientWatch,
+    OpenStreams,
+    Receive,
+    Scope,
+    Send,
     answer,
     answer_with,
     body_of,
     problem,
     send_events,
 )
-from adjourn.gateway.limits import LoadLimits, Throttle
-from adjourn.gateway.monitoring import TRACEPARENT, TRACESTATE, Tracer, with_context
-from adjourn.gateway.open_streams import OpenStreams
+from adjourn.gateway.limits import Alarms, LoadLimits, Throttle
+from adjourn.gateway.monitoring.tracing import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, as_line
-from adjourn.mcp import frames, unread_id
-from adjourn.policy import Principal
+from adjourn.mcp import frames
+from adjourn.mcp.unreadable import unread_id
+from adjourn.policy.principal import Principal
+
+
+class ClientSession(Protocol):
+    """`Exchange`: with one server. `Combined`: with all."""
+
+    used: float
+    """When the client last used it (`time.monotonic`)."""
+    who: str
+    """The client whose limits count."""
+
+    @property
+    def waiting(self) -> Sized:
+        """The client's open requests."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the server has accepted the session, in the revisions that have one."""
+
+    @property
+    def listener(self) -> ReplyStream | None:
+        """The stream that the client has open for what belongs to no request."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is open that will be answered by itself: a subscription lasts as long as the client likes."""
+
+    def receive(self, line: bytes, stream: ReplyStream, request_id: Any, /) -> None:
+        """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""
+
+    def listen(self, stream: ReplyStream, last_event: bytes, /) -> None:
+        """The client opened a stream for what belongs to no request, or to continue a broken one."""
+
+    def leave(self, request_id: Any, stream: ReplyStream, /) -> None:
+        """The client no longer reads a stream."""
+
+    def in_use(self, request_id: Any, /) -> bool:
+        """Whether a request with this id is open."""
+
+    def close(self, why: str, /) -> None:
+        """Answer what is open with an error, and leave the server."""
+
 
 MAX_EXCHANGES = 20_000
 SESSION = b"mcp-session-id"

@@ -8,26 +8,26 @@ Owns: which line goes to which stream. Must never: decide, or send to the server
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from adjourn.checkpoints import GuardedSession
-from adjourn.clients import ClientContext
-from adjourn.gateway.asyncio_loop import AsyncioLoop
-from adjourn.gateway.event_stream import StreamEvent
-from adjourn.gateway.http_pool import Headers, UnreachableError
-from adjourn.gateway.incidents import Incidents
-from adjourn.gateway.monitoring import CallWatch, Metrics
-from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
-from adjourn.gateway.turns import Turn
-from adjourn.mcp import UNREADABLE
-from adjourn.relay import NEVER, Outlet, Relay, RelayOptions, Settled, StderrLog
+from adjourn.checkpoints.triggers import GuardedSession
+from adjourn.clients.client import ClientContext
+from adjourn.gateway.group_commit import Turn
+from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
+from adjourn.gateway.monitoring.metrics import CallWatch, Metrics
+from adjourn.gateway.replies import SUBSCRIBE, Heard, Incidents, ReplyStream, head_of
+from adjourn.mcp.lenient import UNREADABLE
+from adjourn.relay.ports import NEVER, Outcome, Outlet, Settled
+from adjourn.relay.relay import Relay, RelayOptions
+from adjourn.relay.stderr_log import StderrLog
 
 SettledThen = Callable[[Mapping[GuardedSession, Exception]], None]
 MAX_BACKLOG = 100
@@ -369,3 +369,68 @@ class _ToClient:
 
     def close(self) -> None:
         """Streams end by themselves."""
+
+
+# --- the event loop of a relay over asyncio
+
+_T = TypeVar("_T")
+
+
+class AsyncioLoop:
+    """See `relay.EventLoop`. `on_error` is called with what an action raises."""
+
+    def __init__(self, workers: ThreadPoolExecutor, on_error: Callable[[Exception], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._workers = workers
+        self._on_error = on_error
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        self._jobs: list[Callable[[], None]] = []
+        self._is_working = False
+        self._is_closed = False
+
+    def time(self) -> float:
+        return self._loop.time()
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        if (earlier := self._timers.pop(action, None)) is not None:
+            earlier.cancel()
+        if not self._is_closed:
+            self._timers[action] = self._loop.call_later(seconds, self._due, action)
+
+    def _due(self, action: Callable[[], None]) -> None:
+        self._timers.pop(action, None)
+        self._call(action)
+
+    def soon(self, action: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(self._call, action)
+
+    def work(self, job: Callable[[], _T], then: Callable[[Outcome[_T]], None]) -> None:
+        def run() -> None:
+            outcome = Outcome(job)
+            self._loop.call_soon_threadsafe(self._worked, lambda: then(outcome))
+
+        self._jobs.append(run)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._jobs and not self._is_working:
+            self._is_working = True
+            self._workers.submit(self._jobs.pop(0))
+
+    def _worked(self, then: Callable[[], None]) -> None:
+        self._is_working = False
+        self._call(then)
+        self._begin()
+
+    def _call(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:  # one failure must not end the gateway
+            self._on_error(error)
+
+    def close(self) -> None:
+        """Cancel what is to happen later."""
+        self._is_closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()

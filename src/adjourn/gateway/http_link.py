@@ -12,12 +12,20 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from adjourn.gateway.alarms import Alarms
-from adjourn.gateway.credentials import NO_CREDENTIALS, Credentials, ask
-from adjourn.gateway.event_stream import EventReader, StreamEvent
-from adjourn.gateway.http_pool import Headers, HttpPool, HttpReply, UnreachableError
+from adjourn.gateway.http_pool import (
+    NO_CREDENTIALS,
+    Credentials,
+    EventReader,
+    Headers,
+    HttpPool,
+    HttpReply,
+    StreamEvent,
+    UnreachableError,
+    ask,
+)
+from adjourn.gateway.limits import Alarms
 from adjourn.gateway.replies import Heard, ReplyStream, head_of, server_line
-from adjourn.relay import NEVER
+from adjourn.relay.ports import NEVER
 
 MAX_ANSWER = 64 * 1024 * 1024
 SESSION = b"mcp-session-id"

@@ -3,7 +3,8 @@
 A client library of the usual kind costs more for each call than all else that the gateway does; so this is asyncio and the parser that
 uvicorn uses, and nothing else: no redirects, no cookies, no compression.
 
-Owns: these connections. Must never: send a request twice, or look into a body.
+Beside it stand what every link needs of HTTP: server-sent events, and the credentials that a server is shown. Must never: send a request
+twice.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import asyncio
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from typing import cast
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
 import httptools
 
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, UsageError
 
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 4.0
@@ -254,3 +255,161 @@ class HttpPool:
         self._is_closed = True
         while self._idle:
             self._idle.pop().close()
+
+
+# --- server-sent events
+
+MAX_EVENT = 64 * 1024 * 1024
+"""Bytes of one event."""
+
+
+class StreamEvent(NamedTuple):
+    """An event. `retry` is its line, if it has one; `name` what it is called, nothing for a message."""
+
+    data: bytes
+    id: bytes = b""
+    retry: bytes = b""
+    name: bytes = b""
+
+
+class EventReader:
+    """Takes the parts of a stream; `feed` returns the events that are whole."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._id = self._retry = self._name = b""
+        self._size = 0
+
+    def feed(self, part: bytes) -> list[StreamEvent]:
+        """Raises `ValueError` for an event that is too long."""
+        found: list[StreamEvent] = []
+        text = self._rest + part
+        if text.endswith(b"\r"):  # a line feed may follow
+            text, self._rest = text[:-1], b"\r"
+        else:
+            self._rest = b""
+        *lines, last = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = last + self._rest
+        if len(self._rest) > MAX_EVENT:
+            raise ValueError("an event of the server's stream is too long")
+        for line in lines:
+            if line:
+                self._take(line)
+            elif self._data or self._id or self._retry:
+                found.append(StreamEvent(b"\n".join(self._data), self._id, self._retry, self._name))
+                self._data, self._id, self._retry, self._name, self._size = [], b"", b"", b"", 0
+            else:
+                self._name = b""
+        return found
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._size += len(value)
+            if self._size > MAX_EVENT:
+                raise ValueError("an event of the server's stream is too long")
+            self._data.append(value)
+        elif name == b"id" and b"\0" not in value:
+            self._id = value
+        elif name == b"retry" and value.isdigit():
+            self._retry = value
+        elif name == b"event":
+            self._name = b"" if value == b"message" else value
+
+
+def written(event: StreamEvent) -> bytes:
+    """An event as it is sent."""
+    lines = [b"event: %b\n" % (event.name or b"message")] if event.data else []
+    if event.id:
+        lines.append(b"id: %b\n" % event.id)
+    if event.retry:
+        lines.append(b"retry: %b\n" % event.retry)
+    lines += [b"data: %b\n" % line for line in event.data.split(b"\n")]
+    return b"".join(lines) + b"\n"
+
+
+# --- what a server is shown so that it lets a request in
+
+CHALLENGE = b"www-authenticate"
+_MORE_RIGHTS = b"insufficient_scope"
+
+
+class Credentials(Protocol):
+    """Whatever opens a server."""
+
+    async def headers(self) -> Headers:
+        """The headers of a request. Raises `UnreachableError` where none can be had now."""
+
+    async def refused(self, used: Headers, status: int, challenge: bytes) -> str:
+        """The server refused these headers: "" if a request may be made again with newer ones, else why not, and what to do.
+
+        Raises `UnreachableError` for a reason with an address.
+        """
+
+
+class FixedCredentials:
+    """Headers that do not change. `source` says where they come from, for the error of a server that refuses them."""
+
+    def __init__(self, headers: Headers = (), source: str = "") -> None:
+        self._headers = tuple(headers)
+        self._source = source
+
+    async def headers(self) -> Headers:
+        return self._headers
+
+    async def refused(self, used: Headers, status: int, challenge: bytes) -> str:
+        del used, challenge
+        wants = f"the server refuses {self._source}" if self._source else "the server wants a login"
+        return f"{wants} (HTTP status {status})"
+
+
+NO_CREDENTIALS = FixedCredentials()
+
+
+async def ask(
+    pool: HttpPool,
+    credentials: Credentials,
+    method: bytes,
+    headers: Headers,
+    body: bytes = b"",
+    *,
+    target: bytes = b"",
+) -> HttpReply:
+    """Send a request with the credentials, and once more if the server refuses them and there are newer ones; see `HttpPool.request`.
+
+    Raises `UnreachableError`, for a refusal with the reason.
+    """
+    for _ in range(2):
+        shown = await credentials.headers()
+        reply = await pool.request(method, [*headers, *shown], body, target)
+        challenge = reply.headers.get(CHALLENGE, b"")
+        if reply.status != 401 and not (reply.status == 403 and _MORE_RIGHTS in challenge):
+            return reply
+        reply.close()
+        why = await credentials.refused(shown, reply.status, challenge)
+        if why:
+            break
+    raise UnreachableError(why or "the server refuses a token that is new", was_sent=False)
+
+
+def from_variables(
+    bearer: str, headers: Mapping[str, str], environment: Mapping[str, str]
+) -> FixedCredentials:
+    """The token in the variable `bearer`, and `headers` by the variables that have their values. Raises `UsageError`."""
+    wanted = [("Authorization", bearer)] if bearer else []
+    wanted += headers.items()
+    found = []
+    for name, variable in wanted:
+        value = environment.get(variable, "")
+        if not value.isascii() or not value.isprintable() or not value:
+            raise UsageError(
+                f"the variable {variable[:80]} has no token"
+                if name == "Authorization"
+                else f"the variable {variable[:80]} has no value for the header {name}",
+                "set it where the client or the gateway is started",
+            )
+        text = f"Bearer {value}" if variable == bearer and name == "Authorization" else value
+        found.append((name.lower().encode(), text.encode()))
+    return FixedCredentials(found, " and ".join(f"what {variable} has" for _, variable in wanted))

@@ -24,10 +24,11 @@ import msgspec
 from msgspec import Meta
 
 from adjourn.errors import InvalidError
-from adjourn.gateway.auth import AuthSettings, check_auth
+from adjourn.gateway.auth.settings import AuthSettings, check_auth
 from adjourn.gateway.limits import LoadLimits
-from adjourn.gateway.monitoring import MetricsSettings, TracesSettings
-from adjourn.host import read_file
+from adjourn.gateway.monitoring.monitor import MetricsSettings
+from adjourn.gateway.monitoring.tracing import TracesSettings
+from adjourn.host.workspace import read_file
 from adjourn.store.passwords import is_postgres
 
 MAX_BYTES = 1024 * 1024

@@ -1,33 +1,39 @@
-"""A person's answer to what waits in the inbox: from one value to the one use case that records it.
+"""Answer what waits in the inbox: the arguments of a call as a person reads them, and the one use case that records an answer.
 
-Of two answers the first is recorded; the second person learns who answered, how and when.
-
-Owns: which answers each kind of item has, and what is said of an answer. Must never: record an answer itself.
+Of two answers the first is recorded; the second person learns who answered, how and when. Arguments may be anything: an agent sent them.
+No file outside of the work tree is read for them, and none that cannot be read makes this fail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from difflib import unified_diff
+from functools import partial
+from typing import Final, Literal, NamedTuple
 
-from adjourn.checkpoints import refresh_page
+import msgspec
+
+from adjourn.checkpoints.save import refresh_page
 from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
-from adjourn.knowledge.model import CRAuthor, Tree
-from adjourn.knowledge.records import CRStore
-from adjourn.log import Actor, tool_name
-from adjourn.store import Store
-from adjourn.tasks import (
+from adjourn.handover.inbox import WaitingItem
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log.event import Actor
+from adjourn.log.kinds import tool_name
+from adjourn.store.base import Store
+from adjourn.tasks.approvals import (
     AnsweredError,
     PersonsAnswer,
-    Task,
     answer_first,
-    existing,
-    expire_dead_sessions,
     given_answer,
     given_outcome,
     settle_doubt,
 )
-from adjourn.text import ago
+from adjourn.tasks.lease import expire_dead_sessions
+from adjourn.tasks.task import Task, existing
+from adjourn.text.times import ago
 
 MAX_ANSWER: Final = 2_000
 """Characters of the text of an answer."""
@@ -254,3 +260,175 @@ _RULES: Mapping[str, Callable[[Answerer, ItemReply], ReplyOutcome]] = {
     "question": _question,
     "resume-point": _resume_point,
 }
+
+
+# --- the arguments of a call: each by its name, long ones as text, and a change of a file as a diff
+
+MAX_ARGUMENTS = 40
+MAX_VALUE = 8_000
+"""Characters of one value."""
+MAX_DIFF_LINES = 400
+MAX_COMPARED = 400
+"""Lines that differ, of either text, that are compared with each other: a hostile text must not keep the page busy."""
+_AROUND = 3
+_LONG = 72
+_BEFORE = ("old_string", "old_str", "oldText", "old_text", "old", "search")
+_AFTER = ("new_string", "new_str", "newText", "new_text", "new", "replace", "replacement")
+_LISTS = ("edits", "changes", "replacements")
+_PATHS = ("path", "file_path", "filename", "notebook_path")
+_CONTENTS = ("content", "contents", "file_text", "text")
+_FIELDS = tuple(zip(_BEFORE, _AFTER, strict=False))
+
+
+class Argument(NamedTuple):
+    """One argument. `is_text`: shown as lines of its own."""
+
+    name: str
+    value: str
+    is_text: bool
+
+
+class DiffLine(NamedTuple):
+    """A line of a diff: `added`, `removed`, `same`, or `gap`, where lines are left out."""
+
+    kind: Literal["added", "removed", "same", "gap"]
+    text: str
+
+
+_GAP = DiffLine("gap", "…")
+
+
+class ShownArguments(NamedTuple):
+    """The arguments of a call. `is_cut`: the record has only the beginning of them."""
+
+    rows: Sequence[Argument] = ()
+    diff: Sequence[DiffLine] = ()
+    raw: str = ""
+    is_cut: bool = False
+
+
+def read_arguments(text: str, read_file: Callable[[str], str | None]) -> ShownArguments:
+    """What a person is shown of arguments, given as JSON, which may be cut.
+
+    `read_file` gives the text of a file as it is now, "" for a file that is not there yet, None for what is not to be shown. A call
+    that writes a whole file is shown as a change of it.
+    """
+    try:
+        given = msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return ShownArguments(raw=text[:MAX_VALUE], is_cut=True)
+    if not isinstance(given, dict):
+        return ShownArguments(raw=text[:MAX_VALUE])
+    edits = list(_edits(given))
+    hidden = {name for pair in _FIELDS for name in pair} | {*_LISTS} if edits else set[str]()
+    if not edits and (written := _written(given)) and (now := read_file(written.path)) is not None:
+        edits, hidden = [(now, written.content)], {written.name}
+    rows = [_row(name, value) for name, value in list(given.items())[:MAX_ARGUMENTS] if name not in hidden]
+    return ShownArguments(rows, diff_lines(edits))
+
+
+def diff_lines(edits: Sequence[tuple[str, str]]) -> list[DiffLine]:
+    """The lines of a diff of each pair of texts, before and after."""
+    found: list[DiffLine] = []
+    for before, after in edits:
+        lines = _difference(before.splitlines(), after.splitlines())
+        if found and lines:
+            found.append(_GAP)
+        found += lines
+        if len(found) > MAX_DIFF_LINES:
+            return [*found[:MAX_DIFF_LINES], DiffLine("gap", "… more lines are not shown")]
+    return found
+
+
+def _difference(before: list[str], after: list[str]) -> list[DiffLine]:
+    """The lines that differ, with `_AROUND` equal ones around them."""
+    start = next(
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
+    )
+    tails = zip(reversed(before[start:]), reversed(after[start:]), strict=False)
+    same = next((n for n, (a, b) in enumerate(tails) if a != b), min(len(before), len(after)) - start)
+    first, last = max(0, start - _AROUND), max(0, same - _AROUND)
+    old, new = before[first : len(before) - last], after[first : len(after) - last]
+    if max(len(old), len(new)) > MAX_COMPARED:
+        return [*(DiffLine("removed", line) for line in old), *(DiffLine("added", line) for line in new)]
+    return [_diff_line(line) for line in list(unified_diff(old, new, n=_AROUND, lineterm=""))[3:]]
+
+
+def _diff_line(line: str) -> DiffLine:
+    mark, text = line[:1], line[1:]
+    if mark == "@":
+        return _GAP  # its numbers would count from the piece that is replaced, not from the file
+    return DiffLine("added" if mark == "+" else "removed" if mark == "-" else "same", text)
+
+
+def _edits(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """The pieces of text that a call replaces, in the forms that tools which edit files have."""
+    parts = [given]
+    for name in _LISTS:
+        listed = given.get(name)
+        if isinstance(listed, list):
+            parts += [one for one in listed[:MAX_ARGUMENTS] if isinstance(one, dict)]
+    for part in parts:
+        for before, after in _FIELDS:
+            old, new = part.get(before), part.get(after)
+            if isinstance(old, str) and isinstance(new, str):
+                yield old, new
+
+
+class _WrittenFile(NamedTuple):
+    """A file that a call writes: the argument that has its content, and that content."""
+
+    path: str
+    name: str
+    content: str
+
+
+def _written(given: Mapping[str, object]) -> _WrittenFile | None:
+    path = next((given[name] for name in _PATHS if isinstance(given.get(name), str)), None)
+    name = next((name for name in _CONTENTS if isinstance(given.get(name), str)), None)
+    return _WrittenFile(str(path), name, str(given[name])) if path and name else None
+
+
+def _row(name: str, value: object) -> Argument:
+    text = value if isinstance(value, str) else _json(value)
+    if len(text) > MAX_VALUE:
+        text = f"{text[:MAX_VALUE]}… ({len(text):,} characters)"
+    return Argument(name, text, "\n" in text or len(text) > _LONG)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+# --- the arguments of a call that waits, and the file that it would write
+
+MAX_FILE = 1 << 20
+"""Bytes of a file that a call writes, to be shown as a change of it."""
+
+
+def arguments_of(store: Store, item: WaitingItem, tree: str) -> ShownArguments:
+    """The arguments of a call, with a diff where it changes a file of the work tree `tree`; nothing for what is no call."""
+    if item.kind not in ("approval", "in-doubt"):
+        return ShownArguments()
+    return read_arguments(_longest(store, item), partial(_file, tree))
+
+
+def _longest(store: Store, item: WaitingItem) -> str:
+    """The longest text of the arguments that the store has."""
+    with suppress(AdjournError):  # a document that was changed in the store
+        if item.document and (found := store.get_blob(item.document)) is not None:
+            return found.decode(errors="replace")
+    return item.context
+
+
+def _file(tree: str, path: str) -> str | None:
+    """A text file of the work tree as it is now, "" for one that is not there; None for what is elsewhere, large, or no text."""
+    from adjourn.host.workspace import read_inside
+
+    try:
+        return read_inside(tree, path, MAX_FILE).decode()
+    except NotFoundError:
+        return ""
+    except (AdjournError, UnicodeDecodeError):
+        return None

@@ -12,11 +12,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.log import Event, decode, kinds, tool_name
-from adjourn.policy import meta_tool
-from adjourn.store import Head, Store
-from adjourn.tasks import ELSEWHERE, REPEATED, Ledger, NotableCall, following
-from adjourn.text import one_line, spoken, without_secrets
+from adjourn.log import kinds
+from adjourn.log.event import Event, decode
+from adjourn.log.kinds import tool_name
+from adjourn.policy.calls import meta_tool
+from adjourn.store.base import Head, Store
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger, NotableCall
+from adjourn.text.quoting import one_line, spoken
+from adjourn.text.redact import without_secrets
 
 TAIL = 1000
 """Events that are read, from the end of the history."""
@@ -86,7 +90,7 @@ def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> 
     Raises `IntegrityError`.
     """
     start = max(0, ledger.seq + 1 - tail)
-    entries = list(following(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
+    entries = list(verified_entries_from(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
     found = fold((decode(entry.data) for entry in entries), stamp)
     made, refused = older_calls(ledger, start)
     older = {f"{call.seq}": call for call in made}

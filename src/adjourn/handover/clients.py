@@ -6,9 +6,9 @@ Owns: `last_client`. Must never: write.
 from __future__ import annotations
 
 from adjourn.errors import AdjournError
-from adjourn.log import decode
-from adjourn.store import Store
-from adjourn.tasks import Ledger
+from adjourn.log.event import decode
+from adjourn.store.base import Store
+from adjourn.tasks.ledger import Ledger
 
 _TAIL = 16
 """Events at the end of a task in which the name of its last client is looked for."""

@@ -1,29 +1,29 @@
-"""Look up a checkpoint's name, and import the history of a folder that git or a colleague brought.
+"""Find checkpoints of a workspace by name or in a list, and import the history of a folder that git or a colleague brought.
 
-Owns: the lookup (the store first, then the workspace's folder), the import of a folder's history, and who must vouch for it. Must never:
-apply a history that was not verified, or move a name back to an older checkpoint of its task.
+A name is looked up in the store first, then in the workspace's folder. Somebody must vouch for an imported history, and none is applied
+that was not verified. A name never moves back to an older checkpoint of its task. A list does not reveal whether a file outside of the
+workspace exists.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from adjourn.checkpoints import (
-    TaskCheckpoint,
-    VerifiedFolder,
-    attachments,
-    find,
-    folder,
-    folder_verification,
-    trusted_signer,
-)
-from adjourn.errors import AdjournError, NotFoundError, RefusedError
-from adjourn.log import canonical, decode, digest
-from adjourn.store import Head, Store
-from adjourn.tasks import PermanentConflictError, append_with_retry, idempotency
-from adjourn.text import did_you_mean
+from adjourn.aex.layers import from_text
+from adjourn.checkpoints import attachments, checkpoint, folder, folder_verification
+from adjourn.checkpoints.attachments import shown_size
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, find, trusted_signer
+from adjourn.checkpoints.folder_verification import VerifiedFolder
+from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
+from adjourn.host.workspace import CHECKPOINTS, read_file, resolve_inside
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.event import decode
+from adjourn.store.base import Head, PermanentConflictError, Store, append_with_retry
+from adjourn.tasks import idempotency
+from adjourn.text.near_words import did_you_mean
 
 _CHUNK = 2000
 
@@ -167,3 +167,113 @@ def _is_newer(store: Store, checkpoint: TaskCheckpoint) -> bool:
     except AdjournError:
         return True
     return known.task != checkpoint.event.task or known.seq < checkpoint.event.seq
+
+
+# --- contracts and checkpoints of a workspace, listed (`aex.list_tasks`, `aex.review_task`)
+
+SHARED_FOLDER = "tasks"
+"""The folder whose contracts everybody sees who works in the workspace."""
+FOLDERS = ((SHARED_FOLDER, "task"), (".aex/runs", "run"))
+MAX_FILE_BYTES = 10_000_000
+MAX_FILES = 2000
+MAX_CURSOR = 12
+UNTRUSTED = "an untrusted signer"
+"""The author of the description of a checkpoint without a trusted signer, or not verified yet."""
+
+
+def list_tasks(store: Store, root: str, *, limit: int, more: str = "", home: str = "") -> dict[str, Any]:
+    """`tasks`: `{name, path, type, goal, tools?}` of contracts, runs and checkpoints, in this order, in at most `limit` bytes.
+
+    Who has its checkpoints in a `home` of its own sees no run. If they do not fit, checkpoints come first, `left` counts those that are missing, and `more` is the cursor of the next answer.
+    Raises `InvalidError` for another cursor.
+    """
+    if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
+        raise InvalidError(
+            f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out"
+        )
+    contracts = [
+        entry for place, kind in FOLDERS[: 1 if home else None] for entry in _contracts(root, place, kind)
+    ]
+    made = _checkpoints(store, home or root)
+    room = limit - 1000
+    if not more and sum(map(shown_size, contracts + made)) <= room:
+        return {"tasks": contracts + made}
+    found, start = made + contracts, int(more or 0)
+    shown: list[dict[str, Any]] = []
+    for entry in found[start:]:
+        room -= shown_size(entry)
+        if room < 0 and shown:
+            break
+        shown.append(entry)
+    stop = start + len(shown)
+    left = {"more": str(stop), "left": len(found) - stop} if stop < len(found) else {}
+    return {"tasks": shown} | left
+
+
+def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:
+    entries = []
+    for name in _names(root, place):
+        if not name.endswith(".aex"):
+            continue
+        path = f"{place}/{name}"
+        try:
+            _, text = read_contract_file(root, path)
+        except AdjournError:
+            continue
+        layer, _ = from_text(text, path)
+        tools = [rule.pattern for rule in layer.allow]
+        entry = {"name": layer.name or name.removesuffix(".aex"), "path": path, "type": kind}
+        entries.append(entry | ({"goal": layer.goal} if layer.goal else {}) | {"tools": tools})
+    return entries
+
+
+def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
+    """The checkpoints of the store, and those that only a folder has (git brought them)."""
+    goals, untrusted = dict[str, str](), set[str]()
+    for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")):
+        with suppress(InvalidError):  # one that is broken must not hide the others
+            found = checkpoint.find(store, name)
+            goals[name] = found.data.description
+            if not _is_trusted(found):
+                untrusted.add(name)
+    for name in _names(root, CHECKPOINTS):
+        if name not in goals:
+            try:
+                goals[name] = folder.read_published(folder.path_of(root, name)).file.description
+                untrusted.add(name)
+            except AdjournError:
+                continue
+    return [
+        {"name": name, "path": f"{CHECKPOINTS}/{name}/", "type": "checkpoint", "goal": goal}
+        | ({"describedBy": UNTRUSTED} if name in untrusted else {})
+        for name, goal in sorted(goals.items())
+    ]
+
+
+def _is_trusted(found: checkpoint.TaskCheckpoint) -> bool:
+    try:
+        return bool(checkpoint.trusted_signer(found))
+    except IntegrityError:
+        return False
+
+
+def _names(root: str, place: str) -> list[str]:
+    try:
+        return sorted(os.listdir(resolve_inside(root, place)))[:MAX_FILES]
+    except (OSError, AdjournError):
+        return []
+
+
+def read_contract_file(root: str, path: str, within: str = "") -> tuple[str, str]:
+    """Real path and text of an `.aex` file in the workspace, or in a folder `within` it.
+
+    Raises `NotFoundError`, the same for every cause.
+    """
+    try:
+        real = resolve_inside(os.path.join(root, within), os.path.join(os.path.realpath(root), path))
+        if not real.endswith(".aex"):
+            raise NotFoundError("")
+        return real, read_file(real, MAX_FILE_BYTES, os.path.realpath(root)).decode()
+    except (AdjournError, OSError, ValueError):
+        shown = path[:200]
+        raise NotFoundError(f"no contract at {shown!r}", "name an .aex file inside the workspace") from None

@@ -19,14 +19,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.knowledge import records
-from adjourn.log import digest, timestamp, tool_name
-from adjourn.store import EMPTY, Head, Store
-from adjourn.tasks import Ledger, OpenCall, Task, is_alive, waiting_approvals
-from adjourn.text import without_secrets
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
+from adjourn.log.kinds import tool_name
+from adjourn.store.base import EMPTY, Head, Store
+from adjourn.tasks.approvals import waiting_approvals
+from adjourn.tasks.lease import is_alive
+from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.task import Task
+from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:
-    from adjourn.knowledge.model import Tree
+    from adjourn.knowledge.model.documents import Tree
 
 WaitingKind = Literal["approval", "question", "resume-point", "in-doubt", "decision", "blocker"]
 
@@ -157,9 +161,11 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
 
 def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingItem]:
     """What waits in the record of one task, oldest first. Raises `AdjournError` where it cannot be read."""
+    from adjourn.knowledge.records.task_record import read_record_of
+
     if _is_finished(ledger) or (not store.refs(RECORDS) and store.head(RECORDS + ledger.task) == EMPTY):
         return []
-    record = records.read_record_of(store, ledger.task)
+    record = read_record_of(store, ledger.task)
     doubts = {one.call for one in calls_in_doubt(ledger, _over(store, ledger, now))}
     return sorted(of_record(store, record, doubts, now), key=_age) if record else []
 
@@ -243,7 +249,9 @@ class _Records(NamedTuple):
         return [_naming_record(one) if places[one.kind, one.id] > 1 else one for one in items], broken
 
     def _look_at(self, name: str) -> KnownStream:
-        record = records.CRStore(self.store).get(name.removeprefix(RECORDS))
+        from adjourn.knowledge.records.store import CRStore
+
+        record = CRStore(self.store).get(name.removeprefix(RECORDS))
         if record is None:
             return KnownStream(self.heads[name])
         items = tuple(of_record(self.store, record, self.doubts, self.now))
@@ -263,13 +271,17 @@ def _until(record: Tree, now: int) -> str:
 
 def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> list[WaitingItem]:
     """What waits in a record at `now` (milliseconds). `doubts` are the calls in doubt of its task."""
+    from adjourn.knowledge.records.effect_lookup import current
+    from adjourn.knowledge.records.effects import moot_questions
+    from adjourn.knowledge.records.interventions import expire_due, obstacles
+
     if record["task"]["status"] == "completed":
         return []
-    due = records.expire_due(record, now)
+    due = expire_due(record, now)
     record = due.record if due else record
     questions = [one for one in record["questionsForUser"] if one["status"] == "open"]
     if any(one["id"].startswith("effect-") for one in questions):
-        moot = records.moot_questions(records.current(store, record), doubts)
+        moot = moot_questions(current(store, record), doubts)
         questions = [one for one in questions if one["id"] not in moot]
     points = [one for one in record["resumePoints"] if one["approvalStatus"] == "pending"]
     contested = [one for one in record["decisions"] if one["status"] == "contested"]
@@ -277,7 +289,7 @@ def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> l
     return [
         *(_question(record, one) for one in questions),
         *(
-            _resume_point(record, one, records.obstacles(record, one["id"]))
+            _resume_point(record, one, obstacles(record, one["id"]))
             for one in points
             if one["requiredAuthority"] != "system"
         ),

@@ -14,13 +14,13 @@ import os
 from contextlib import suppress
 from typing import NamedTuple
 
-from adjourn import checkpoints
-from adjourn.checkpoints import TaskCheckpoint, find
-from adjourn.clients import ClientContext
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, find
+from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError
-from adjourn.log import decode, timestamp
-from adjourn.store import EMPTY, Store
-from adjourn.tasks import Task, expire_dead_sessions, is_alive, tasks_of
+from adjourn.log.event import decode, timestamp
+from adjourn.store.base import EMPTY, Store
+from adjourn.tasks.lease import expire_dead_sessions, is_alive
+from adjourn.tasks.task import Task, tasks_of
 
 MAX_TASKS = 20
 """Tasks that are examined, newest first."""
@@ -116,7 +116,7 @@ def _is_archived(task: Task, root: str) -> bool:
         os.path.join(root, "output")
     ):
         return False
-    from adjourn.checkpoints import page_archive, page_files  # noqa: PLC0415  # few workspaces have an archive
+    from adjourn.checkpoints import page_archive, page_files  # few workspaces have an archive
 
     last = max(_checkpoints(task), key=lambda one: one.event.seq, default=None)
     if (
@@ -162,8 +162,10 @@ def mark_cut_off_calls(task: Task) -> None:
 
 def _recovered(task: Task, context: ClientContext) -> TaskCheckpoint:
 
+    from adjourn.checkpoints.save import save_task_checkpoint
+
     expire_dead_sessions(task)
-    return checkpoints.save_task_checkpoint(
+    return save_task_checkpoint(
         task, RECOVERED, context.options.checkpoint_root, tree=context.options.page_tree
     )
 

@@ -1,35 +1,52 @@
-"""Resume a checkpoint: everything that the next session learns, as one object.
+"""Resume a checkpoint: compose everything that the next session learns, and show it the record and the history behind that.
 
-Owns: the one way to resume, for a client whose session joins the task and for a preview that joins nothing. Must never: lower a
-budget, apply a history that was not verified, or guess about a call in doubt.
+There is one way to resume, for a client whose session joins the task and for a preview that joins nothing. A hand-over is read from the
+task's ledger, its last events, its page, its record and the policy. Nothing here lowers a budget, applies a history that was not
+verified, or guesses about a call in doubt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import (
-    TaskCheckpoint,
-    document,
-    folder,
-    trusted_signer,
-)
-from adjourn.clients import ClientContext
-from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover.composing import Reader, hand_over
-from adjourn.handover.history import page_before
+from adjourn.aex.policy import Policy
+from adjourn.checkpoints import folder
+from adjourn.checkpoints.attachments import AUDITED, audit_entry, imported_history, shown_size
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, document, trusted_signer
+from adjourn.checkpoints.page import NO_REPORT, statements_of
+from adjourn.checkpoints.plans import is_replanned, plan_summary
+from adjourn.clients.client import ClientContext
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
 from adjourn.handover.pending import mark_cut_off_calls
-from adjourn.handover.rendering import ROOM, history_answer, to_json
-from adjourn.handover.value import Handover
+from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
+from adjourn.handover.sections import Sources, sections
+from adjourn.knowledge.brief.knowledge_sections import Recorded, recorded
+from adjourn.knowledge.cognition.repository import SessionRepository
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import COLLECTIONS
 from adjourn.knowledge.records import agent_notes
+from adjourn.knowledge.records.interventions import expire_due
+from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.task_record import record_of
 from adjourn.log import kinds
-from adjourn.policy import Contract, for_task, read_contract
-from adjourn.store import MemoryStore, OverlayStore, Store
-from adjourn.tasks import Session, Task, is_alive
+from adjourn.log.event import decode, milliseconds, timestamp
+from adjourn.log.kinds import data_of
+from adjourn.policy.contract import Contract, for_task, read_contract
+from adjourn.store.base import Entry, Head, Store
+from adjourn.store.memory import MemoryStore
+from adjourn.store.overlay import OverlayStore
+from adjourn.tasks.heads import checked, verified_entries_from
+from adjourn.tasks.lease import describe_holder, is_alive
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
+from adjourn.text.redact import preview
 
 
 class Preview(NamedTuple):
@@ -141,3 +158,256 @@ def reader_of(
     except AdjournError:
         return Reader(tree or root, None, ledger.budget, group)
     return Reader(tree or root, policy, policy.budget, group)
+
+
+# --- what a hand-over is made of
+
+MAX_DESCRIPTION, MAX_GOAL, MAX_NOTE = 2500, 500, 300
+MAX_HASH = 64
+FINISHED, WAITING, HELD, ACTIVE = "finished", "waiting for a person", "held by another agent", "active"
+_MISSING = (
+    "the record of this work, version {}, is not in this store; a person can copy it: `adjourn record export` where it is, "
+    "`adjourn record import` here"
+)
+
+
+class Reader(NamedTuple):
+    """The recipient: the work tree that has the pages, the policy and budget (in calls) that they work under, and the group of their client."""
+
+    tree: str
+    policy: Policy | None = None
+    budget: int | None = None
+    group: str = ""
+
+
+def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handover:
+    """Compose what a session that resumes `checkpoint` receives about its task, as the loaded ledger has it. Raises `IntegrityError`."""
+    ledger, now = task.ledger, task.clock()
+    summary = plan_summary(task, reader.tree, now)
+    page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
+    known = _known(task, checkpoint, now)
+    made = checkpoint.event.timestamp
+    # a description from before the plan was changed may name the step of then
+    outdated = summary is not None and is_replanned(summary, milliseconds(made))
+    description = "" if outdated else said(checkpoint.data.description, MAX_DESCRIPTION)
+    sources = Sources(
+        ledger=ledger,
+        recent=recent_calls(task.store, ledger, timestamp(now)),
+        page=page,
+        recorded=known,
+        stamp=timestamp(now),
+        policy=reader.policy,
+        description=description,
+    )
+    mission = said(page.mission, MAX_GOAL) if isinstance(page.mission, str) else ""
+    goal = said(ledger.goal, MAX_GOAL) or mission
+    notes = [*(summary.notes if summary is not None else ()), *known.notes]
+    return Handover(
+        name=checkpoint.data.name,
+        task=task.id,
+        made=made,
+        state=_state(task, known, sources.stamp, reader.group),
+        description=description,
+        untrusted_signer="" if trusted_signer(checkpoint) else checkpoint.data.key,
+        goal=goal,
+        mission=mission if mission != goal else "",
+        tools=tuple(said(tool, 200) for tool in ledger.tools),
+        calls_used=ledger.calls_used,
+        calls_left=ledger.remaining(reader.budget),
+        sections=sections(sources),
+        notes=tuple(said(note, MAX_NOTE) for note in notes),
+        doubts=len(ledger.doubts),
+        page=summary.path if summary is not None else "",
+        events=ledger.seq + 1,
+        imported=imported_history(ledger),
+    )
+
+
+def _state(task: Task, known: Recorded, stamp: str, group: str) -> str:
+    """Who must act next."""
+    ledger = task.ledger
+    if known.is_finished or ledger.finished:
+        return FINISHED
+    for session in ledger.sessions.values():
+        if session.group != group and is_alive(task.store, task.id, session, task.clock()):
+            return f"{HELD}: {said(session.client or 'a client', 60)}, {describe_holder(session)}"
+    return WAITING if known.is_blocked or _is_asked(ledger, stamp) else ACTIVE
+
+
+def _is_asked(ledger: Ledger, stamp: str) -> bool:
+    """Whether a person can still answer a question about a call."""
+    return any(not (one.approved or one.refused) and one.expires > stamp for one in ledger.approvals.values())
+
+
+def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
+    """What the task's record and state of mind say; nothing without a record."""
+    store = task.store
+    named = said(checkpoint.data.record, MAX_HASH)
+    record = record_of(store, task.id)
+    if record is None:
+        return Recorded(notes=(_MISSING.format(named),) if named else ())
+    records, given = CRStore(store), list[str]()
+    if named and records.versions.find(named) is None:
+        given.append(f"the version of the record that the checkpoint names, {named}, is not in this store")
+    try:
+        mind = mind_of(store, record)
+    except AdjournError as error:
+        mind = None
+        given.append(f"the recorded facts, questions and goals cannot be read: {error.message}")
+    due = expire_due(record, now)  # the next resume or decision writes it; it is shown already
+    return recorded(
+        due.record if due else record,
+        mind,
+        now=now,
+        verified=records.verify_chain(record["id"]),
+        consumed=records.consumed,
+        given=given,
+    )
+
+
+# --- the history behind a hand-over, page by page
+
+MAX_AUDIT_PAGE = 200
+MAX_CURSOR = 19
+
+
+def page_before(store: Store, ledger: Ledger, more: str, room: int) -> tuple[list[dict[str, Any]], str]:
+    """The newest entries before the cursor `more` that fit into `room` bytes, oldest first, and the cursor of the page before ("": none).
+
+    Raises `InvalidError` for what is no cursor, `IntegrityError` for a history that was changed.
+    """
+    if not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
+        raise InvalidError(
+            f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out"
+        )
+    stop = min(int(more), ledger.seq + 1)
+    shown, start = _audit(store, ledger.task, stop, room, Head(ledger.seq, ledger.hash))
+    return shown, str(start) if start > 0 else ""
+
+
+def _audit(store: Store, task: str, stop: int, room: int, head: Head) -> tuple[list[dict[str, Any]], int]:
+    """The newest audit entries before event `stop` that fit into `room` bytes, oldest first, and where the rest ends.
+
+    Each event is verified before it is shown, from `head` backwards: each page of events ends at what the one after it follows.
+    """
+    shown: list[dict[str, Any]] = []
+    if 0 < stop <= head.seq:
+        head = _before(list(islice(checked(store, task, stop, head), 1)), stop)
+    while stop > 0:
+        start = max(0, stop - MAX_AUDIT_PAGE)
+        page = list(verified_entries_from(store, task, start, head))
+        for entry in reversed(page):
+            event = decode(entry.data)
+            if event.event not in AUDITED:
+                continue
+            summary = audit_entry(event, data_of(event))
+            room -= len(msgspec.json.encode(summary)) + 1
+            if room < 0 and shown:  # each answer has at least one entry
+                return shown[::-1], event.seq + 1
+            shown.append(summary)
+        head = _before(page, start)
+        stop = start
+    return shown[::-1], 0
+
+
+def _before(page: list[Entry], seq: int) -> Head:
+    """The head that the first event of a verified page, at position `seq`, follows."""
+    return Head(seq - 1, decode(page[0].data).after)
+
+
+# --- the record of a task, section by section
+
+ANSWER_BYTES = 8 * 1024
+"""The limit of one answer; `more` pages through the rest."""
+_MAX_SECTION_CURSOR = 12
+ITEM_CHARACTERS = 2_000
+"""How much is shown of an item that is too large for an answer."""
+_OF_THE_MIND = ("facts", "assumptions", "openQuestions", "beliefs")
+SECTIONS = (*COLLECTIONS, "actions", "conflicts", *_OF_THE_MIND, "goals", "nodes")
+"""The sections that a request can name, under the names of the record's format."""
+
+
+class SectionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The input of `adjourn.record`."""
+
+    section: str = ""
+    more: str = ""
+
+
+def read_section_request(arguments: Mapping[str, Any]) -> SectionRequest:
+    """Read a request from outside. Raises `InvalidError` for an unknown section or cursor."""
+    try:
+        request = msgspec.convert(arguments, SectionRequest)
+    except msgspec.ValidationError as error:
+        raise InvalidError(str(error), "see the tool's description") from error
+    section, more = request.section, request.more
+    if section and section not in SECTIONS:
+        raise InvalidError(f"unknown section: {section[:40]!r}", "use one of: " + ", ".join(SECTIONS))
+    if more and not (section and more.isascii() and more.isdecimal() and len(more) < _MAX_SECTION_CURSOR):
+        raise InvalidError(
+            f"unknown cursor: {more[:40]!r}",
+            "give the `more` of an earlier answer together with its section, or leave it out",
+        )
+    return request
+
+
+def describe_record(store: Store, task: str, request: SectionRequest) -> dict[str, Any]:
+    """Describe the record of a task: its task, and the number of items of each section. For a section: its newest items, oldest first.
+
+    With `more`, the cursor of an earlier answer: older items.
+    """
+    record = record_of(store, task)
+    if record is None:
+        return {"task": task, "message": "This task has no record yet; adjourn.note creates it."}
+    answer = {"record": record["id"], "version": record["sequence"], "contentHash": record["contentHash"]}
+    found = _sections(record, mind_of(store, record))
+    if request.section:
+        return answer | _page(request.section, found[request.section], request.more)
+    about = {name: _shortened(value) for name, value in record["task"].items()}
+    return answer | {"task": about, "sections": {name: len(items) for name, items in found.items() if items}}
+
+
+def mind_of(store: Store, record: Tree) -> Tree | None:
+    """The state of mind that belongs to a record; None without one."""
+    name = record.get("checkpointId", "")
+    return SessionRepository(store).checkpoint(name) if name else None
+
+
+def _sections(record: Tree, mind: Tree | None) -> dict[str, list[Tree]]:
+    known = mind["epistemicState"] if mind else {}
+    return {
+        **{name: record[name] for name in COLLECTIONS},
+        "actions": record["executionSummary"]["actions"],
+        "conflicts": record.get("conflicts", []),
+        **{name: known.get(name, []) for name in _OF_THE_MIND},
+        "goals": mind["intentGraph"]["goals"] if mind else [],
+        "nodes": mind["nodes"] if mind else [],
+    }
+
+
+def _page(section: str, items: list[Tree], more: str) -> dict[str, Any]:
+    stop = min(int(more), len(items)) if more else len(items)
+    shown: list[Tree] = []
+    room = ANSWER_BYTES - 500  # for the members beside the items
+    while stop > 0:
+        item = items[stop - 1]
+        if shown_size(item) > room and not shown:
+            item = _shortened_item(item)
+        room -= shown_size(item)
+        if room < 0:
+            break
+        shown.append(item)
+        stop -= 1
+    page: dict[str, Any] = {"section": section, "count": len(items), "items": shown[::-1]}
+    return page | ({"more": str(stop)} if stop else {})
+
+
+def _shortened_item(item: Tree) -> Tree:
+    """The id and the beginning of an item that is too large for an answer."""
+    named = {"id": item["id"]} if "id" in item else {}
+    return {**named, "cut": preview(item, ITEM_CHARACTERS)}
+
+
+def _shortened(value: object) -> object:
+    """A member of the task, cut if it is too long for an answer."""
+    return value if shown_size(value) <= ITEM_CHARACTERS else preview(value, ITEM_CHARACTERS // 3)

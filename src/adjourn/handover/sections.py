@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from adjourn.aex import Policy
-from adjourn.checkpoints import AgentReport
+from adjourn.aex.policy import Policy
+from adjourn.checkpoints.page import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
-from adjourn.handover.value import Section, SectionItem
-from adjourn.knowledge.brief import Recorded, RecordLine
-from adjourn.log import tool_name
-from adjourn.tasks import Approval, Ledger, OpenCall, budgets_used
-from adjourn.text import without_secrets
+from adjourn.handover.rendering import Section, SectionItem
+from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
+from adjourn.log.kinds import tool_name
+from adjourn.tasks.decision import budgets_used
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall
+from adjourn.text.redact import without_secrets
 
 MAX_STEP, MAX_LINE = 2000, 400
 MAX_RULES = 12

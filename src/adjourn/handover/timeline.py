@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 
 from adjourn.handover.calls import CallReport, CallsFold, Refusal, said, telling_argument
-from adjourn.log import Event, full_name, kinds, tool_name
-from adjourn.text import visible_line, without_secrets
+from adjourn.log import kinds
+from adjourn.log.event import Event
+from adjourn.log.kinds import full_name, tool_name
+from adjourn.text.redact import visible_line, without_secrets
 
 MAX_TEXT = 300
 LABEL = 9

@@ -15,7 +15,7 @@ def tell(problem: object) -> None:
     """Print a message on standard error. A failure to print changes no answer."""
     text = "interrupted" if isinstance(problem, KeyboardInterrupt) else str(problem) or type(problem).__name__
     if not (text.isascii() and text.isprintable()):
-        from adjourn.text.terminal import visible_lines  # noqa: PLC0415  # every hook starts with this module
+        from adjourn.text.redact import visible_lines  # every hook starts with this module
 
         text = visible_lines(text)
     try:  # noqa: SIM105  # contextlib is dearer than all of this

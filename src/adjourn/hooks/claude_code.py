@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex import canonical_server, tool_name_ok
+from adjourn.aex.match import canonical_server, tool_name_ok
 from adjourn.errors import InvalidError
-from adjourn.text import check_alike, check_text, fold_key, survey, visible_lines, without_secrets
+from adjourn.text.redact import visible_lines, without_secrets
+from adjourn.text.strict_json import check_alike, check_text, fold_key, survey
 
 GATE = "PreToolUse"
 EVENTS = (
@@ -179,7 +180,7 @@ def _request(data: bytes) -> HookRequest:
         members = _members_of_event(data)
         if not members:
             raise
-    from adjourn.mcp import value_of  # noqa: PLC0415  # few texts are odd
+    from adjourn.mcp.lenient import value_of  # few texts are odd
 
     response = members.pop("tool_response", msgspec.Raw())
     # what the history is searched by is read as the gate has read it
@@ -191,7 +192,7 @@ def _request(data: bytes) -> HookRequest:
 
 def _members_of_event(data: bytes) -> dict[str, msgspec.Raw]:
     """The known members of an event in a text that strict readers refuse; none for a call that waits for leave, or may be one."""
-    from adjourn.mcp import members_of, value_of  # noqa: PLC0415  # few texts are odd
+    from adjourn.mcp.lenient import members_of, value_of  # few texts are odd
 
     try:
         named = list(members_of(data))

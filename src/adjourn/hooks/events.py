@@ -9,17 +9,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from adjourn import handover
-from adjourn.clients import HookClient
+from adjourn.clients.hook_client import HookClient
 from adjourn.errors import HeldError, IntegrityError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.gate import call_of, client_of, is_left_to_proxy
 from adjourn.hooks.options import proxied_in
-from adjourn.host import Workspace
-from adjourn.log import digest, kinds
-from adjourn.policy import read_contract
-from adjourn.text import clean, first_line, fit_text, without_secrets
+from adjourn.host.finding import Workspace
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.policy.contract import read_contract
+from adjourn.text.fitting import fit_text
+from adjourn.text.quoting import clean, first_line
+from adjourn.text.redact import without_secrets
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
@@ -48,6 +50,8 @@ def _client(options: dict[str, str], workspace: Workspace) -> HookClient:
 
 def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
+    from adjourn.handover.session_brief import NewSession, brief_new_session
+
     del request
     client = _client(options, workspace)
     servers = proxied_in(options)
@@ -59,8 +63,8 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
         session.task.check_history()
     except IntegrityError as error:
         return EventText(agent=str(error))
-    new = handover.NewSession(session.task.id, servers, int(options["--brief-bytes"]))
-    brief = handover.brief_new_session(client.context, new)
+    new = NewSession(session.task.id, servers, int(options["--brief-bytes"]))
+    brief = brief_new_session(client.context, new)
     return EventText(person=UNFINISHED if brief else "", agent=brief)
 
 
@@ -69,13 +73,15 @@ def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) 
 
     Where other work is pending the person may mean that: what is asked for is kept until the client begins a task of its own.
     """
+    from adjourn.handover.session_brief import find_pending_work
+
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
         return NO_TEXT
     client = _client(options, workspace)
     session = client.session()
     prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
     new = session.task.ledger.seq < 0
-    if new and handover.find_pending_work(client.context, session.task.id) is not None:
+    if new and find_pending_work(client.context, session.task.id) is not None:
         client.context.keep_prompt(prompt)
         return NO_TEXT
     session.prompt = prompt

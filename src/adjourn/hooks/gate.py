@@ -8,25 +8,23 @@ from __future__ import annotations
 import os
 import sys
 
-from adjourn import aex
-from adjourn.aex import Policy, canonical_server
-from adjourn.clients import ClientCapabilities, ClientOptions, HookClient
+from adjourn.aex.match import canonical_server
+from adjourn.aex.policy import Policy
+from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.hook_client import HookClient
+from adjourn.clients.hook_session import ClientCapabilities
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
 from adjourn.hooks.options import proxied_in
-from adjourn.host import Workspace, process
-from adjourn.policy import (
-    READING_VERBS,
-    BrokenContractError,
-    Contract,
-    arguments_digest,
-    meta_tool,
-    read_contract,
-)
-from adjourn.policy.protected import ProtectedPlaces, places_of, protected_path
-from adjourn.tasks import Ask, Block, Forward, ToolRequest, protected_refusal, unclear_refusal
-from adjourn.text import preview
+from adjourn.host import process
+from adjourn.host.finding import Workspace
+from adjourn.policy.calls import READING_VERBS, arguments_digest, meta_tool
+from adjourn.policy.contract import BrokenContractError, Contract, read_contract
+from adjourn.policy.protected.calls import protected_path
+from adjourn.policy.protected.places import ProtectedPlaces, places_of
+from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, protected_refusal, unclear_refusal
+from adjourn.text.redact import preview
 
 UNLESS_SAID = ("adjourn",)
 """The servers that count as being behind a proxy if none are named."""
@@ -149,6 +147,8 @@ def _refused(block: Block) -> Answer:
 
 
 def _findings(error: BrokenContractError) -> str:
-    said = "\n".join(map(aex.summary, error.findings))
+    from adjourn.aex.diagnostics import summary
+
+    said = "\n".join(map(summary, error.findings))
     sys.stderr.write(f"{said}\n")
     return f"{error}\n{said}"

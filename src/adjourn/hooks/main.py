@@ -19,7 +19,7 @@ from adjourn.hooks.options import parse
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
-    from adjourn.host import Workspace
+    from adjourn.host.finding import Workspace
 
 _READ = 1024 * 1024
 _WAITS = b"adjourn: waiting for one call as JSON on stdin, as a client's hook gives it (Ctrl-D ends the input, Ctrl-C leaves)\n"
@@ -41,7 +41,7 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
             code = FAILED
             on_event()
         request = claude_code.decode(data)
-        from adjourn.hooks.workspace import find, is_outside  # noqa: PLC0415  # a failure to load is a refusal
+        from adjourn.hooks.workspace import find, is_outside  # a failure to load is a refusal
 
         options, found = parse(arguments), find(request.cwd)
         if options["--outside"] != "pass" or not is_outside(found, options):
@@ -58,7 +58,7 @@ def _time_out(*_: object) -> None:
 
 def _decide(options: dict[str, str], request: HookRequest, found: Workspace) -> None:
     """Answer a client that waits for a decision on a call."""
-    from adjourn.hooks.gate import decide  # noqa: PLC0415  # not needed for an event
+    from adjourn.hooks.gate import decide  # not needed for an event
 
     answer = decide(options, request, found)
     _write(claude_code.answer(answer, options["--client"], options["--format"]))
@@ -66,7 +66,7 @@ def _decide(options: dict[str, str], request: HookRequest, found: Workspace) -> 
 
 def _record(options: dict[str, str], request: HookRequest, found: Workspace) -> None:
     """Do what an event requires, and print the text that results, if any."""
-    from adjourn.hooks.events import HANDLERS  # noqa: PLC0415  # not needed for a decision
+    from adjourn.hooks.events import HANDLERS  # not needed for a decision
 
     text = HANDLERS[request.hook_event_name](options, request, found)
     if text.person or text.agent:

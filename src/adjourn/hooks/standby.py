@@ -25,7 +25,8 @@ import os
 import sys
 
 from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, tell
-from adjourn.host import OF_CODE, folders, outside, python
+from adjourn.host import executables, folders
+from adjourn.host.executables import OF_CODE, outside
 
 HANDOVER_SECONDS = 2
 MAX_PATH = 100
@@ -98,7 +99,7 @@ def start() -> None:
 
 
 def _words(path: str) -> list[str]:
-    return python.command("-m", "adjourn.hooks.standby_process", path)
+    return executables.python_command("-m", "adjourn.hooks.standby_process", path)
 
 
 def _is_ours(connection: _socket.socket, path: str) -> bool:

@@ -33,7 +33,7 @@ def serve(path: str) -> None:
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(64)
-    from adjourn.hooks import standby_fork  # noqa: PLC0415  # what hooks load: only for the process that has the lock
+    from adjourn.hooks import standby_fork  # what hooks load: only for the process that has the lock
 
     files = _stamps(_loaded())
     gc.disable()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from adjourn.errors import RefusedError, UsageError
-from adjourn.host import Workspace, workspace_of
+from adjourn.host.finding import Workspace, workspace_of
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def conceal() -> None:
     The environment that the process began with is overwritten except for what is common, which /proc/PID/environ would show; the
     variables themselves stay. Then the process is made one that only root may look into.
     """
-    import ctypes  # noqa: PLC0415  # a proxy starts without it
+    import ctypes  # a proxy starts without it
 
     try:
         libc = ctypes.CDLL(None)

@@ -1,14 +1,15 @@
-"""Finding programs on PATH, but never one that an agent could have put there; and safe variables for what is started.
+"""Finds programs on PATH, but never one that an agent could have put there, and starts Python as safely.
 
 PATH may hold relative entries (`.`, an empty one) or a folder of the workspace. A program found there is a file that an agent
 can write. The same goes for the other variables by which code is found.
 
-Owns: `find`, `outside`, `strays`, `lies_in`. Must never: start anything. Loaded before the proxy starts its upstream, so it imports only os.
+Loaded before the proxy starts its upstream, so it imports only os and sys.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
@@ -76,4 +77,28 @@ def _folders(workspace: str, given: Mapping[str, str] | None) -> list[str]:
         folder
         for folder in os.get_exec_path(given)
         if os.path.isabs(folder) and not (workspace and lies_in(folder, workspace))
+    ]
+
+
+# --- starting this Python so that it imports nothing from the folder it is started in
+
+
+def python_command(*arguments: str, executable: str = "") -> list[str]:
+    """The words that start Python with `arguments`; `executable` is another one than the one that runs this."""
+    return [executable or sys.executable, "-P", *arguments]
+
+
+def leave_working_folder() -> None:
+    """Import nothing from the current folder from here on, unless adjourn itself was."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        here = ""
+    named = os.environ.get("PYTHONPATH", "")
+    brought = {os.path.abspath(entry) for entry in named.split(os.pathsep)} if named and here else ()
+    sys.path[:] = [
+        entry
+        for entry in sys.path
+        if entry == OWN
+        or (os.path.isabs(entry) and entry != here and not (entry in brought and lies_in(entry, here)))
     ]

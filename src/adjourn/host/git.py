@@ -19,7 +19,7 @@ from typing import NamedTuple
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.host.environment import for_others
 from adjourn.host.executables import find, lies_in, outside
-from adjourn.host.worktrees import common_of, line_of
+from adjourn.host.finding import common_of, line_of
 
 SETTINGS = (
     "core.fsmonitor=false",

@@ -15,7 +15,7 @@ from functools import lru_cache
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import folders
 from adjourn.host.workspace import create_file
-from adjourn.log import decode_bytes, encode_bytes, fingerprint, public_key
+from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, public_key
 
 KEY_BYTES = 32
 

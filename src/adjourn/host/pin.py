@@ -1,4 +1,4 @@
-"""The PIN of an account: what verifies it, and how many wrong ones were given.
+"""The PIN of an account: what verifies it, how many wrong ones were given, and asking for it at the terminal.
 
     keys/pin     JSON, mode 0600: a scrypt verifier with its salt and parameters (RFC 7914), and the tries since the last right PIN
     heads/pin    the id of the PIN, so that a verifier that is gone is not read as "there is no PIN"
@@ -8,7 +8,7 @@ that a person removed leaves its file without a verifier.
 
 INVARIANT: a try is on disk before the PIN is looked at. So neither a kill nor a second process gets a try that is not counted.
 
-Owns: these files, the cost of a try, the growing wait. Must never: keep, print or pass on a PIN, or ask for one.
+A PIN is never kept, printed or passed on.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import select
 import stat
+import termios
 import time
 import unicodedata
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from secrets import token_hex
 from typing import Final
 
@@ -29,7 +31,8 @@ import msgspec
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host.clock import now
 from adjourn.host.workspace import locked, open_regular, remove_file, write_file
-from adjourn.log import decode_bytes, encode_bytes, timestamp
+from adjourn.log.event import timestamp
+from adjourn.log.signing import decode_bytes, encode_bytes
 
 MIN_CHARACTERS: Final = 6
 MAX_CHARACTERS: Final = 128
@@ -302,3 +305,78 @@ def _make_folder(path: str) -> None:
         os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
         raise StoreError(f"cannot make {path}: {error.strerror}", "make its folder writable") from error
+
+
+# --- asking a person for a secret at the controlling terminal, which shows nothing of it
+
+TERMINAL: Final = "/dev/tty"
+ANSWER_SECONDS: Final = 180.0
+_MAX_BYTES = 1024
+
+
+def ask_secret(prompt: str) -> str:
+    """The line that a person types. Raises `RefusedError` without a terminal, without a line, and where nobody answers in time."""
+    with _terminal() as handle:
+        _drop_typed(handle)
+        return _asked(handle, prompt)
+
+
+def _asked(handle: int, prompt: str) -> str:
+    with _silent(handle):
+        os.write(handle, prompt.encode(errors="replace"))
+        try:
+            return _line(handle).decode(errors="surrogateescape")
+        finally:
+            os.write(handle, b"\n")
+
+
+def tell(text: str) -> None:
+    """Write a line to the terminal, if there is one."""
+    with _terminal() as handle:
+        os.write(handle, text.encode(errors="replace") + b"\n")
+
+
+@contextmanager
+def _terminal() -> Iterator[int]:
+    try:
+        handle = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise RefusedError(f"there is no terminal: {error.strerror}", "run it in a terminal") from error
+    try:
+        yield handle
+    except termios.error as error:
+        raise RefusedError("the terminal was closed", "run it in a terminal") from error
+    finally:
+        os.close(handle)
+
+
+def _drop_typed(handle: int) -> None:
+    """Forget what was typed before it was asked for. Raises `RefusedError` where the input has ended: nobody types there."""
+    while select.select([handle], [], [], 0)[0]:
+        if not os.read(handle, _MAX_BYTES):
+            raise RefusedError("the input of the terminal has ended", "run it in a terminal")
+
+
+@contextmanager
+def _silent(handle: int) -> Iterator[None]:
+    before = termios.tcgetattr(handle)
+    quiet = termios.tcgetattr(handle)
+    quiet[3] = quiet[3] & ~termios.ECHO | termios.ICANON | termios.ISIG
+    try:
+        termios.tcsetattr(handle, termios.TCSAFLUSH, quiet)
+        yield
+    finally:
+        termios.tcsetattr(handle, termios.TCSAFLUSH, before)
+
+
+def _line(handle: int) -> bytes:
+    end, line = time.monotonic() + ANSWER_SECONDS, b""
+    while not line.endswith(b"\n"):
+        remaining = end - time.monotonic()
+        if remaining <= 0 or not select.select([handle], [], [], remaining)[0]:
+            raise RefusedError(f"nothing was typed within {ANSWER_SECONDS:g} s", "run the command again")
+        part = os.read(handle, _MAX_BYTES)
+        line += part
+        if not part or len(line) > _MAX_BYTES:
+            raise RefusedError("nothing was typed that can be used", "run the command again")
+    return line[:-1]

@@ -1,6 +1,6 @@
-"""The files a workspace has for adjourn, and writing them so that a crash or a hostile link does no harm.
+"""The files a workspace has for adjourn: writing them so that a crash or a hostile link does no harm.
 
-Owns: where things are, `write_file`, `read_file`, and what may be followed. Must never: leave the workspace by a link.
+No path leaves the workspace by a link.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
-from adjourn.host.files import open_plain
 
 CHECKPOINTS = ".aex/checkpoints"
 MAX_NAME = 64
@@ -218,3 +217,34 @@ def _failed(what: str, path: str, error: OSError) -> StoreError:
     return StoreError(
         f"cannot {what} {path}: {error.strerror}", "check free space and permissions, then try again"
     )
+
+
+# --- opening a file through no link
+
+_PLAIN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+_STEP = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+def relative_inside(path: str, root: str) -> str:
+    """The path relative to the workspace `root`, by its text alone; "" for one that leads out of it, or for the root itself."""
+    relative = os.path.relpath(path, root)
+    return "" if relative in (os.curdir, os.pardir) or relative.startswith("../") else relative
+
+
+def open_plain(path: str, root: str) -> int:
+    """A read handle on a file, of whatever kind; inside the workspace `root` through no link. Raises `OSError`, `ValueError`."""
+    relative = relative_inside(path, root) if root else ""
+    if not relative:
+        return os.open(path, _PLAIN)
+    *steps, name = relative.split("/")
+    folder = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    try:
+        for step in steps:
+            beneath = os.open(step, _STEP, dir_fd=folder)
+            os.close(folder)
+            folder = beneath
+        return os.open(name, _PLAIN | os.O_NOFOLLOW, dir_fd=folder)
+    finally:
+        os.close(folder)

@@ -8,36 +8,41 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from adjourn import store
 from adjourn.errors import UsageError
 from adjourn.host import folders, keys
 from adjourn.host.finding import DEFAULT_STORE
 from adjourn.store.passwords import is_postgres, without_user
 
+if TYPE_CHECKING:
+    from adjourn.store.base import Store
+
 MAX_STORE_PATH = 480
 """Bytes of a store's path; SQLite adds an ending to it."""
 
 
-def open_at(root: str, url: str = "") -> store.Store:
+def open_at(root: str, url: str = "") -> Store:
     """The store of a workspace: `url`, or `.aex/adjourn.db` in it. A relative path is relative to the workspace.
 
     Raises `StoreError`, and `RefusedError` where the keys that seal and sign what is in it are the workspace's.
     """
+    from adjourn.store.url import open_store
+
     keys.check_outside(root)
     url = url or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
     if url == DEFAULT_STORE:
-        return store.open_store(default_store(root))
+        return open_store(default_store(root))
     scheme, colon, path = url.partition(":")
     if not colon:
-        return store.open_store(os.path.join(root, url))
+        return open_store(os.path.join(root, url))
     if scheme == "sqlite" and path and not path.startswith("/"):
-        return store.open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
+        return open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
     if scheme == "memory":
         raise UsageError(
             "a memory: store does not outlive its process", "name a file or a PostgreSQL database"
         )
-    return store.open_store(url)
+    return open_store(url)
 
 
 def migrate_at(root: str, url: str, partitions: int = 0) -> Iterator[int]:
@@ -45,8 +50,10 @@ def migrate_at(root: str, url: str, partitions: int = 0) -> Iterator[int]:
 
     A SQLite file is brought there whenever it is opened, and has no partitions. Raises `StoreError`.
     """
+    from adjourn.store.postgres_migration import migrate_postgres
+
     if is_postgres(url):
-        yield from store.migrate_postgres(url, partitions=partitions)
+        yield from migrate_postgres(url, partitions=partitions)
     elif partitions:
         raise UsageError("only a PostgreSQL store has partitions", "leave --partitions out")
     else:
@@ -76,11 +83,15 @@ def store_file(root: str, url: str) -> str:
 
 def has_store(root: str, url: str) -> bool:
     """Whether the store that a URL names from the folder `root` is there. Raises `StoreError` where a server cannot be asked."""
+    from adjourn.store.postgres_link import is_prepared
+
     if path := store_file(root, url):
         return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
-    return not is_postgres(url) or store.is_prepared(url)  # of another kind: opening it says what is wrong
+    return not is_postgres(url) or is_prepared(url)  # of another kind: opening it says what is wrong
 
 
 def shown_store(url: str) -> str:
     """A store's URL without user and password."""
-    return store.describe_server(url) if is_postgres(url) else without_user(url)
+    from adjourn.store.postgres_link import describe_server
+
+    return describe_server(url) if is_postgres(url) else without_user(url)

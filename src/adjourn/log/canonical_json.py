@@ -32,7 +32,7 @@ def canonical(value: object) -> bytes:
             return _encode_sorted(value)
         except UnicodeEncodeError as error:
             raise InvalidError(f"cannot be canonical JSON: {error}") from error
-    import rfc8785  # noqa: PLC0415  # only the rare value needs it
+    import rfc8785  # only the rare value needs it
 
     try:
         return rfc8785.dumps(value)  # type: ignore[arg-type]  # it checks the types itself

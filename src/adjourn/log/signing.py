@@ -47,7 +47,7 @@ class SignedHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _ed25519() -> Any:
-    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415  # 30 ms
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # 30 ms
 
     return ed25519
 
@@ -94,7 +94,7 @@ def sign_bytes(private: bytes, message: bytes) -> str:
 
 def holds(public: bytes, signature: str, message: bytes) -> bool:
     """Whether `signature` is that of `public` over `message`."""
-    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415  # as above
+    from cryptography.exceptions import InvalidSignature  # as above
 
     try:
         _ed25519().Ed25519PublicKey.from_public_bytes(public).verify(decode_bytes(signature, 64), message)

@@ -20,7 +20,7 @@ import msgspec
 from adjourn.errors import InvalidError
 from adjourn.mcp.lenient import list_of
 from adjourn.mcp.stdio import Oversize
-from adjourn.text import BLANKS, check_alike, check_text, fold_key, survey
+from adjourn.text.strict_json import BLANKS, check_alike, check_text, fold_key, survey
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -98,7 +98,7 @@ class FrameError(Exception):
     @property
     def id(self) -> str | int | float | None:
         """That of the request that the line is; None where it has none, several, or is no request."""
-        from adjourn.mcp.unreadable import unread_id  # noqa: PLC0415  # few lines are refused
+        from adjourn.mcp.unreadable import unread_id  # few lines are refused
 
         return unread_id(self._line)
 

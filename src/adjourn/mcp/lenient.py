@@ -59,7 +59,7 @@ def value_of(raw: bytes | Raw) -> Any:
     try:
         return _strict(raw)
     except UNREADABLE:
-        import json  # noqa: PLC0415  # only the odd text needs it
+        import json  # only the odd text needs it
 
         text = re.sub(_ESCAPE, _whole, bytes(raw).decode(errors="replace"), flags=re.DOTALL)
         try:
@@ -107,7 +107,7 @@ def _expect(chars: str, at: int, mark: str) -> None:
 
 def _end_of_value(chars: str, at: int) -> int:
     """Where the value ends that begins at a place."""
-    import json  # noqa: PLC0415  # as above
+    import json  # as above
 
     scan = json.JSONDecoder(strict=False, parse_int=float).raw_decode
     try:

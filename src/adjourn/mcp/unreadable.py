@@ -16,7 +16,7 @@ import msgspec
 from adjourn.mcp import lenient
 from adjourn.mcp.lenient import UNREADABLE
 from adjourn.mcp.stdio import Oversize
-from adjourn.text import fold_key
+from adjourn.text.strict_json import fold_key
 
 HEAD_BYTES = 16 * 1024
 TAIL_BYTES = 4 * 1024

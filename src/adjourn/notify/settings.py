@@ -25,9 +25,11 @@ from typing import Literal
 import msgspec
 
 from adjourn.errors import InvalidError, UsageError
-from adjourn.handover import WaitingKind
-from adjourn.host import address, keys, read_own_toml
-from adjourn.log import digest
+from adjourn.handover.inbox import WaitingKind
+from adjourn.host import keys
+from adjourn.host.http import address
+from adjourn.host.own_settings import read_own_toml
+from adjourn.log.canonical_json import digest
 
 FILE = "notify.toml"
 MAX_TARGETS = 20

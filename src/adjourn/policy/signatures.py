@@ -12,11 +12,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from adjourn.aex import BLANK, PublishedSeal, Seal, seal
+from adjourn.aex import seal
+from adjourn.aex.expr import BLANK
+from adjourn.aex.seal import PublishedSeal, Seal
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
-from adjourn.host import keys, open_plain, read_file, relative_inside, write_file
-from adjourn.log import fingerprint
+from adjourn.host import keys
+from adjourn.host.workspace import open_plain, read_file, relative_inside, write_file
+from adjourn.log.signing import fingerprint
 
 SUFFIX = ".signature.json"
 MAX_SECRET = 64 * 1024

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
-from adjourn import text
 from adjourn.errors import AdjournError
-from adjourn.host import Workspace, conceal, find, for_others, python, workspace_of
+from adjourn.host import executables
+from adjourn.host.environment import conceal, for_others
+from adjourn.host.executables import find
+from adjourn.host.finding import Workspace, workspace_of
 from adjourn.proxy.options import ProxyOptions, parse
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
 from adjourn.store.passwords import is_postgres
@@ -30,12 +32,14 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
         options = parse(arguments)
         if options["--url"]:
             token = ["--bearer-env", options["--bearer-env"]] if options["--bearer-env"] else []
-            options.upstream = python.command("-m", "adjourn", "connect", *token, "--", options["--url"])
+            options.upstream = executables.python_command(
+                "-m", "adjourn", "connect", *token, "--", options["--url"]
+            )
         workspace = workspace_of()
         if options["--outside"] == "pass" and is_outside(workspace, options):
             become(options)
         load()
-        from adjourn.policy import BrokenContractError, read_contract  # noqa: PLC0415  # after `load`
+        from adjourn.policy.contract import BrokenContractError, read_contract  # after `load`
 
         try:
             contract = read_contract(
@@ -45,10 +49,10 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
                 conceal()  # its server is about to run beside it
             upstream = Upstream(options.upstream, variables(options))
         except (BrokenContractError, UpstreamStartError) as error:
-            from adjourn.proxy import main  # noqa: PLC0415
+            from adjourn.proxy import main
 
             return main.refuse(options, error)
-        from adjourn.proxy import main  # noqa: PLC0415  # the server boots meanwhile
+        from adjourn.proxy import main  # the server boots meanwhile
 
         return main.run(options, workspace, contract, upstream)
     except AdjournError as error:
@@ -89,4 +93,6 @@ def become(options: ProxyOptions) -> NoReturn:
 
 
 def _print(error: AdjournError) -> None:
-    sys.stderr.write(f"adjourn: {text.visible_lines(str(error))}\n")
+    from adjourn.text.redact import visible_lines
+
+    sys.stderr.write(f"adjourn: {visible_lines(str(error))}\n")

@@ -1,9 +1,7 @@
-"""The one thread of a proxy: it polls both pipes, writes to them without ever waiting, and keeps the time.
+"""The one thread of a proxy: it polls the pipes, writes without ever waiting, and keeps the time.
 
 What may take long (writing a checkpoint, opening the session of a large task) runs in one worker thread, whose results are handled
 here as well: only this thread touches pipes and open requests.
-
-Owns: polling, timers, the worker, bytes that a pipe has no room for yet. Must never: look into a line.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ from select import POLLIN, POLLOUT, poll
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from adjourn.relay import NEVER, Outcome, Unread
+from adjourn.relay.ports import NEVER, Outcome, Unread
+from adjourn.text.quoting import last_lines
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -62,6 +61,10 @@ class Loop:
         self._paused[descriptor] = events, self._handlers.pop(descriptor), until
         self._poll.unregister(descriptor)
 
+    def time(self) -> float:
+        """Return the time in seconds (`time.monotonic`)."""
+        return time.monotonic()
+
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Call `action` once, in so many seconds. Replaces an earlier time of the same action."""
         due = self._timers[action] = time.monotonic() + seconds
@@ -76,7 +79,7 @@ class Loop:
     def work(self, job: Callable[[], _T], then: Callable[[Outcome[_T]], None]) -> None:
         """Run `job` in the worker, after those that were given to it before; then call `then` in the thread of the loop."""
         if self._work is None:
-            from queue import SimpleQueue  # noqa: PLC0415  # not before the first call
+            from queue import SimpleQueue  # not before the first call
 
             self._work = SimpleQueue()
             Thread(target=self._run_worker, args=(self._work,), daemon=True).start()
@@ -234,3 +237,49 @@ class PipeWriter:
             closing, self._descriptor = self._descriptor, -1
             with suppress(OSError):
                 os.close(closing)
+
+
+# --- what the server writes to stderr
+
+MAX_KEPT = 16 * 1024
+MAX_LINES, MAX_LINE = 5, 300
+_PART = 64 * 1024
+_LAST_SECONDS = 0.25
+"""How long the rest of what a server wrote before it ended may take: another process may hold its stderr open."""
+
+
+class ServerStderr:
+    """Reads a pipe to its end, from now on."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._kept = b""
+        self._thread = Thread(target=self._pass_on, daemon=True)
+        self._thread.start()
+
+    def _pass_on(self) -> None:
+        with suppress(OSError):
+            while data := os.read(self._descriptor, _PART):
+                self._kept = (self._kept + data)[-MAX_KEPT:]
+                _write(data)
+
+    def finish(self) -> None:
+        """Pass on what is left, now that the server has ended."""
+        self._thread.join(_LAST_SECONDS)
+
+    def last(self) -> str:
+        """The last lines that the server wrote, without secrets, as the end of a sentence; "" for none."""
+        lines = last_lines(self._kept, MAX_LINES, MAX_LINE)
+        return f" (stderr: {'; '.join(lines)})" if lines else ""
+
+
+def _write(data: bytes) -> None:
+    """Write to our stderr, whether it blocks or not. Nobody may read it."""
+    with suppress(OSError):
+        while data:
+            try:
+                data = data[os.write(2, data) :]
+            except BlockingIOError:
+                room = poll()
+                room.register(2, POLLOUT)
+                room.poll()

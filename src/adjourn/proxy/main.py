@@ -16,19 +16,23 @@ from select import POLLIN, poll
 from threading import Thread
 from types import FrameType
 
-from adjourn import checkpoints
-from adjourn.aex import summary
-from adjourn.clients import ClientContext, ClientOptions
+from adjourn.aex.diagnostics import summary
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
 from adjourn.errors import AdjournError
-from adjourn.host import Workspace
-from adjourn.log import digest, kinds
-from adjourn.mcp import LineReader, frames
-from adjourn.policy import BrokenContractError, Contract
-from adjourn.proxy.loop import Loop, PipeWriter
+from adjourn.host.finding import Workspace
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.mcp import frames
+from adjourn.mcp.stdio import LineReader
+from adjourn.policy.contract import BrokenContractError, Contract
+from adjourn.proxy.loop import Loop, PipeWriter, ServerStderr
 from adjourn.proxy.options import ProxyOptions
-from adjourn.proxy.server_stderr import ServerStderr
 from adjourn.proxy.upstream import Upstream, UpstreamStartError
-from adjourn.relay import NEVER, UNREAD, Relay, RelayOptions, StderrLog, Unread
+from adjourn.relay.connection import UNREAD
+from adjourn.relay.ports import NEVER, Unread
+from adjourn.relay.relay import Relay, RelayOptions
+from adjourn.relay.stderr_log import StderrLog
 
 CLIENT_IN, CLIENT_OUT = 0, 1
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
@@ -358,8 +362,10 @@ class Proxy:
 
     def _end_sessions(self, reason: str) -> None:
         for session in self.context.sessions:
+            from adjourn.checkpoints.save import close_session
+
             try:
-                if path := checkpoints.close_session(
+                if path := close_session(
                     session, reason, self.context.options.root, tree=self.context.options.tree
                 ):
                     self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")

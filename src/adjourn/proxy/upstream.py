@@ -9,7 +9,7 @@ import os
 import time
 
 from adjourn.errors import AdjournError
-from adjourn.host import find
+from adjourn.host.executables import find
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:

@@ -12,32 +12,31 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.aex import Policy
-from adjourn.checkpoints import GuardedSession
+from adjourn.aex.policy import Policy
+from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
-from adjourn.mcp import frames, object_of
-from adjourn.policy import judge
+from adjourn.mcp import frames
+from adjourn.mcp.lenient import object_of
+from adjourn.policy.calls import judge
 from adjourn.relay.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
-from adjourn.relay.calls import GIVEN_BACK, KEY_META, MAX_KEY, TASK_META, ToolPlan, call_of, is_ours, key_of
+from adjourn.relay.calls import GIVEN_BACK, KEY_META, MAX_KEY, TASK_META, call_of, is_ours, key_of
 from adjourn.relay.connection import Connection
-from adjourn.relay.meta import MetaTools
-from adjourn.relay.meta_definitions import DEFINITIONS
 from adjourn.relay.ports import Outcome
-from adjourn.relay.request import Request
-from adjourn.tasks import (
-    SYSTEM,
-    Admitted,
+from adjourn.relay.request import Request, ToolPlan
+from adjourn.relay.tools import DEFINITIONS, MetaTools
+from adjourn.tasks.decision import (
     Ask,
     Block,
     Continue,
     Forward,
-    NewEvent,
     RecordedAnswer,
     ToolRequest,
     protected_refusal,
     unclear_refusal,
 )
+from adjourn.tasks.session import Admitted
+from adjourn.tasks.task import SYSTEM, NewEvent
 
 _T = TypeVar("_T")
 

@@ -14,23 +14,27 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.aex import KnownTool
-from adjourn.checkpoints import GuardedSession
+from adjourn.aex.match import KnownTool
+from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.host import process
-from adjourn.log import digest, kinds
-from adjourn.mcp import UNREADABLE, FrameError, Reply, frames, object_of, server_lines, value_of
-from adjourn.policy import imitates_meta_tool
-from adjourn.relay.budget_notices import BudgetNotices
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.mcp import frames, server_lines
+from adjourn.mcp.frames import FrameError
+from adjourn.mcp.lenient import UNREADABLE, object_of, value_of
+from adjourn.mcp.server_lines import Reply
+from adjourn.policy.calls import imitates_meta_tool
 from adjourn.relay.connection import MAX_SAMPLED, Connection, is_noted
-from adjourn.relay.greetings import Greetings
-from adjourn.relay.lists import edit_tools, own_list
-from adjourn.relay.meta import MetaTools
+from adjourn.relay.notices import BudgetNotices, Greetings
 from adjourn.relay.ports import NEVER, Outcome, Settled
 from adjourn.relay.request import Request
 from adjourn.relay.server_requests import ServerRequests
-from adjourn.tasks import MAX_ANSWER, SYSTEM, NewEvent
-from adjourn.text import beginning, first_line
+from adjourn.relay.tools import MetaTools, edit_tools, own_list
+from adjourn.tasks.idempotency import MAX_ANSWER
+from adjourn.tasks.task import SYSTEM, NewEvent
+from adjourn.text.quoting import first_line
+from adjourn.text.redact import beginning
 
 UNSET = msgspec.UNSET
 LISTER_SECONDS = 1.0
@@ -316,7 +320,7 @@ class Answers:
         self._not_json += 1
         if is_noted(self._not_json):
             self._connection.note(kinds.UpstreamNonJson(line=shown))
-        from adjourn.mcp import ids_in  # noqa: PLC0415  # few lines are that odd
+        from adjourn.mcp.unreadable import ids_in  # few lines are that odd
 
         out = []
         for request_id in ids_in(line):

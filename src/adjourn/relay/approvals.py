@@ -13,22 +13,28 @@ Owns: held calls, the questions' wording, sealed states. Must never: approve any
 from __future__ import annotations
 
 import hmac
-import time
 from binascii import a2b_base64
 from os import urandom
 from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import GuardedSession
+from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.log import Actor, encode_bytes, milliseconds, timestamp, tool_name
-from adjourn.mcp import Message, frames
+from adjourn.log.event import Actor, milliseconds, timestamp
+from adjourn.log.kinds import tool_name
+from adjourn.log.signing import encode_bytes
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
 from adjourn.relay.calls import STATE_PREFIX, is_ours
 from adjourn.relay.connection import Connection
 from adjourn.relay.request import Request
-from adjourn.tasks import ELSEWHERE, SYSTEM, Approval, Block, ToolRequest, about, answer
-from adjourn.text import ELLIPSIS, visible_line, without_secrets
+from adjourn.tasks.approvals import about, answer
+from adjourn.tasks.decision import Block, ToolRequest
+from adjourn.tasks.ledger import ELSEWHERE, Approval
+from adjourn.tasks.task import SYSTEM
+from adjourn.text.fitting import ELLIPSIS
+from adjourn.text.redact import visible_line, without_secrets
 
 QUESTION_KEY = "adjourn-confirm"
 POLL_SECONDS = 0.2
@@ -55,14 +61,17 @@ class HeldCall:
 
     __slots__ = ("approval", "deadline", "question", "request", "seconds", "session")
 
-    def __init__(self, request: Request, approval: Approval, session: GuardedSession, seconds: float) -> None:
+    def __init__(
+        self, request: Request, approval: Approval, session: GuardedSession, seconds: float, now: float
+    ) -> None:
+        """`now` is the time of the relay's loop."""
         self.request = request
         self.approval = approval
         self.session = session
         self.question = ""
         """The id of the request that asks the client, if it is asked."""
         self.seconds = seconds
-        self.deadline = time.monotonic() + seconds
+        self.deadline = now + seconds
 
 
 class Answered(NamedTuple):
@@ -134,7 +143,7 @@ class Confirmations:
             self._answer(request, frames.result(request.id, result))
             return
         seconds = self._seconds if within is None else self._left(approval)
-        held = HeldCall(request, approval, session, seconds)
+        held = HeldCall(request, approval, session, seconds, self._connection.loop.time())
         if len(self._held) >= MAX_HELD:
             block = self.refusal(held, "too many calls are waiting for a person")
             self._answer(request, self._connection.refusal(request, block))
@@ -254,7 +263,7 @@ class Confirmations:
         elif asked.refused:
             said = f": {without_secrets(asked.reason)}" if asked.reason else ""
             return self._let_go(held, f"it was refused ({asked.refused}){said}")
-        return self._silence(held) if time.monotonic() >= held.deadline else None
+        return self._silence(held) if self._connection.loop.time() >= held.deadline else None
 
     def _is_for_another(self, held: HeldCall, asked: Approval | None) -> bool:
         """Whether an approval releases another held call like this one, which has a dialog of its own and waits for the answer to that."""

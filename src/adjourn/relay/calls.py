@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-import msgspec
-
-from adjourn.aex import tool_name_ok
-from adjourn.log import digest
+from adjourn.aex.match import tool_name_ok
+from adjourn.log.canonical_json import digest
 from adjourn.mcp import frames
-from adjourn.policy import READING_VERBS, arguments_digest, encode_sorted, meta_tool, reading_of
+from adjourn.policy.calls import READING_VERBS, arguments_digest, encode_sorted, meta_tool
+from adjourn.policy.tool_effects import reading_of
 from adjourn.relay.connection import Connection
-from adjourn.relay.request import Request
-from adjourn.tasks import ToolRequest
-from adjourn.text import preview
+from adjourn.relay.request import Request, ToolPlan
+from adjourn.tasks.decision import ToolRequest
+from adjourn.text.redact import preview
 
 TASK_META = "dev.adjourn/task"
 KEY_META = "dev.adjourn/idempotencyKey"
@@ -59,22 +58,6 @@ def key_of(meta: Mapping[str, Any]) -> str | None:
 def is_ours(state: str) -> bool:
     """Whether a requestState was sealed by this program rather than made by the server."""
     return state.startswith(STATE_PREFIX)
-
-
-class ToolPlan(msgspec.Struct, frozen=True):
-    """What all calls of one tool have in common until the server lists its tools again.
-
-    `tool` is its name as rules have it. `is_named_only`: no rule need allow it, since it is a meta-tool or a method of the protocol;
-    `is_vendors`: a method that the protocol does not have. `only_reads`: it may name all places but the private ones.
-    """
-
-    tool: str
-    is_named_only: bool = False
-    is_vendors: bool = False
-    effectful: bool = False
-    destructive: bool = False
-    only_reads: bool = False
-    definition: str = ""
 
 
 def plan_of(name: str, connection: Connection) -> ToolPlan | None:

@@ -6,25 +6,25 @@ history that a failing store may lose. Must never: decide.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from adjourn.clients import ClientContext
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule_names import unmatched_rules
+from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.mcp import frames
-from adjourn.policy import shared_words
-from adjourn.relay.listed_tools import PermittedTools, RuleCheck
-from adjourn.relay.lists import ListEdit
+from adjourn.policy.tool_effects import shared_words
 from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, SharedCommits, Unread
-from adjourn.relay.request import Request
+from adjourn.relay.request import Request, ToolPlan
 from adjourn.relay.stderr_log import StderrLog
-from adjourn.tasks import SYSTEM, Block, NewEvent
-from adjourn.text import first_line, visible_lines
-
-if TYPE_CHECKING:
-    from adjourn.relay.calls import ToolPlan
+from adjourn.relay.tools import DEFINITIONS, ListEdit
+from adjourn.tasks.decision import Block
+from adjourn.tasks.task import SYSTEM, NewEvent
+from adjourn.text.quoting import first_line
+from adjourn.text.redact import visible_lines
 
 MAX_GIVEN_UP = 1000
 MAX_NOTED = 100
@@ -197,3 +197,59 @@ class Connection:
             self.context.session().note(data)
         except AdjournError as error:
             self.report.event("store.error", str(error))
+
+
+# --- what follows once a server has listed its tools
+
+MAX_LINES = 20
+"""Rules that are named; more are in `adjourn doctor`."""
+
+
+class PermittedTools:
+    """The tools of one server and ours, as far as the client has asked for the list."""
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._known: set[str] = set()
+        self._is_whole = True
+        self._told: set[str] | None = None
+        self._under: Policy | None = None
+
+    def listed(self, names: Iterable[str], *, is_last: bool) -> None:
+        """A page of the server's list goes to the client; `names` are the tools on it, also those that it is not shown."""
+        if self._is_whole:
+            self._known.clear()
+        self._known.update(names)
+        self._is_whole = is_last
+        self._under = self._context.policy
+        self._told = self._permitted(self._under)
+
+    def changed(self) -> bool:
+        """Whether other tools are permitted than the client knows; once for each change."""
+        policy = self._context.policy
+        if self._told is None or policy is self._under:
+            return False
+        before, self._told, self._under = self._told, self._permitted(policy), policy
+        return before != self._told
+
+    def _permitted(self, policy: Policy) -> set[str]:
+        shown = {name for name in self._known if policy.observe or policy.visible(name)}
+        return shown.union(name for name in DEFINITIONS if policy.judge_open(name).effect == "allow")
+
+
+class RuleCheck:
+    """Says which rules name no known tool, once the tools are listed, and again when policy or tools change. One per proxy."""
+
+    def __init__(self, context: ClientContext, report: StderrLog) -> None:
+        self._context = context
+        self._report = report
+        self._told: set[str] = set()
+
+    def tell(self) -> None:
+        """Report the findings about the rules that were not reported yet."""
+        found = unmatched_rules(self._context.contract.policy, self._context.served.known)
+        for one in found[:MAX_LINES]:
+            line = f"{one.code} {one.source}:{one.span.line} {one.message} ({one.help})"
+            if line not in self._told:
+                self._told.add(line)
+                self._report.event("rule", line)

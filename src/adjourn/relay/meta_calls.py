@@ -9,20 +9,15 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from adjourn.aex import review
-from adjourn.checkpoints import finish, reopen, save
-from adjourn.clients import ClientContext
+from adjourn.aex.task_review import review
+from adjourn.checkpoints import save
+from adjourn.checkpoints.save import finish, reopen
+from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError
-from adjourn.handover import (
-    SHARED_FOLDER,
-    describe_record,
-    list_tasks,
-    read_contract_file,
-    read_section_request,
-    resume,
-)
+from adjourn.handover.importing import SHARED_FOLDER, list_tasks, read_contract_file
+from adjourn.handover.resumption import describe_record, read_section_request, resume
 from adjourn.knowledge.records import agent_notes
-from adjourn.policy import unsigned
+from adjourn.policy.contract import unsigned
 
 Arguments = dict[str, Any]
 

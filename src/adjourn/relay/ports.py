@@ -13,10 +13,11 @@ import msgspec
 from adjourn.log import kinds
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints import GuardedSession
-    from adjourn.clients import ClientContext
+    from adjourn.checkpoints.triggers import GuardedSession
+    from adjourn.clients.client import ClientContext
     from adjourn.relay.request import Request
-    from adjourn.tasks import Admitted, ToolRequest
+    from adjourn.tasks.decision import ToolRequest
+    from adjourn.tasks.session import Admitted
 
 NEVER = float("inf")
 MAX_WAITING = 1024 * 1024
@@ -45,6 +46,9 @@ class Outcome(Generic[_T]):
 
 class EventLoop(Protocol):
     """Calls what is given to it, one at a time, in one thread: that in which a relay is used."""
+
+    def time(self) -> float:
+        """Return the time in seconds since some moment, as `after` counts it."""
 
     def after(self, seconds: float, action: Callable[[], None], /) -> None:
         """Call `action` once, in so many seconds. Replaces an earlier time of the same action."""

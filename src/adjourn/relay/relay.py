@@ -5,18 +5,32 @@ Owns: `Relay`. Must never: know how lines come and go.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.clients import ClientContext
+from adjourn.clients.client import ClientContext
+from adjourn.log import kinds
+from adjourn.mcp import frames
+from adjourn.mcp.frames import FrameError
+from adjourn.policy.protected.calls import protected_path
+from adjourn.relay.admission import Admission
 from adjourn.relay.answers import Answers
 from adjourn.relay.approvals import Confirmations
-from adjourn.relay.budget_notices import BudgetNotices
-from adjourn.relay.connection import Connection
-from adjourn.relay.gate import Gate
-from adjourn.relay.meta import MetaTools
+from adjourn.relay.calls import plan_of
+from adjourn.relay.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_noted
+from adjourn.relay.notices import BudgetNotices
 from adjourn.relay.ports import MAX_WAITING, EventLoop
+from adjourn.relay.request import BatchAnswers, Request, ToolPlan
 from adjourn.relay.server_requests import ServerRequests
 from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.tools import MetaTools
+from adjourn.tasks.call_events import MAX_SHOWN_TOOL
+from adjourn.tasks.methods import OF_CLIENT, judge, method_refusal, rule_name
+from adjourn.text.redact import beginning
+
+if TYPE_CHECKING:
+    from adjourn.relay.sampling import ClientSampling
 
 
 class RelayOptions(NamedTuple):
@@ -58,3 +72,282 @@ class Relay:
     def may_read_server(self) -> bool:
         """Whether another line of the server may be given to the answers."""
         return not self.answers.busy and self.connection.client.size <= MAX_WAITING
+
+
+# --- from the client
+
+SAMPLE, MAX_NAME, MAX_REASON = 120, 80, 500
+"""Characters that are kept of a refused message, of its tool name, and of the reason."""
+GIVEN_UP = "the client stopped waiting for the answer"
+_KINDS = {"initialize": "initialize", "server/discover": "discover", "tools/list": "list"}
+
+
+class Gate:
+    """Handles the client's lines. It is to be given none while its `admission` is busy."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        meta: MetaTools,
+        confirmations: Confirmations,
+        server_requests: ServerRequests,
+    ) -> None:
+        self._connection = connection
+        self._context = connection.context
+        self._confirmations = confirmations
+        self._server_requests = server_requests
+        self.admission = Admission(connection, meta, confirmations, self.handle)
+        self._waiting: deque[bytes | tuple[bytes, BatchAnswers] | Request | BatchAnswers] = deque()
+        """Lines, elements of a batch, its end; and requests that have to wait for what came before them."""
+        self._refusals = 0
+        self.sampling: ClientSampling | None = None
+        """Asks the client's model, if the client offers that."""
+
+    def handle(self, lines: Iterable[bytes] = ()) -> None:
+        """Take lines that arrived together, after those that wait. Their intents are one transaction, their forwarding one write."""
+        waiting, admission = self._waiting, self.admission
+        waiting.extend(lines)
+        while not admission.busy:
+            try:
+                if not waiting:
+                    admission.flush()
+                    return
+                item = waiting.popleft()
+                if type(item) is bytes:
+                    self._line(item, None)
+                else:
+                    self._take(item)
+            except Exception as error:  # one odd message must not end the session
+                self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+                admission.give_up()
+
+    # --- one message
+
+    def _take(self, item: bytes | tuple[bytes, BatchAnswers] | Request | BatchAnswers) -> None:
+        if isinstance(item, Request):
+            self._go_on_with(item)
+        elif isinstance(item, BatchAnswers):
+            self._end_batch(item)
+        elif isinstance(item, bytes):
+            self._line(item, None)
+        else:
+            self._line(*item)
+
+    def _line(self, line: bytes, batch: BatchAnswers | None) -> None:
+        try:
+            request = frames.read(line, Request)
+            if isinstance(request, list):
+                self._begin_batch(request, batch)
+                return
+        except FrameError as error:
+            if not line.isspace():
+                self._refuse(error, line, batch)
+            return
+        if request.method == "":
+            self._response(request)
+        elif request.id is None:
+            self._notification(request)
+        else:
+            request.batch = batch
+            if batch is not None:
+                batch.due += 1
+            if request.id in self._connection.requests:
+                in_use = frames.error(request.id, frames.INVALID_REQUEST, "this id is still in use")
+                self.admission.answer(request, in_use)
+                return
+            self._connection.requests[request.id] = request
+            if request.method == "tools/call":
+                self._tools_call(request)
+            else:
+                self._other(request)
+
+    def _go_on_with(self, request: Request) -> None:
+        if request.method == "tools/call":
+            self._tools_call(request)
+        elif request.method == "":
+            self._response(request)
+        elif request.id is None:
+            self._notification(request)
+        else:
+            self._other(request)
+
+    def _is_first(self, request: Request) -> bool:
+        """Whether all that came before a request has been decided on and sent. Else it waits, and is taken up again."""
+        self.admission.flush()
+        if self.admission.busy:
+            self._waiting.appendleft(request)
+        return not self.admission.busy
+
+    def _begin_batch(self, elements: list[bytes], outer: BatchAnswers | None) -> None:
+        modern = self._context.era == "modern"
+        revision = self._connection.upstream.revision
+        if outer is not None or modern or (revision and revision not in frames.BATCH_REVISIONS):
+            raise FrameError(frames.INVALID_REQUEST, "this protocol revision has no batches")
+        batch = BatchAnswers(due=1)  # keeps it open until every element has been handled
+        self._waiting.appendleft(batch)
+        self._waiting.extendleft((element + b"\n", batch) for element in reversed(elements))
+
+    def _end_batch(self, batch: BatchAnswers) -> None:
+        self.admission.flush()
+        if self.admission.busy:
+            self._waiting.appendleft(batch)
+        elif line := batch.add(b""):
+            self._connection.client.send(line)
+
+    def _response(self, message: Request) -> None:
+        if self._confirmations.has_asked(message.id):
+            if self._is_first(message):  # the held call goes after what came before its answer
+                self.admission.answered(self._confirmations.answered_by(message))
+        elif self.sampling is not None and self.sampling.answered_by(message):
+            pass
+        elif self._server_requests.may_answer(message.id):
+            self.admission.pass_on(message.raw)
+        else:
+            self._refused("an answer to a request of the server that was refused", message.raw)
+
+    def _notification(self, message: Request) -> None:
+        if message.method == "tools/call":
+            self._refused("a tools/call without id", message.raw)
+            return
+        if message.method == "notifications/cancelled":
+            if not self._is_first(message):  # what it is about may be among the lines that have just come
+                return
+            if self.gave_up(message.params.get("requestId")):
+                return
+        if message.method == "notifications/initialized" and self.sampling is not None:
+            self.sampling.begin()
+        policy, automatic = self._context.policy, self._context.options.auto_confirm
+        if (block := method_refusal(policy, message.method, OF_CLIENT, auto_confirm=automatic)) is not None:
+            if not policy.observe:
+                self._refused(block.message[:500], message.raw)
+                return
+            tool = rule_name(message.method)[:MAX_SHOWN_TOOL]
+            observed = kinds.PolicyObserved(decision="block", reason=block.reason, rule=block.rule, tool=tool)
+            self._connection.note(observed)
+        self.admission.pass_on(message.raw)
+
+    def gave_up(self, request_id: object) -> bool:
+        """The client gave up a request. Returns whether the server need not know, since it was only held here."""
+        if not frames.is_id(request_id):
+            return False
+        if self._confirmations.cancelled(request_id):
+            return True
+        request = self._connection.requests.get(request_id)
+        if request is not None and not request.cancelled:
+            self._connection.give_up(request)
+            self._connection.settle(request, "no-answer", GIVEN_UP)
+        return False
+
+    def _other(self, request: Request) -> None:
+        kind = _KINDS.get(request.method, "other")
+        name = rule_name(request.method)
+        context = self._context
+        place = (
+            protected_path(request.params, context.places, context.options.start, reads=True)
+            if kind == "other"
+            else None
+        )
+        verdict = judge(self._context.policy, request.method, OF_CLIENT)
+        if place or verdict.effect != "allow" or verdict.confirm is not None:
+            plan = ToolPlan(name, is_named_only=True, is_vendors=request.method not in OF_CLIENT)
+            if not self.admission.queue(request, plan, place or ""):
+                self._waiting.appendleft(request)
+            return
+        if kind == "initialize":
+            self._greeted(request.params.get("clientInfo"), "legacy")
+            self._confirmations.legacy_capabilities(request.params.get("capabilities"))
+            self._offers_sampling(request.params.get("capabilities"))
+        elif request.modern:
+            self._greeted(request.meta.get(frames.META_CLIENT), "modern")
+        if request.method == "subscriptions/listen":
+            wanted = request.params.get("notifications")
+            if isinstance(wanted, dict) and wanted.get("toolsListChanged") is True:
+                self._connection.subscriptions.add(request.id)
+        self.admission.track(request, kind)
+
+    def _greeted(self, info: object, era: str) -> None:
+        name = info.get("name") if isinstance(info, dict) else None
+        version = info.get("version") if isinstance(info, dict) else None
+        client = name if isinstance(name, str) else ""
+        if client and isinstance(version, str) and version:
+            client = f"{client} {version}"
+        self._context.identify(client[:100], era)
+
+    def _offers_sampling(self, capabilities: object) -> None:
+        if isinstance(capabilities, dict) and isinstance(capabilities.get("sampling"), dict):
+            from adjourn.relay.sampling import ClientSampling  # 5 ms; few clients offer it
+
+            self.sampling = ClientSampling(self._connection)
+
+    # --- calls
+
+    def _tools_call(self, request: Request) -> None:
+        name, arguments = request.params.get("name"), request.params.get("arguments")
+        plan = self._connection.upstream.plans.get(name) if type(name) is str else None
+        if plan is None and type(name) is str:
+            plan = plan_of(name, self._connection)
+        if plan is None:
+            shown = beginning(repr(name), MAX_NAME)
+            error = frames.error(request.id, frames.INVALID_PARAMS, f"not a tool name: {shown}")
+            self.admission.answer(request, error)
+            self._refused("not a tool name", request.raw, sample=shown)
+            return
+        if arguments is not None and type(arguments) is not dict:
+            error = frames.error(request.id, frames.INVALID_PARAMS, "arguments must be an object")
+            self.admission.answer(request, error)
+            return
+        if request.modern:
+            self._greeted(request.meta.get(frames.META_CLIENT), "modern")
+        place = None
+        if plan.is_named_only:
+            verdict = self._context.policy.judge_open(plan.tool)
+            if verdict.effect == "allow" and verdict.confirm is None:
+                if self._is_first(request):
+                    self.admission.call_meta_tool(request, plan.tool)
+                return
+        else:
+            given = arguments if "inputResponses" not in request.params else request.params
+            place = protected_path(
+                given,
+                self._context.places,
+                self._context.options.start,
+                tool=plan.tool,
+                reads=plan.only_reads,
+            )
+        if not self.admission.queue(request, plan, place or ""):
+            self._waiting.appendleft(request)
+
+    # --- small things
+
+    def _refuse(self, error: FrameError, line: bytes, batch: BatchAnswers | None) -> None:
+        # an error with the id of an open request would be the answer to that one
+        about = None if error.id in self._connection.requests else error.id
+        answer = frames.error(about, error.code, error.reason)
+        if batch is not None:
+            batch.parts.append(answer.rstrip(b"\n"))
+        else:
+            self.admission.say(answer)
+        self._connection.report.event("message.refused", error.reason)
+        self._refused(
+            error.reason, line, sample=beginning(line[:MAX_SAMPLED].decode(errors="replace"), SAMPLE)
+        )
+
+    def _refused(self, reason: str, line: bytes, sample: str = "") -> None:
+        """Record that a message was dropped. A flood of them must not fill the store."""
+        self._refusals += 1
+        if not is_noted(self._refusals):
+            return
+        if self._refusals > MAX_NOTED:
+            reason += f" (number {self._refusals:,} of those refused)"
+        self._connection.note(
+            kinds.MessageRefused(reason=beginning(reason, MAX_REASON), sample=sample, size=len(line))
+        )
+
+    def refuse_held(self, why: str) -> None:
+        """Hold no call any longer."""
+        self.admission.answered(self._confirmations.give_up(why))
+
+    def close(self) -> None:
+        """Stop asking the client."""
+        if self.sampling is not None:
+            self.sampling.close()

@@ -1,16 +1,31 @@
-"""A client's request on its way: from its line to the answer.
-
-Owns: what is kept of a request meanwhile, and the answers to a JSON-RPC batch until all are there. Must never: decide.
-"""
+"""A client's request on its way, from its line to the answer, and the plan of its tool."""
 
 from __future__ import annotations
 
 from time import monotonic_ns
 from typing import Any
 
-from adjourn.checkpoints import GuardedSession
-from adjourn.mcp import Message
-from adjourn.tasks import ToolRequest
+import msgspec
+
+from adjourn.checkpoints.triggers import GuardedSession
+from adjourn.mcp.frames import Message
+from adjourn.tasks.decision import ToolRequest
+
+
+class ToolPlan(msgspec.Struct, frozen=True):
+    """What all calls of one tool have in common until the server lists its tools again.
+
+    `tool` is its name as rules have it. `is_named_only`: no rule need allow it, since it is a meta-tool or a method of the protocol;
+    `is_vendors`: a method that the protocol does not have. `only_reads`: it may name all places but the private ones.
+    """
+
+    tool: str
+    is_named_only: bool = False
+    is_vendors: bool = False
+    effectful: bool = False
+    destructive: bool = False
+    only_reads: bool = False
+    definition: str = ""
 
 
 class BatchAnswers:

@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import AdjournError
-from adjourn.mcp import Message, frames
-from adjourn.models import SamplingAnswer, SamplingRequest, client_model
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
+from adjourn.models import model as client_model
+from adjourn.models.model import SamplingAnswer, SamplingRequest
 from adjourn.relay.connection import Connection
 
 MAX_OPEN = 8

@@ -13,9 +13,12 @@ from typing import Any
 import msgspec
 
 from adjourn.log import kinds
-from adjourn.mcp import frames, value_of
+from adjourn.mcp import frames
+from adjourn.mcp.lenient import value_of
 from adjourn.relay.connection import Connection, is_noted
-from adjourn.tasks import MAX_SHOWN_TOOL, OF_SERVER, Block, method_refusal, rule_name
+from adjourn.tasks.call_events import MAX_SHOWN_TOOL
+from adjourn.tasks.decision import Block
+from adjourn.tasks.methods import OF_SERVER, method_refusal, rule_name
 
 MAX_OPEN = 1000
 """Requests of a server that its client has not answered."""

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.log import timestamp
-from adjourn.text import redact_json, visible_json, visible_line, without_secrets
+from adjourn.log.event import timestamp
+from adjourn.text.redact import redact_json, visible_json, visible_line, without_secrets
 
 MAX_WAITING = 1000
 """Lines that are kept while nobody reads; older ones are dropped."""
@@ -33,7 +33,9 @@ _ERRORS = (".bug", ".error", ".failed")
 class StderrLog:
     """Thread-safe. Routine lines wait for `flush`, which also puts them into words: off the way of a call."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, descriptor: int = 2) -> None:
+        """`descriptor` is where the lines go, where that is not stderr."""
+        self._descriptor = descriptor
         self.is_json = as_json
         self._about: dict[str, str] = {}
         self._said: list[tuple[Any, ...]] = []
@@ -43,7 +45,7 @@ class StderrLog:
         self._waiting: list[bytes] = []
         self._lock = Lock()
         self._room = poll()
-        self._room.register(2, POLLOUT)
+        self._room.register(descriptor, POLLOUT)
 
     def event(self, event: str, text: str = "", **data: Any) -> None:
         """Something happened. `text` is for people; without it the data is shown."""
@@ -86,7 +88,7 @@ class StderrLog:
                     size, count = len(waiting[0]), 1
                     while count < len(waiting) and (size := size + len(waiting[count])) <= PIPE_BUF:
                         count += 1
-                    os.write(2, b"".join(waiting[:count]))
+                    os.write(self._descriptor, b"".join(waiting[:count]))
                     del waiting[:count]
             del waiting[:-MAX_WAITING]
 

@@ -11,14 +11,19 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex import Policy
-from adjourn.checkpoints import GuardedSession
+from adjourn.aex.policy import Policy
+from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import IntegrityError
-from adjourn.log import decode, digest, kinds
-from adjourn.policy import CallPaths, arguments_digest, encoded
-from adjourn.runs.refs import name_of
-from adjourn.tasks import SYSTEM, Admitted, NewEvent, Task, ToolRequest, following, idempotency
-from adjourn.text import preview
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import decode
+from adjourn.policy.calls import CallPaths, arguments_digest, encoded
+from adjourn.tasks import idempotency
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.session import Admitted
+from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.text.redact import preview
 
 MAX_WAITING = 200
 """Most facts of steps without a call that may wait to be written. A kill loses them; they are computed again."""
@@ -52,7 +57,7 @@ class History:
         """Read the events appended since. `task.refresh` has checked the chain."""
         self.task.refresh()
         head = self.task.head
-        for entry in following(self.task.store, self.task.id, self._next, head):
+        for entry in verified_entries_from(self.task.store, self.task.id, self._next, head):
             event = decode(entry.data)
             data = kinds.data_of(event)
             if isinstance(data, kinds.RunStarted | kinds.RunResumed):
@@ -214,3 +219,11 @@ def call_of(
         protected=protected,
         may_clash=may_clash,
     )
+
+
+# --- the ref of a run
+
+
+def name_of(task: str) -> str:
+    """The ref that names an unfinished run."""
+    return f"run/{task}"

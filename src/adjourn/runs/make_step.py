@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.aex import is_of, known_type
-from adjourn.models import Completion, Model, ModelError
+from adjourn.aex.ast import is_of, known_type
+from adjourn.models.model import Completion, Model, ModelError
 
 MAX_PROMPT = 2_000_000
 SYSTEM = """You carry out one step of a contract that is run by a program. The program takes your whole answer as the value \

@@ -10,20 +10,29 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from adjourn.aex import MakeStep, check_inputs, discover, examine, finding, load, steps_of
-from adjourn.clients import ClientContext, ClientOptions
+from adjourn.aex.ast import MakeStep, check_inputs, steps_of
+from adjourn.aex.check import examine
+from adjourn.aex.diagnostics import finding
+from adjourn.aex.files import load
+from adjourn.aex.layers import discover
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
-from adjourn.host import group_of, ids, open_at, process
-from adjourn.log import digest, kinds, timestamp
-from adjourn.models import ModelError
-from adjourn.policy import BrokenContractError, Contract, encoded, read_contract
-from adjourn.runs.journal import History, value_of
-from adjourn.runs.refs import name_of
+from adjourn.host import ids, process
+from adjourn.host.process import group_of
+from adjourn.host.workspace_store import open_at
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
+from adjourn.models.model import ModelError
+from adjourn.policy.calls import encoded
+from adjourn.policy.contract import BrokenContractError, Contract, read_contract
+from adjourn.runs.journal import History, name_of, value_of
 from adjourn.runs.runner import Options, Plan, Run
 from adjourn.runs.step_calls import MAX_NAME
-from adjourn.store import EMPTY, Store
-from adjourn.tasks import Task, check_task_id
+from adjourn.store.base import EMPTY, Store
+from adjourn.tasks.task import Task, check_task_id
 
 CLIENT = "adjourn run"
 

@@ -1,4 +1,4 @@
-"""The calls of a run's steps: refusing, asking a person, executing, recording, and not repeating them.
+"""The calls of a run's steps: what is permitted, asking a person, executing, recording, cancelling, and not repeating them.
 
 Owns: the way of a call from its arguments to its bound result. Must never: have an effect whose intent is not written, or make a
 call again whose result is.
@@ -7,24 +7,63 @@ call again whose result is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex import Policy
+from adjourn.aex.ast import ConfirmStep, Document
+from adjourn.aex.layers import layer, merge
+from adjourn.aex.match import glob_text, split_scope
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule
 from adjourn.errors import AdjournError, RefusedError
-from adjourn.log import kinds, timestamp
-from adjourn.models import Model, ModelError
-from adjourn.policy import UNKNOWN, call_paths, encoded
-from adjourn.policy.protected import ProtectedPlaces, protected_path
-from adjourn.runs.cancellation import Stop
+from adjourn.log import kinds
+from adjourn.log.event import timestamp
+from adjourn.models.model import Model, ModelError
+from adjourn.policy.calls import UNKNOWN, call_paths, encoded
+from adjourn.policy.protected.calls import protected_path
+from adjourn.policy.protected.places import ProtectedPlaces
 from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.make_step import MakeRequest, make_value
-from adjourn.runs.permission import MAKE, RunPermissions
 from adjourn.runs.tools import TESTS, Tool
-from adjourn.tasks import ALREADY_DONE, ELSEWHERE, Approval, Block, Forward, RecordedAnswer, Task, ToolRequest
-from adjourn.text import first_line, preview, survey
+from adjourn.tasks.decision import Block, Forward, RecordedAnswer, ToolRequest
+from adjourn.tasks.ledger import ALREADY_DONE, ELSEWHERE, Approval
+from adjourn.tasks.task import Task
+from adjourn.text.quoting import first_line
+from adjourn.text.redact import preview
+from adjourn.text.strict_json import survey
+
+
+class Stop:
+    """A request to stop. `request` is safe to call from a signal handler."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._may_cut = False
+
+    def request(self, *_signal: object) -> None:
+        """Stop as soon as that is safe. Raises `KeyboardInterrupt` where it is so now."""
+        self._asked = True
+        if self._may_cut:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise `KeyboardInterrupt` if a stop was requested."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Within this context, a request interrupts at once."""
+        self.check()
+        self._may_cut = True
+        try:
+            yield
+        finally:
+            self._may_cut = False
+
 
 MAX_SHOWN = 20_000
 """Most characters of arguments or of a result that an event shows."""
@@ -268,3 +307,42 @@ def shown(value: Any) -> Any:
     """A value as an event shows it: without secrets, and as text where it is long."""
     text = preview(value, MAX_SHOWN)
     return text if text.endswith("…") else msgspec.json.decode(text)
+
+
+# --- what a run may call
+
+MAKE = "make"
+"""The tool name under which a `make` step is counted. No rule needs to allow it."""
+
+
+class RunPermissions(msgspec.Struct):
+    """The contract under the policy; without a policy (None) the contract alone counts."""
+
+    effective: Policy
+    listing: Policy
+    """The layer that has to list commands: the policy, or the contract if there is no policy."""
+
+    @classmethod
+    def of(cls, policy: Policy | None, contract: Policy) -> RunPermissions:
+        """The permissions of a run: the contract, narrowed by the policy if there is one."""
+        return cls(merge(policy, contract), contract if policy is None else policy)
+
+    def ask_before(self, document: Document, step: ConfirmStep) -> None:
+        """From now on, ask before the calls that a `confirm` in a body names."""
+        rules = layer(Document(source=document.source, tree=document.tree, steps=[step])).confirm
+        self.effective = msgspec.structs.replace(self.effective, confirm=[*self.effective.confirm, *rules])
+
+    def lists(self, tool: str, arguments: Mapping[str, Any], command: str) -> bool:
+        """Whether a rule that permits the call names commands: by a scope, or by a condition on `cmd`."""
+        given = {**arguments, "cmd": command}
+        return any(
+            Policy(allow=[rule]).judge_call(tool, given, [command], glob_text).effect == "allow"
+            for rule in self.listing.allow
+            if split_scope(rule.pattern)[1] or any(test.path == "cmd" for test in rule.where)
+        )
+
+    def for_make(self) -> Policy:
+        """Permissions for a `make` step: it is only counted."""
+        return msgspec.structs.replace(
+            self.effective, allow=[Rule("allow", MAKE, "", 0)], deny=[], confirm=[]
+        )

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host import make_folder, read_inside, resolve_inside, write_file
-from adjourn.runs import patches
+from adjourn.host.workspace import make_folder, read_inside, resolve_inside, write_file
+from adjourn.runs import subprocesses
 from adjourn.runs.subprocesses import run_program
 
 MAX_FILE = 10_000_000
@@ -94,7 +94,7 @@ class Files:
     def write(self, given: Arguments) -> dict[str, Any]:
         """Write files. Returns `{written: [path]}`, or the result of applying a `diff`. Nothing is written when one of the paths is refused."""
         if "diff" in given:
-            return patches.apply(self._root, _patch(given))
+            return subprocesses.apply(self._root, _patch(given))
         writes = _writes(given)
         places = {path: _to_write(self._root, path) for path in writes}
         for path, data in writes.items():
@@ -227,10 +227,10 @@ class Repository:
 
     def apply(self, given: Arguments) -> dict[str, Any]:
         """`{applied, message?}`."""
-        return patches.apply(self._root, _patch(given))
+        return subprocesses.apply(self._root, _patch(given))
 
     def _git(self, *arguments: str) -> str:
-        ended = patches.git(self._root, "--literal-pathspecs", *arguments)
+        ended = subprocesses.git(self._root, "--literal-pathspecs", *arguments)
         if ended.code:
             raise ToolError(
                 f"git {arguments[0]} failed: {ended.errors.strip()[:500]}",
@@ -249,7 +249,7 @@ def _patch(given: Arguments) -> str:
 def _patched(root: str, given: Arguments) -> Arguments:
     """The files of a patch, each refused like one that is written."""
     try:
-        touched = patches.touched(root, _patch(given))
+        touched = subprocesses.touched(root, _patch(given))
     except InvalidError as error:
         raise ToolError(error.message, error.remedy) from error
     return {"paths": [_to_write(root, path) for path in touched]}

@@ -2,22 +2,27 @@
 
 Whatever `adjourn init` would change counts as missing. If nothing was set up at all, there is one warning.
 
-Owns: those findings. Must never: write, or start a client.
+Repairs and trials of what is found stand here, too. Must never: write, or start a client.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from adjourn.aex import canonical_server
+from adjourn.aex.match import canonical_server
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.policy import read_contract
-from adjourn.setup import jsonc, servers, starting, toml_text, weakening
+from adjourn.host.executables import find
+from adjourn.policy.contract import read_contract
+from adjourn.setup import jsonc, servers, toml_text
+from adjourn.setup.entries import ServerEntry, entry_of, shown_program, start_of
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import (
     CLAUDE,
@@ -27,11 +32,13 @@ from adjourn.setup.places import (
     HOME_FILES,
     SERVER_FILES,
     Home,
+    ListedEntry,
     ServerFile,
     in_home,
 )
-from adjourn.setup.planning import SetupPlan, plan
-from adjourn.setup.spelling import ListedEntry
+from adjourn.setup.planning import SettingsChange, SetupPlan, plan
+from adjourn.setup.probe import Probed, ServerStart
+from adjourn.setup.servers import cache_around, hook_words, names_proxy
 
 _INIT = "`adjourn init` shows what it would change, and asks"
 _WANTED = "check whether a person wanted it: an agent can write in a workspace"
@@ -51,9 +58,9 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
                 name,
                 "error",
             )
-        elif problem := starting.problem(words, root):
+        elif problem := servers.problem(words, root):
             yield _found("client-start", f"{name}: {problem}", _SAFE_START, name, "error")
-        elif starting.is_inside(words, root):
+        elif servers.is_inside(words, root):
             yield _found(
                 "client-inside",
                 f"{name}: adjourn is installed in the workspace ({words[0]}), where an agent can change it",
@@ -88,10 +95,10 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
 
 def _weakened(root: str, commands: list[tuple[str, list[str]]]) -> Iterator[Finding]:
     """The settings that make adjourn enforce less than the policy says, each once a file."""
-    found = [(name, what, effect) for name, words in commands for what, effect in weakening.options(words)]
+    found = [(name, what, effect) for name, words in commands for what, effect in options(words)]
     for name in dict.fromkeys((*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CLAUDE_LOCAL)):
         document = _document(root, name)
-        found += [(name, what, effect) for what, effect in weakening.variables(document)]
+        found += [(name, what, effect) for what, effect in variables(document)]
     for name, what, effect in dict.fromkeys(found):
         yield _found("client-weakened", f"{name}: {what} {effect}", _WANTED, name)
 
@@ -222,3 +229,168 @@ def _cannot_start(words: list[str]) -> str:
 
 def _found(code: str, message: str, remedy: str, source: str = "", severity: Any = "warning") -> Finding:
     return Finding(code=code, message=message, severity=severity, source=source, help=remedy)
+
+
+# --- client settings of a workspace that make adjourn enforce less than the workspace's policy says
+
+OPTIONS = {
+    "-C": "works in another folder, and under its policy",
+    "--allow-no-policy": "allows every call if there is no policy",
+    "--auto-confirm": "forwards calls that need confirmation, without asking",
+    "--confirm-timeout": "sets how long a call waits for a person",
+    "--errors": "changes what a refused call looks like to the agent",
+    "--format": "changes what a refused call looks like to the client",
+    "--outside": "says what happens outside any workspace",
+    "--policy": "replaces the workspace's policy",
+    "--store": "records in another store",
+    "--take-over": "fences off other sessions that hold the task",
+    "--task": "counts calls in a separate task",
+}
+VARIABLES = {
+    "CLAUDE_PID": "sets the process that a hook works for",
+    "CLAUDE_PROJECT_DIR": "sets the workspace",
+    "HOME": "selects other keys",
+    "XDG_CONFIG_HOME": "selects other keys",
+    "LD_AUDIT": "has the proxy itself load other code",
+    "LD_LIBRARY_PATH": "has the proxy itself load other code",
+    "LD_PRELOAD": "has the proxy itself load other code",
+    "DYLD_INSERT_LIBRARIES": "has the proxy itself load other code",
+    "DYLD_LIBRARY_PATH": "has the proxy itself load other code",
+    "PYTHONHOME": "has the proxy itself load other code",
+    "PYTHONPATH": "has the proxy itself load other code",
+    "PYTHONUSERBASE": "has the proxy itself load other code",
+    "ADJOURN_CONFIG": "selects other keys",
+    "ADJOURN_STORE": "records in another store",
+    "ADJOURN_TASK": "counts calls in a separate task",
+}
+_PREFIX = "ADJOURN_"
+
+
+def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each such option of a command of adjourn, and what it does. What follows `--` is the server's."""
+    own = words[: words.index("--")] if "--" in words else words
+    for word in own:
+        name = word.partition("=")[0]
+        if name in OPTIONS:
+            yield name, OPTIONS[name]
+
+
+def variables(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each such variable that settings set, for the client, a server or a shell, and what it does."""
+    found: dict[str, str] = {}
+    waiting: list[Any] = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            for member, inner in value.items():
+                if member in ("env", "environment", "set") and isinstance(inner, dict):
+                    found |= {name: _effect(name) for name in inner if _effect(name)}
+                waiting.append(inner)
+    yield from sorted(found.items())
+
+
+def _effect(name: str) -> str:
+    return VARIABLES.get(name, "is one of adjourn's own" if name.startswith(_PREFIX) else "")
+
+
+# --- settings that start an adjourn that no longer exists at that path
+
+
+def moved_programs(root: str) -> Iterator[SettingsChange]:
+    """A change for each file of the workspace that names a path of adjourn at which nothing is; none if none that lasts is on PATH."""
+    found = find("adjourn", root) or ""
+    lasts = found and not cache_around(os.path.dirname(os.path.dirname(os.path.realpath(found))))
+    programs = [(path, (hook_words(command) or [""])[0]) for path, command in hook_commands(root)]
+    programs += [(one.path, one.server["command"]) for one in listed_entries(root) if names_proxy(one.server)]
+    gone: dict[str, set[str]] = {}
+    for path, program in programs:
+        if os.path.isabs(program) and os.path.basename(program) == "adjourn" and not os.path.exists(program):
+            gone.setdefault(path, set()).add(program)
+    for path, names in gone.items() if lasts else ():
+        whole = os.path.join(root, path)
+        try:
+            before = after = read_plain(whole, root)
+        except AdjournError:
+            continue
+        for name in sorted(names):
+            whole_path = rf"(?<![\w./-]){re.escape(json.dumps(name)[1:-1])}(?![\w./-])"
+            after = re.sub(whole_path, lambda _: json.dumps(found)[1:-1], after)
+        yield SettingsChange(
+            whole, before, after, [f"start {found} in the place of {', '.join(sorted(names))}"]
+        )
+
+
+# --- what a workspace's settings register, as a client would start it
+
+
+class RegisteredServer(NamedTuple):
+    """A server of the settings, and how its client starts it: behind the proxy, or directly. `reason` says why it cannot be tried."""
+
+    entry: ServerEntry
+    start: ServerStart | None
+    is_proxied: bool
+    reason: str = ""
+
+    def behind(self, root: str) -> str:
+        """The command of its proxy; "" if it is behind none."""
+        if self.start is None or not self.is_proxied:
+            return ""
+        words = list(self.start.words)[1:]
+        options = shlex.join(words[: words.index("--")] if "--" in words else words)
+        return f"{shown_program(self.start, root)} {options}"
+
+    def own_start(self, root: str, environment: Mapping[str, str]) -> ServerStart | None:
+        """How the server itself is started, by its proxy or directly."""
+        found = start_of(self.entry, root, environment)
+        return None if isinstance(found, str) else found
+
+    def failure(self, found: Probed) -> str:
+        """Why it lists no tools, as a sentence; "" if it does."""
+        if not found.failure:
+            return ""
+        _, ours, said = found.failure.partition("the MCP server ")
+        told = f"the MCP server {said if ours and self.is_proxied else found.failure}"
+        shown = "; ".join(line for line in found.errors[-3:] if not line.startswith("adjourn: "))
+        return told if "(stderr: " in told or not shown else f"{told} (stderr: {shown})"
+
+
+def registered_servers(root: str, environment: Mapping[str, str], at: Home) -> list[RegisteredServer]:
+    """The servers that clients start in the workspace, each command once: those of its settings, and those of the home folder that
+    are behind the proxy. None that is switched off.
+    """
+    found: dict[tuple[str, ...], RegisteredServer] = {}
+    of_home = (
+        entry for file, entry in home_entries(at)
+        if file.starts_in == "project" and servers.is_behind(entry.server, root)
+    )  # fmt: skip
+    for listed in (*listed_entries(root), *of_home):
+        server = listed.server
+        entry, words = entry_of(listed.path, listed.name, server), servers.words_of(server)
+        if entry is None or words is None or entry.is_off:
+            continue
+        is_proxied = servers.is_behind(server, root)
+        whole = entry._replace(words=words) if is_proxied else entry
+        start = start_of(whole, root, environment)
+        if isinstance(start, str):
+            one = RegisteredServer(entry, None, is_proxied, f"needs {start}, which only its client knows")
+        else:
+            own = {key: value for key, value in {**environment, **entry.env}.items() if is_proxied}
+            one = RegisteredServer(
+                entry, start._replace(environment={**own, **start.environment}), is_proxied
+            )
+        found.setdefault((entry.name, *words), one)
+    return list(found.values())
+
+
+def hooks_to_try(root: str) -> Iterator[tuple[str, ServerStart]]:
+    """Each hook of the adjourn that runs here with the file that has it, started as its client would, but without standing by.
+
+    None with options that have it use another store or folder: the settings may be those of a repository, and nobody is asked.
+    """
+    for path, command in dict.fromkeys(hook_commands(root)):
+        words = [word for word in servers.hook_words(command) if word != "--stay"]
+        if servers.is_own_hook(command, root) and not any(options(words)):
+            environment = {**os.environ, "CLAUDE_PROJECT_DIR": root}
+            yield path, ServerStart([os.path.expanduser(words[0]), *words[1:]], environment, root)

@@ -9,7 +9,7 @@ import os
 import stat
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
-from adjourn.host import open_regular, remove_file, write_file
+from adjourn.host.workspace import open_regular, remove_file, write_file
 from adjourn.setup.jsonc import MAX_BYTES
 
 

@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from adjourn.aex import Policy, from_text, names_own, tool_name_ok
-from adjourn.policy import Effect, ToolEffect, effect_of, shared_words
+from adjourn.aex.layers import from_text
+from adjourn.aex.match import names_own, tool_name_ok
+from adjourn.aex.policy import Policy
+from adjourn.policy.tool_effects import Effect, ToolEffect, effect_of, shared_words
 from adjourn.setup.probe import Probed, ProbedTool
-from adjourn.text import beginning, visible_line
+from adjourn.text.redact import beginning, visible_line
 
 MAX_NAMED = 500
 """Tools of one server that get a rule each."""

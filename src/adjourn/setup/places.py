@@ -1,7 +1,4 @@
-"""The table of clients' settings files, and where they are in the home folder.
-
-Owns: names and places. Must never: read what is in them.
-"""
+"""The table of clients: where the settings of each are, how it spells the entry of a server, and which hooks it has."""
 
 from __future__ import annotations
 
@@ -11,8 +8,114 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from adjourn.host import folders
-from adjourn.setup import servers
-from adjourn.setup.spelling import NESTED, ONE_LIST, PLAIN, ListedEntry, Spelling, listed
+from adjourn.setup import jsonc, servers, toml_text
+
+
+class Spelling(NamedTuple):
+    """Paths in an entry: to the program, to the arguments (None: they follow the program in one list), to the variables."""
+
+    program: Sequence[str] = ("command",)
+    args: Sequence[str] | None = ("args",)
+    env: Sequence[str] = ("env",)
+
+
+PLAIN = Spelling()
+ONE_LIST = Spelling(args=None, env=("environment",))
+NESTED = Spelling(("command", "path"), ("command", "args"), ("command", "env"))
+
+
+class ListedEntry(NamedTuple):
+    """An entry of a settings file: the file, where it stands there, its content in the common form, and its spelling."""
+
+    path: str
+    at: Sequence[str]
+    server: Any
+    spelling: Spelling = PLAIN
+
+    @property
+    def name(self) -> str:
+        """The name of the server."""
+        return self.at[-1]
+
+
+def listed(
+    document: Any, path: str, member: Sequence[str], spellings: Sequence[Spelling] = (PLAIN,)
+) -> list[ListedEntry]:
+    """The entries below a member of a document."""
+    below = at(document, member)
+    if not isinstance(below, dict):
+        return []
+    return [ListedEntry(path, (*member, name), *_read(server, spellings)) for name, server in below.items()]
+
+
+def at(value: Any, path: Sequence[str]) -> Any:
+    """What is at a path of members; None if there is no such member."""
+    for member in path:
+        value = value.get(member) if isinstance(value, dict) else None
+    return value
+
+
+def _read(server: Any, spellings: Sequence[Spelling]) -> tuple[Any, Spelling]:
+    """An entry in the common form; without a command if it is not spelled as its client reads it."""
+    if not isinstance(server, dict):
+        return server, PLAIN
+    for spelling in spellings:
+        program = at(server, spelling.program)
+        if spelling.args is None and isinstance(program, list) and program:
+            found = {"command": program[0], "args": program[1:]}
+        elif spelling.args is not None and isinstance(program, str):
+            args = at(server, spelling.args)
+            found = {"command": program} | ({} if args is None else {"args": args})
+        else:
+            continue
+        env = at(server, spelling.env)
+        spelled = {path[0] for path in spelling if path} | {"command", "args", "env"}
+        rest = {member: value for member, value in server.items() if member not in spelled}
+        return rest | found | ({} if env is None else {"env": env}), spelling
+    return {member: value for member, value in server.items() if member != "command"}, PLAIN
+
+
+# --- editing
+
+
+def with_words(text: str, entry: ListedEntry, place: int, words: Sequence[str]) -> str:
+    """The text with words put into an entry's command: `place` 0 is before the program. Comments stay.
+
+    Raises `InvalidError` when it cannot be edited so.
+    """
+    spelling, args = entry.spelling, entry.server.get("args") or []
+    if spelling.args is None:
+        return jsonc.inserted(text, (*entry.at, *spelling.program), place, words)
+    if place:
+        return _inserted(text, entry, place - 1, words)
+    text = _inserted(text, entry, 0, [*words[1:], entry.server["command"]]) if args else text
+    new = {} if args else {"args": [*words[1:], entry.server["command"]]}
+    return with_members(text, entry, {"command": words[0]} | new)
+
+
+def _inserted(text: str, entry: ListedEntry, place: int, words: Sequence[str]) -> str:
+    if not entry.path.endswith(".toml"):
+        return jsonc.inserted(text, (*entry.at, *(entry.spelling.args or ())), place, words)
+    after = entry.server["args"][place - 1] if place else ""
+    return toml_text.with_words(text, entry.at, "args", after, words)
+
+
+def with_command(text: str, entry: ListedEntry, words: Sequence[str]) -> str:
+    """The text with another command in an entry. Raises `InvalidError` when it cannot be edited so."""
+    if entry.spelling.args is None:
+        return jsonc.edited(text, (*entry.at, *entry.spelling.program), list(words))
+    return with_members(text, entry, {"command": words[0], "args": list(words[1:])})
+
+
+def with_members(text: str, entry: ListedEntry, values: dict[str, str | list[str]]) -> str:
+    """The text with members of an entry, of the common form, set to values."""
+    if entry.path.endswith(".toml"):
+        return toml_text.with_table(text, entry.at, values)
+    spelled = {"command": entry.spelling.program, "args": entry.spelling.args or ()}
+    for member, value in values.items():
+        text = jsonc.edited(text, (*entry.at, *spelled.get(member, (member,))), value)
+    return text
+
 
 CLAUDE, CODEX = "Claude Code", "Codex"
 
@@ -213,3 +316,58 @@ def has_codex(root: str, at: Home) -> bool:
 
 def _any(root: str, names: tuple[str, ...]) -> bool:
     return any(os.path.lexists(os.path.join(root, name)) for name in names)
+
+
+# --- the hooks of a client's settings
+
+SECONDS = {"SessionEnd": {CODEX: 3, CLAUDE: 10}}
+DEFAULT_SECONDS = 30
+EVENTS = {
+    CLAUDE: (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PreCompact",
+        "Stop",
+        "SessionEnd",
+    ),
+    CODEX: (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "PreCompact",
+        "Stop",
+        "SessionEnd",
+    ),
+}
+"""The events that each client reports to its hooks."""
+WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+
+
+def table(document: Any, member: str) -> Any:
+    """A member of a value; None if the value is not an object."""
+    return document.get(member) if isinstance(document, dict) else None
+
+
+def ours(document: Any, event: str) -> tuple[tuple[jsonc.Step, ...], str] | None:
+    """The path of adjourn's hook for an event, and its command."""
+    groups = table(table(document, "hooks"), event)
+    for number, entry in enumerate(groups if isinstance(groups, list) else []):
+        handlers = table(entry, "hooks")
+        for place, handler in enumerate(handlers if isinstance(handlers, list) else []):
+            command = table(handler, "command")
+            if servers.is_hook(command):
+                return ("hooks", event, number, "hooks", place), str(command)
+    return None
+
+
+def group(client: str, event: str, command: str) -> dict[str, Any]:
+    """A new entry for an event, with our hook in it."""
+    seconds = SECONDS.get(event, {}).get(client, DEFAULT_SECONDS)
+    handler: dict[str, Any] = {"type": "command", "command": command, "timeout": seconds}
+    if client == CLAUDE and event == "PreToolUse":
+        handler["onFailure"] = "block"
+    return ({"matcher": "*"} if event in WITH_TOOLS else {}) | {"hooks": [handler]}

@@ -17,9 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from adjourn.aex import as_client_names_it, canonical_server, discover
+from adjourn.aex.layers import discover
+from adjourn.aex.match import as_client_names_it, canonical_server
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.setup import first_policy, jsonc, servers, spelling, starting, toml_text
+from adjourn.setup import first_policy, jsonc, places, servers, toml_text
 from adjourn.setup.entries import ServerEntry, entry_of
 from adjourn.setup.files import read_plain
 from adjourn.setup.places import (
@@ -28,19 +29,24 @@ from adjourn.setup.places import (
     CLAUDE_LOCAL,
     CODEX,
     CODEX_HOOKS,
+    EVENTS,
     HOME_FILES,
     IGNORED,
     POLICY,
     SERVER_FILES,
     Home,
+    ListedEntry,
     ServerFile,
+    at,
+    group,
     has_claude,
     has_codex,
     in_home,
+    listed,
+    ours,
+    table,
     user_folder,
 )
-from adjourn.setup.registered import EVENTS, group, ours, table
-from adjourn.setup.spelling import ListedEntry, at, listed
 
 IGNORED_FILES = """\
 # Written by `adjourn init`: the history, and copies of settings. The policy and checkpoints belong into git.
@@ -93,13 +99,13 @@ class SetupPlan:
 
 def plan(root: str, home: Home) -> SetupPlan:
     """What `adjourn init` would do in a workspace."""
-    return _Planner(root, home, starting.program(root)).made()
+    return _Planner(root, home, servers.program(root)).made()
 
 
 def plan_for_user(home: Home) -> SetupPlan:
     """What `adjourn init --user` would do in the home folder."""
     root = user_folder()
-    return _Planner(root, home, starting.program(root), servers.PASS_OUTSIDE).made_for_user()
+    return _Planner(root, home, servers.program(root), servers.PASS_OUTSIDE).made_for_user()
 
 
 class _Planner:
@@ -261,7 +267,7 @@ class _Planner:
 
     def _start_of(self, server: Any) -> list[str]:
         """The command that starts adjourn where a server's entry has it."""
-        return starting.program(self._root, own_path=False) if servers.sets_path(server) else self._start
+        return servers.program(self._root, own_path=False) if servers.sets_path(server) else self._start
 
     def _with_entry(
         self, text: str, path: str, place: Sequence[str], server: Any, words: Sequence[str]
@@ -274,9 +280,9 @@ class _Planner:
 
     def _led_by(self, text: str, entry: ListedEntry, words: Sequence[str]) -> str:
         """The text with words before the command of an entry."""
-        text = spelling.with_words(text, entry, 0, words)
+        text = places.with_words(text, entry, 0, words)
         passed = servers.passed_on(entry.server) if entry.path.endswith(".toml") else {}
-        return spelling.with_members(text, entry, dict(passed))
+        return places.with_members(text, entry, dict(passed))
 
     def _behind(self, entry: ListedEntry, *, in_place: bool) -> bool:
         """Whether a server whose entry names the proxy really is behind it, or will be."""
@@ -296,7 +302,7 @@ class _Planner:
         return False
 
     def _start_safely(self, entry: ListedEntry) -> bool:
-        words = starting.repaired(
+        words = servers.repaired(
             servers.words_of(entry.server) or [],
             self._start_of(entry.server),
             self._root,
@@ -307,7 +313,7 @@ class _Planner:
         place = words.index("proxy") + 1
         words[place:place] = self._lacking(entry, words)
         with suppress(AdjournError):  # in another spelling: doctor names it
-            text = spelling.with_command(self._text(entry.path) or "", entry, words)
+            text = places.with_command(self._text(entry.path) or "", entry, words)
             self._change(
                 entry.path, text, f"server {entry.name} starts this adjourn, and nothing of the workspace"
             )
@@ -321,7 +327,7 @@ class _Planner:
         if not new:
             return
         with suppress(AdjournError):  # in another spelling
-            after = spelling.with_words(self._text(entry.path) or "", entry, words.index("proxy") + 1, new)
+            after = places.with_words(self._text(entry.path) or "", entry, words.index("proxy") + 1, new)
             self._change(entry.path, after, f"server {entry.name} has its name in policies")
 
     def _lacking(self, entry: ListedEntry, words: Sequence[str]) -> list[str]:
@@ -331,7 +337,7 @@ class _Planner:
 
     def _pass_on(self, entry: ListedEntry, passed: dict[str, list[str]]) -> None:
         with suppress(AdjournError):  # in another spelling; it may well be that none of it is set
-            after = spelling.with_members(self._text(entry.path) or "", entry, dict(passed))
+            after = places.with_members(self._text(entry.path) or "", entry, dict(passed))
             self._change(entry.path, after, f"server {entry.name} sees its keys and its store")
 
     def _claude_home(self) -> list[str]:

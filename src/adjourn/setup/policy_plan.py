@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from adjourn.aex import discover
+from adjourn.aex.layers import discover
 from adjourn.errors import AdjournError
 from adjourn.setup import first_policy
 from adjourn.setup.entries import ServerEntry, start_of

@@ -23,10 +23,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex import KnownTool
-from adjourn.host import find
-from adjourn.mcp import FrameError, LineReader, Reply, frames, server_lines, value_of, write_all
-from adjourn.text import beginning, last_lines, visible_line
+from adjourn.aex.match import KnownTool
+from adjourn.host.executables import find
+from adjourn.mcp import frames, server_lines
+from adjourn.mcp.frames import FrameError
+from adjourn.mcp.lenient import value_of
+from adjourn.mcp.server_lines import Reply
+from adjourn.mcp.stdio import LineReader, write_all
+from adjourn.text.quoting import last_lines
+from adjourn.text.redact import beginning, visible_line
 
 SECONDS = 15.0
 """How long a server may take until it has listed its tools. Some are downloaded first (`npx`, `uvx`)."""

@@ -5,29 +5,25 @@
     a tool whose calls stay in one folder   gets it as its scope
     a tool that `mode observe` let pass     is allowed, with a confirm if it writes; left out if its name says that it destroys
 
-Owns: those proposals. Must never: touch a deny, a confirm or a line with a condition that was used; do I/O.
+The opposite stands beside it: a policy that no longer asks before a tool, proposed from a call that waits.
+
+Must never: touch a deny, a confirm or a line with a condition that was used; do I/O.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from adjourn.aex import (
-    Document,
-    Permission,
-    Policy,
-    examine,
-    from_text,
-    layer,
-    matches,
-    names_own,
-    shares,
-    split_scope,
-)
-from adjourn.errors import InvalidError
-from adjourn.policy import effect_of
+from adjourn.aex.ast import ConfirmStep, Document, Permission
+from adjourn.aex.check import examine
+from adjourn.aex.layers import from_text, layer
+from adjourn.aex.match import fold, matches, names_own, shares, split_scope
+from adjourn.aex.policy import Policy
+from adjourn.errors import InvalidError, RefusedError
+from adjourn.policy.tool_effects import effect_of
 
 MIN_CALLS = 20
 """Recorded calls from which on it counts that a tool was never called."""
@@ -181,3 +177,51 @@ def _observed(policy: Policy, uses: Collection[ToolUse]) -> Iterator[tuple[str, 
         lines = [f"allow {use.name}"] + [f"confirm before {use.name}"] * (effect.kind == "writes")
         asks = ", with a confirm" if effect.kind == "writes" else ""
         yield "\n".join(lines), Proposal(0, use.name, use.calls, f"allowed{asks} ({effect.why})")
+
+
+# --- a policy that no longer asks before a tool, proposed from a call that waits
+
+
+class Loosened(NamedTuple):
+    """The proposed policy, and the patterns that still ask before the tool."""
+
+    text: str
+    still: list[str]
+
+
+def without_confirm(text: str, source: str, names: Collection[str]) -> Loosened:
+    """The policy without the confirms that name just this tool, by any of its `names`.
+
+    Raises `InvalidError` for a policy with errors, and `RefusedError` where only wider patterns, or none, ask.
+    """
+    document = examine(text, source)
+    if any(found.severity == "error" for found in document.findings):
+        raise InvalidError(f"{source} has errors", f"see them: adjourn check {source}")
+    own = {fold(name) for name in names}
+    lines = text.split("\n")
+    still: list[str] = []
+    is_changed = False
+    for step in document.steps:
+        if not isinstance(step, ConfirmStep):
+            continue
+        rest = [word.text for word in step.patterns if fold(split_scope(word.text)[0]) not in own]
+        still += [one for one in rest if any(matches(split_scope(one)[0], name) for name in names)]
+        if len(rest) < len(step.patterns):
+            is_changed = True
+            at = step.word.line - 1
+            lines[at] = _without(lines[at], step.before.text, rest)
+    if not is_changed:
+        asks = ", ".join(f"confirm before {one}" for one in still)
+        why = f"{asks} asks about other tools, too" if still else f"no rule of {source} asks before it"
+        raise RefusedError(f"{why}: there is no narrower proposal", f"edit {source} by hand")
+    made = "\n".join(lines)
+    if any(found.severity == "error" for found in from_text(made, source)[1]):
+        raise InvalidError(f"{source} cannot be changed line by line", "edit it by hand")
+    return Loosened(made, still)
+
+
+def _without(line: str, patterns: str, rest: list[str]) -> str:
+    if rest:
+        return line.replace(patterns, ", ".join(rest), 1)
+    indent = line[: len(line) - len(line.lstrip())]
+    return f"{indent}# Always allowed: {line.strip()}"

@@ -16,7 +16,14 @@ from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry
 
 
 class MemoryStore:
-    """A store that ends with the process. `durable` is accepted and means nothing here."""
+    """A store that ends with the process. `durable` is accepted and means nothing here.
+
+    >>> from adjourn.store import EMPTY, Entry
+    >>> store = MemoryStore()
+    >>> head = store.append("notes", [Entry("ab" * 32, b"first")], expect=EMPTY)
+    >>> [entry.data for entry in store.read("notes")]
+    [b'first']
+    """
 
     def __init__(self) -> None:
         # One condition is both the lock and the bell: everything below is read and changed while it is held.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from adjourn.errors import StoreError
 from adjourn.store.base import Entry, Head
-from adjourn.store.postgres_line import RETRY_SECONDS, LostConnectionError, PostgresLine, confirm
+from adjourn.store.postgres_link import RETRY_SECONDS, LostConnectionError, PostgresLine, confirm
 
 if TYPE_CHECKING:
     from adjourn.store.postgres_link import Connection

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from adjourn.errors import StoreError
 from adjourn.store import migrate, postgres_link
-from adjourn.store.pacing import paced
+from adjourn.store.postgres_link import paced
 
 if TYPE_CHECKING:
     from adjourn.store.postgres_link import Connection

@@ -22,8 +22,7 @@ from typing import Any
 from adjourn.errors import ConflictError, IntegrityError
 from adjourn.store import checks, sqlite_file
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
-from adjourn.store.sqlite_heads import ALL_HEADS, KnownHeads
-from adjourn.store.sqlite_wal import PAGES, LogCopier
+from adjourn.store.sqlite_file import ALL_HEADS, PAGES, KnownHeads, LogCopier
 
 # An event's position is the number of its stream and, in the lower bits, its seq. One statement is one transaction: the
 # key refuses a second entry at a position and the EXISTS a gap or another predecessor; together, a compare-and-swap on

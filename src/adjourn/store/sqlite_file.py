@@ -1,8 +1,7 @@
-"""The database file: whether it may be opened, how it is opened, and what its failures mean.
+"""The SQLite file: opening it under rules, its write-ahead log, its heads, and what its failures mean.
 
-Owns: the rules about paths and modes, the settings of every connection, the migration, the fall-back to reading
-only, and the wording of every `sqlite3.Error`. Must never: read or write an event, a ref or a blob; open or delete
-the file's `-wal` and `-shm` companions (SQLite alone knows when they are spent).
+Nothing here reads or writes an event, a ref or a blob, nor opens or deletes the file's `-wal` and `-shm` companions (SQLite alone
+knows when they are spent).
 """
 
 from __future__ import annotations
@@ -12,10 +11,13 @@ import sqlite3
 import stat
 import threading
 import time
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, Self
 
-from adjourn.errors import RefusedError, StoreError
+from adjourn.errors import IntegrityError, RefusedError, StoreError
 from adjourn.store import migrate
+from adjourn.store.base import Head
 
 APPLICATION_ID: Final = int.from_bytes(b"adjn", "big")
 BUSY_SECONDS: Final = 5.0
@@ -303,3 +305,103 @@ def _size(path: str) -> int:
         return os.path.getsize(path)
     except OSError:
         return 0
+
+
+# --- where all streams of a SQLite store end, for who asks again and again
+
+# No name has a control character (`checks.check_name`).
+ALL_HEADS = """
+SELECT group_concat(name || char(9) || (
+    SELECT (position & 1099511627775) || char(9) || hash FROM event
+    WHERE position BETWEEN id << 40 AND id << 40 | 1099511627775 ORDER BY position DESC LIMIT 1
+), char(10)) FROM stream
+"""
+
+
+class KnownHeads(NamedTuple):
+    """The answer, as of a version of the data."""
+
+    version: int = -1
+    lines: frozenset[str] = frozenset()
+    heads: Mapping[str, Head] = MappingProxyType({})
+
+    def updated(self, version: int, text: str, path: str) -> Self:
+        """The answer as it is now. Raises `IntegrityError` for a text that no store of ours gives."""
+        lines = frozenset(text.split("\n") if text else ())
+        try:
+            heads = {**self.heads, **dict(map(_read, lines - self.lines))}
+            if len(heads) != len(self.heads) or len(heads) != len(lines):
+                heads = dict(sorted(map(_read, lines)))
+        except ValueError:
+            raise IntegrityError(
+                f"a stream in {path} has a name or a hash that no store writes",
+                "restore a backup or a checkpoint: something else changed the file",
+            ) from None
+        return self._replace(version=version, lines=lines, heads=heads)
+
+
+def _read(line: str) -> tuple[str, Head]:
+    name, seq, digest = line.split("\t")
+    return name, Head(int(seq), digest)
+
+
+# --- keeping the write-ahead log short without making an append wait for it
+
+PAGES: Final = 2500
+"""Pages written since the last copy that start the next one (10 MiB)."""
+
+_FREE_ROUNDS = 3
+
+
+class LogCopier:
+    """Copies the log on request, in the background, one copy at a time."""
+
+    def __init__(self, path: str, writer_lock: threading.Lock) -> None:
+        self._path = path
+        self._writer_lock = writer_lock
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def start(self) -> bool:
+        """Start a copy; False if one is running, or the store is closing. The caller holds the writer's lock."""
+        if self._stopping or (self._thread is not None and self._thread.is_alive()):
+            return False
+        # A daemon: a process that ends without close() must not wait for a copy that the next one can make.
+        self._thread = threading.Thread(target=self._copy, name="adjourn-wal", daemon=True)
+        self._thread.start()
+        return True
+
+    def stop(self) -> None:
+        """Wait for a running copy, and start no other. The caller does not hold the writer's lock."""
+        self._stopping = True
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait for a running copy. The caller does not hold the writer's lock."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _copy(self) -> None:
+        try:
+            connection = connect(self._path)
+        except sqlite3.Error:
+            return
+        try:
+            length = 0
+            for _ in range(_FREE_ROUNDS):
+                before, length = length, _copy_once(connection)
+                if self._stopping or length == before:
+                    return  # nothing came in since: the next append restarts the log
+            with self._writer_lock:
+                _copy_once(connection)
+        except sqlite3.Error:
+            # Nothing is lost: the log still holds it all. If the disk is full or failing, the next append says so.
+            return
+        finally:
+            connection.close()
+
+
+def _copy_once(connection: sqlite3.Connection) -> int:
+    """Copy what no reader still needs in the log, without waiting for anybody; returns the log's length in pages."""
+    _busy, pages, _copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    return int(pages)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from adjourn import store
 from adjourn.errors import UsageError
 from adjourn.store.base import Store
 
@@ -39,11 +38,15 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
         case "memory":
             if rest:
                 raise UsageError(f"a memory store takes no name; got {rest!r}", _FORMS)
-            return store.MemoryStore()
+            from adjourn.store.memory import MemoryStore
+
+            return MemoryStore()
         case "sqlite":
             return _open_sqlite(_sqlite_path(rest))
         case "postgresql" | "postgres":
-            return store.PostgresStore(url)
+            from adjourn.store.postgres import PostgresStore
+
+            return PostgresStore(url)
         case _:
             meant = _FORM_OF.get(scheme.lower())
             remedy = f"did you mean {meant}?" if meant else _FORMS
@@ -63,6 +66,8 @@ def _sqlite_path(rest: str) -> str:
 
 
 def _open_sqlite(path: str) -> Store:
+    from adjourn.store.sqlite import SqliteStore
+
     if not path or path.endswith("/"):
         raise UsageError(f"{path!r} does not name a file", _FORMS)
-    return store.SqliteStore(path)
+    return SqliteStore(path)

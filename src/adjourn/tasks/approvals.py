@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError
-from adjourn.log import Actor, Event, decode, kinds, timestamp
-from adjourn.store import Head, Store
+from adjourn.log import kinds
+from adjourn.log.event import Actor, Event, decode, timestamp
+from adjourn.store.base import Head, Store
 from adjourn.tasks import idempotency, workspace_calls
 from adjourn.tasks.decision import subject
+from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Approval, Ledger, OpenCall
 from adjourn.tasks.task import SYSTEM, NewEvent, Task
-from adjourn.tasks.verified import following
 
 BY_A_PERSON = frozenset(("cli", "terminal", "page", "elicitation:no"))
 """Where a no came from that a person said. Declines and time-outs of clients are nobody's answer."""
@@ -108,7 +109,7 @@ def given_outcome(store: Store, ledger: Ledger, call: str) -> PersonsAnswer | No
 
 def _last_events(store: Store, ledger: Ledger) -> Iterator[Event]:
     start = max(0, ledger.seq + 1 - LOOKED_BACK)
-    for entry in following(store, ledger.task, start, Head(ledger.seq, ledger.hash)):
+    for entry in verified_entries_from(store, ledger.task, start, Head(ledger.seq, ledger.hash)):
         yield decode(entry.data)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from adjourn.host import ids
-from adjourn.log import digest, kinds, timestamp
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
 from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
     Ask,
@@ -18,7 +20,8 @@ from adjourn.tasks.decision import (
     shown_params,
 )
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key, is_same_tool
-from adjourn.text import ELLIPSIS, preview
+from adjourn.text.fitting import ELLIPSIS
+from adjourn.text.redact import preview
 
 MAX_DOCUMENT = 128 * 1024
 """Characters of the arguments of a call that a person is asked about."""

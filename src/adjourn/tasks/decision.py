@@ -13,12 +13,13 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.aex import Policy, Rule, RuleVerdict
 from adjourn.aex.match import glob_path
-from adjourn.aex.where import PathMatcher
-from adjourn.log import digest, full_name, timestamp
-from adjourn.policy import ambiguous
-from adjourn.policy.protected import reason_for
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import PathMatcher, Rule, RuleVerdict
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
+from adjourn.log.kinds import full_name
+from adjourn.policy.protected.reason import ambiguous, reason_for
 from adjourn.tasks.ledger import (
     ALREADY_DONE,
     Approval,

@@ -1,4 +1,4 @@
-"""Heads kept beside the keys: how far this user's processes saw a task's history reach, outside every workspace.
+"""How far a task's history is known to reach: heads kept outside of every workspace, and entries checked by them.
 
     heads/PLACE/TASK     a position of the task's chain that a loss of power leaves there: seq, hash, calls used until then
     heads/PLACE/.CLIENT  the task that a client's processes worked on
@@ -8,8 +8,6 @@ replaced in one step; one that is not sealed so is as good as none. A store that
 
 INVARIANT: a kept head may lag behind the store, and is never ahead of what the store has on disk: a loss of power must not make an
 honest history look like one that was cut. So only positions of durable appends are kept.
-
-Owns: these files. Must never: examine a store's events, keep a session from working because a file could not be written.
 """
 
 from __future__ import annotations
@@ -17,16 +15,19 @@ from __future__ import annotations
 import fcntl
 import hmac
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from hashlib import sha256
 from typing import TypeVar
 
 import msgspec
 
-from adjourn.errors import NotFoundError
-from adjourn.host import keys, read_file
-from adjourn.log import digest
-from adjourn.store import Store
+from adjourn.errors import IntegrityError, NotFoundError
+from adjourn.host import keys
+from adjourn.host.workspace import read_file
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import GENESIS
+from adjourn.store.base import Entry, Head, Store
 
 MAX_BYTES = 4096
 MAX_KNOWN = 10_000
@@ -163,3 +164,39 @@ class KeptHeads:
 
 def _name_of(group: str) -> str:
     return f".{digest(group.encode())[:32]}"
+
+
+# --- events that are verified before they are shown
+
+
+def verified_entries_from(store: Store, task: str, start: int, head: Head) -> Iterator[Entry]:
+    """The events from `start` to `head`, each verified as it is read. For readers that show nothing before they have all.
+
+    Raises `IntegrityError` that names the first event that fails verification.
+    """
+    seq = max(start, 0)
+    after = GENESIS if seq == 0 else ""
+    for entry in store.read(task, seq, head.seq + 1):
+        if not isinstance(entry.data, bytes) or sha256(entry.data).hexdigest() != entry.hash:
+            raise _changed(task, seq)
+        if after and not entry.data.startswith(b'{"after":"%b"' % after.encode()):
+            raise _changed(task, seq)
+        after = entry.hash
+        yield entry
+        seq += 1
+    if seq <= head.seq or (after != head.hash and start <= head.seq):
+        raise _changed(task, min(seq, head.seq))
+
+
+def checked(store: Store, task: str, start: int, head: Head) -> Iterator[Entry]:
+    """The same, verified whole before the first one is returned: for what is shown while it is read."""
+    for _ in verified_entries_from(store, task, start, head):
+        pass
+    return store.read(task, max(start, 0), head.seq + 1)
+
+
+def _changed(task: str, seq: int) -> IntegrityError:
+    return IntegrityError(
+        f"the history of task {task} fails verification at event {seq}: this event, or the one before it, was changed in the store",
+        "run `adjourn verify`",
+    )

@@ -16,15 +16,18 @@ from types import MappingProxyType
 
 import msgspec
 
-from adjourn.aex import Policy, Rule, values_at
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule, values_at
 from adjourn.errors import InvalidError
-from adjourn.log import Event, canonical, digest, kinds, tool_name
-from adjourn.store import Store, Swap
+from adjourn.log import kinds
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.event import Event
+from adjourn.log.kinds import tool_name
+from adjourn.policy.principal import key_of_task
+from adjourn.store.base import Store, Swap
 from adjourn.tasks.decision import OnceClaim, ToolRequest
 from adjourn.tasks.ledger import Ledger, OpenCall
-from adjourn.tasks.open_index import entries
-from adjourn.tasks.space import key_of_task
-from adjourn.tasks.task import Task
+from adjourn.tasks.task import Task, open_entries
 
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""
@@ -223,4 +226,4 @@ def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:
             changes |= settled_by_hand(task, call, happened=data.outcome == "done", value_of=changes.get)
         ledger.seq, ledger.hash = event.seq - 1, event.after  # whether it is a chain is for others to say
         ledger.apply(event, event.after, data)
-    return changes | entries(ledger)
+    return changes | open_entries(ledger)

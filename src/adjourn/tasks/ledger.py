@@ -12,7 +12,10 @@ from typing import Any, Protocol
 import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import GENESIS, MAX_LATE, Envelope, Frontier, full_name, kinds, milliseconds, tool_name
+from adjourn.log import kinds
+from adjourn.log.event import GENESIS, Envelope, milliseconds
+from adjourn.log.kinds import full_name, tool_name
+from adjourn.log.merkle import MAX_LATE, Frontier
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100

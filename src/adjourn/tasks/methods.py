@@ -8,7 +8,8 @@ Owns: the lists and that rule. Must never: forward anything.
 
 from __future__ import annotations
 
-from adjourn.aex import Policy, RuleVerdict
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import RuleVerdict
 from adjourn.tasks.decision import Block
 
 UNGATED = frozenset((

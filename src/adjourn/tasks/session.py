@@ -5,19 +5,21 @@ Owns: the facts of each call. Must never: speak MCP, or keep anything that the c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
-from adjourn.aex import Policy
+from adjourn.aex.policy import Policy
 from adjourn.errors import HeldError, RefusedError, StoreError
 from adjourn.log import kinds
-from adjourn.store import Swap
-from adjourn.tasks import idempotency, workspace_budget, workspace_calls
+from adjourn.store.base import Swap
+from adjourn.tasks import budgets, idempotency, workspace_calls
 from adjourn.tasks.call_events import listed_as, observed, question, refusal_event
 from adjourn.tasks.decision import (
     NONE_SPENT,
@@ -36,10 +38,8 @@ from adjourn.tasks.decision import (
 )
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
 from adjourn.tasks.ledger import REPEATED, Approval, Ledger, is_same_tool
-from adjourn.tasks.open_index import ref_of
-from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.task import SYSTEM, NewEvent, Task, open_ref
 from adjourn.tasks.together import PendingCommit
-from adjourn.tasks.unsent import UnsentCalls
 from adjourn.tasks.workspace_calls import NOTHING_ELSEWHERE, OpenElsewhere
 
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
@@ -248,10 +248,10 @@ class Session(TaskLease):
         self._calls = first = pending.first
         if pending.prepare is not None:
             pending.prepare(pending)
-        policy, shared = self.policy, workspace_budget.NO_COUNTS
+        policy, shared = self.policy, budgets.NO_COUNTS
         if policy.workspace_budgets:
-            shared = workspace_budget.counts_of(task.store, policy.workspace_budgets)
-            pending.workspace = workspace_budget.spent(shared, task.now)
+            shared = budgets.counts_of(task.store, policy.workspace_budgets)
+            pending.workspace = budgets.spent(shared, task.now)
         if pending.durable:
             self.neighbours.refresh()
         for call in calls:
@@ -304,7 +304,7 @@ class Session(TaskLease):
         if shared:
             self.workspace_spent = {key: used + pending.spent for key, used in pending.workspace.items()}
             if pending.spent:
-                pending.swaps.update(workspace_budget.counted(shared, task.now, pending.spent))
+                pending.swaps.update(budgets.counted(shared, task.now, pending.spent))
         if pending.forward is not None and not (pending.durable or policy.counts):
             # each is to be forwarded, and nothing else is to be written
             pending.is_sent = len(pending.facts) == len(calls) == self._calls - first
@@ -319,7 +319,7 @@ class Session(TaskLease):
         self, pending: PendingCalls, call: ToolRequest, approval: str, elsewhere: OpenElsewhere
     ) -> bool:
         """Use up the entry of an approval, which any task of the workspace may use. False where another one has."""
-        name = ref_of(elsewhere.owners.get(approval, self.task.id), call.digest, approval)
+        name = open_ref(elsewhere.owners.get(approval, self.task.id), call.digest, approval)
         entry = self.task.store.ref(name)
         pending.swaps[name] = Swap(entry, None)
         return entry is not None
@@ -505,3 +505,46 @@ class Session(TaskLease):
 def _busy(call: ToolRequest) -> Block:
     """One approval, or one paused call, serves one call at a time."""
     return Block("busy", f'tool "{call.tool}" is already being answered', "call again later")
+
+
+# --- calls that were refused since committing them failed, although their intents may have been written
+
+MAX_UNSENT = 1000
+"""Calls of a session that are kept. The first ones are: while a store is away, no later intent reaches it."""
+WHY = "it was not sent: its intent could not be confirmed"
+
+
+class _Refused(NamedTuple):
+    """Where the history ended before the intent of a call."""
+
+    call: str
+    seq: int
+
+
+class UnsentCalls:
+    """Those of one session."""
+
+    def __init__(self) -> None:
+        self.calls: list[_Refused] = []
+        """Empty, but while a store fails."""
+
+    def add(self, ledger: Ledger, calls: Iterable[str]) -> None:
+        """Calls that are refused. The ledger is the one that they were decided at."""
+        room = MAX_UNSENT - len(self.calls)
+        self.calls += [_Refused(call, ledger.seq) for call in islice(calls, room)]
+
+    def settle(self, task: Task, session: str) -> None:
+        """Settle those whose intents were written, and forget those whose intents never can be. Raises `StoreError`."""
+        settled: list[kinds.ToolSettled] = []
+
+        def build(ledger: Ledger) -> list[NewEvent]:
+            settled[:] = [
+                kinds.ToolSettled(call=one.call, message=WHY, outcome="error")
+                for one in self.calls
+                if one.call in ledger.open_calls or one.call in ledger.doubts
+            ]
+            return [NewEvent(fact, SYSTEM, session) for fact in settled]
+
+        task.commit(build, refs=lambda _: idempotency.keep(task, settled, {}))
+        # behind a longer history than they were decided at, no intent can appear any more
+        self.calls = [one for one in self.calls if one.seq == task.ledger.seq]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from adjourn.errors import NotFoundError
-from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
-from adjourn.tasks.space import Space, key_of_task
+from adjourn.policy.principal import Space, key_of_task
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
 
 SHARED = ("tools/", "budget/", "replica/")
 """How refs begin that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live."""

@@ -18,15 +18,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
-from adjourn.log import Actor, Data, Envelope, data_of, decode, digest, encode, kinds, prose_of, timestamp
-from adjourn.store import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap
-from adjourn.tasks import open_index
-from adjourn.tasks.heads import KeptHead, KeptHeads
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
+from adjourn.log.kinds import Data, data_of, prose_of
+from adjourn.log.merkle import Frontier
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap, wait_for_turn
+from adjourn.tasks.heads import KeptHead, KeptHeads, verified_entries_from
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.open_index import CHANGING
-from adjourn.tasks.retry import wait_for_turn
-from adjourn.tasks.verified import following
-from adjourn.text import did_you_mean, without_secrets
+from adjourn.text.near_words import did_you_mean
+from adjourn.text.redact import without_secrets
 
 SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
@@ -129,7 +130,7 @@ class Task:
         """
         with self.lock:
             if self._unread is not EMPTY:
-                for _ in following(self.store, self.id, 0, self._unread):
+                for _ in verified_entries_from(self.store, self.id, 0, self._unread):
                     pass
                 self._unread = EMPTY
                 self.is_verified = True
@@ -212,7 +213,7 @@ class Task:
             kind: type[Data] = type(data)
             # written out, since most events change nothing that is open: this is on the path of every call
             if (
-                kind in CHANGING
+                kind in OPEN_CHANGING
                 or (kind is kinds.ToolAllowed and (data.approval or ledger.unseen or not fact.session))
                 or (kind is kinds.ToolSettled and (data.outcome == "no-answer" or data.call in ledger.doubts))
             ):
@@ -237,7 +238,7 @@ class Task:
             entries.append(_new_tuple(Entry, (after, stored)))
         changes = refs(written) if callable(refs) else refs
         if is_open:
-            changes = {**changes, **open_index.changes(ledger, written)}
+            changes = {**changes, **open_changes(ledger, written)}
         return _new_tuple(StagedCommit, (head, entries, written, changes, waiting))
 
     def take_in(self, staged: StagedCommit, *, durable: bool) -> None:
@@ -361,3 +362,66 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
             raise NotFoundError(f"{found} {task[:80]!r}", near or "list the tasks: adjourn tasks")
         task = candidates[0]
     return Task(store, task, clock=clock, secret=secret)
+
+
+# --- the index of what is open about calls
+
+OPEN_INDEX = "open/"
+OPEN_CHANGING = frozenset(
+    (
+        kinds.SessionClosed,
+        kinds.SessionLost,
+        kinds.EffectSettled,
+        kinds.EffectRepeated,
+        kinds.ConfirmRequired,
+        kinds.ConfirmApproved,
+        kinds.ConfirmDenied,
+        kinds.ToolChanged,
+        kinds.ToolResult,
+    )
+)
+"""Events that may change the entries of a task. Of others only calls and their settlements may (`Task.stage`)."""
+
+
+def open_ref(task: str, digest: str, ident: str) -> str:
+    """The entry of a call or an approval of a task."""
+    return f"{OPEN_INDEX}{digest}/{task}/{ident}"
+
+
+def open_entries(ledger: Ledger) -> dict[str, str]:
+    """The entries of a task."""
+    found = {open_ref(ledger.task, one.digest, one.call): "doubt" for one in ledger.doubts.values()}
+    found |= {open_ref(ledger.task, one.digest, one.call): "done" for one in ledger.unseen.values()}
+    found |= {
+        open_ref(ledger.task, one.digest, one.id): "approved" if one.approved else "asked"
+        for one in ledger.approvals.values()
+    }
+    return found
+
+
+def open_changes(ledger: Ledger, events: Sequence[tuple[Envelope, str]]) -> Mapping[str, str | None]:
+    """What events, which are about to follow those of a ledger, make of the entries of its task.
+
+    The entry of an approval that a call uses up is for its user to take away: no two tasks may.
+    """
+    after, used = _copy(ledger), set()
+    for event, event_hash in events:
+        after.apply(event, event_hash, event.data)
+        if isinstance(event.data, kinds.ToolAllowed):
+            used.add(event.data.approval)
+    before, now = open_entries(ledger), open_entries(after)
+    gone: dict[str, str | None] = {
+        name: None for name in before if name not in now and name.rpartition("/")[2] not in used
+    }
+    return gone | {name: value for name, value in now.items() if before.get(name) != value}
+
+
+def _copy(ledger: Ledger) -> Ledger:
+    """A ledger whose changes leave this one as it is."""
+    members: dict[str, Any] = {}
+    for name in ledger.__struct_fields__:
+        value = getattr(ledger, name)
+        if name == "rates":
+            value = {key: [list(counted) for counted in slices] for key, slices in value.items()}
+        members[name] = value.copy() if isinstance(value, dict | list) else value
+    return Ledger(**members | {"tree": Frontier()})  # nobody asks this one for its root

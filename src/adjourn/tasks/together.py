@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError
-from adjourn.store import NO_REFS, NO_SWAPS, Append, Head, Swap
+from adjourn.store.base import NO_REFS, NO_SWAPS, Append, Head, Swap
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.space_store import SpaceStore
 from adjourn.tasks.task import NewEvent, Refs, StagedCommit, Task

@@ -21,16 +21,14 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError, IntegrityError
-from adjourn.host import Process, lives
+from adjourn.host.process import Process, lives
 from adjourn.log import kinds
-from adjourn.store import Store
+from adjourn.store.base import Store
 from adjourn.tasks import idempotency
 from adjourn.tasks.decision import ALONE, WorkspaceState
-from adjourn.tasks.lease import expire_dead_sessions
+from adjourn.tasks.lease import REPLICA, expire_dead_sessions, lease_end, time_of
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession
-from adjourn.tasks.open_index import INDEX, entries, ref_of
-from adjourn.tasks.replica import REPLICA, lease_end, time_of
-from adjourn.tasks.task import NewEvent, Task, tasks_of
+from adjourn.tasks.task import OPEN_INDEX, NewEvent, Task, open_entries, open_ref, tasks_of
 
 RECENT_SECONDS = 0.25
 """How old may be what was seen of a store that is reached over a network."""
@@ -54,7 +52,7 @@ def open_elsewhere(task: Task, digest: str) -> OpenElsewhere:
     """What the other tasks of the workspace have open about calls with these arguments (their digest). Raises `StoreError`, and `IntegrityError` where one of their
     histories was cut.
     """
-    names = task.store.refs(f"{INDEX}{digest}/")
+    names = task.store.refs(f"{OPEN_INDEX}{digest}/")
     if not names:
         return NOTHING_ELSEWHERE
     doubts: list[OpenCall] = []
@@ -68,7 +66,7 @@ def open_elsewhere(task: Task, digest: str) -> OpenElsewhere:
         approvals |= {
             one.id: one
             for one in ledger.approvals.values()
-            if one.digest == digest and ref_of(other.id, one.digest, one.id) in names
+            if one.digest == digest and open_ref(other.id, one.digest, one.id) in names
         }
         owners |= dict.fromkeys((*ledger.doubts, *ledger.unseen, *ledger.approvals), other.id)
     return OpenElsewhere(WorkspaceState(doubts=doubts, unseen=unseen, approvals=approvals), owners)
@@ -91,7 +89,7 @@ def tell_askers(task: Task, digest: str, facts: Callable[[Ledger], Iterable[NewE
     """Write to each other task that has something open about a call what follows for it, by its ledger. One that cannot be written
     learns nothing: its question waits until it expires.
     """
-    for other in _tasks_in(task, task.store.refs(f"{INDEX}{digest}/")):
+    for other in _tasks_in(task, task.store.refs(f"{OPEN_INDEX}{digest}/")):
         with suppress(AdjournError):
             other.commit(lambda ledger: list(facts(ledger)))
 
@@ -100,7 +98,7 @@ def owner_of(task: Task, call: str) -> Task:
     """The task of a call in doubt that a question of this task is about; this one where no other is known to have it."""
     for asked in task.ledger.approvals.values():
         if asked.doubt == call and call not in task.ledger.doubts:
-            for other in _tasks_in(task, task.store.refs(f"{INDEX}{asked.digest}/")):
+            for other in _tasks_in(task, task.store.refs(f"{OPEN_INDEX}{asked.digest}/")):
                 if call in other.ledger.doubts:
                     return other
     return task
@@ -213,7 +211,7 @@ class Neighbours:
 
 def _indexed(store: Store) -> frozenset[str] | None:
     """The digests in the index; None where there are too many entries."""
-    names = store.refs(INDEX)
+    names = store.refs(OPEN_INDEX)
     return frozenset(name.split("/", 2)[1] for name in names) if len(names) <= MAX_RECENT else None
 
 
@@ -233,7 +231,7 @@ def build_index(store: Store, *, clock: Callable[[], int], secret: bytes) -> Non
     for name in tasks_of(below):
         with suppress(AdjournError):  # whoever opens it hears of what is wrong with it
             ledger = Task(below, name, clock=clock, secret=secret).ledger
-            _add(below, entries(ledger))
+            _add(below, open_entries(ledger))
     _add(below, idempotency.of_workspace(below))
     _add(below, {INDEXED: "1"})
 

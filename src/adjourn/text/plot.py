@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from adjourn.errors import InvalidError
-from adjourn.log import timestamp
-from adjourn.text.terminal import visible_line
+from adjourn.log.event import timestamp
+from adjourn.text.redact import visible_line
 
 WIDTH, HEIGHT = 720, 240
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 16, 32

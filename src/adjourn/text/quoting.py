@@ -1,9 +1,7 @@
-"""Text of others inside our own: freed of what cannot be seen, and fenced so that it cannot pass for ours.
+"""Text of others inside our own: freed of what cannot be seen, fenced so that it cannot pass for ours, or its end.
 
 Every line of quoted text begins with `| `, whatever it says. A line in it that looks like a heading of ours, and every tag that would
 make a middleware resume, gets a backslash. A line break in a part is indented deeper than the next part, so that no part passes for two.
-
-Owns: cleaning and fencing. Must never: leave out what can be seen.
 """
 
 from __future__ import annotations
@@ -13,8 +11,7 @@ import unicodedata
 from collections.abc import Collection
 
 from adjourn.text.fitting import fit_text
-from adjourn.text.redact import LONGEST, without_secrets
-from adjourn.text.terminal import is_filler
+from adjourn.text.redact import LONGEST, is_filler, visible_line, without_secrets
 
 FENCE = "| "
 MAX_INDENT = 8
@@ -100,3 +97,12 @@ def _is_seen(character: str) -> bool:
     if character in _KEPT_FORMATS or character == "\t":
         return True
     return unicodedata.category(character) not in _UNSEEN and not is_filler(character)
+
+
+# --- the end of what a program printed, as it may be shown
+
+
+def last_lines(data: bytes, count: int, length: int) -> tuple[str, ...]:
+    """The last `count` lines that are not blank, each of at most `length` characters, without secrets."""
+    lines = [line.strip() for line in without_secrets(data.decode(errors="replace")).splitlines()]
+    return tuple(visible_line(line[:length]) for line in list(filter(None, lines))[-count:])

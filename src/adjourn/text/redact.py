@@ -1,11 +1,10 @@
-"""What may be kept or shown of text that an agent, a server or a person wrote: without secrets.
+"""What may be kept or shown of text that an agent, a server or a person wrote: no secrets, nothing a terminal obeys.
 
-One function for all: `without_secrets`. A task's events pass it where they are written (`engine.task`), pages where they are
+One function for all: `without_secrets`. A task's events pass it where they are written (`tasks.task`), pages where they are
 composed, notes where they are read, and what is shown where it is shown. A text is cut after that (`beginning`), so that no
 secret is cut into a piece that is not known for one.
 
-Owns: `without_secrets`, `beginning`, `preview`. Must never: be taken for a guarantee. It knows the usual names and shapes of
-secrets (`secret_shapes`), not all.
+This is no guarantee. It knows the usual names and shapes of secrets, not all.
 """
 
 from __future__ import annotations
@@ -18,7 +17,50 @@ from typing import Any
 import msgspec
 
 from adjourn.text.fitting import ELLIPSIS, fit_text
-from adjourn.text.secret_shapes import LONG_RUN, Shape, shapes
+
+TABLE = __file__.rpartition("/")[0] + "/secret_shapes.json"
+"""The file of the table."""
+LONG_RUN = 16
+"""Letters, digits, dashes and underscores in a row, its mark included, that a token has at the least."""
+_AT = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))"
+"""Where a token begins: not within a word; behind an escape of JSON or a URL is not within one."""
+_BEGUN = r"(?:(?<=(?<![A-Za-z0-9]).)|(?<=\\[bfnrt].)|(?<=%[0-9A-Fa-f]{2}.))"
+"""The same behind the first character: a pattern that begins with a character is searched for faster."""
+_QUOTE = r"""(?:\\{0,3}["'`])?"""
+_IS = rf"{_QUOTE}[ \t]{{0,3}}(?::=|=>|=|:|%3[Dd])[ \t]{{0,3}}{_QUOTE}"
+"""What stands between a name and its value, in code, JSON, YAML, a shell, a header or a query."""
+_VALUE = r"""[^\s"'`\\,;&|<>(){}\[\]$]"""
+
+_PARTS = {"@AT@": _AT, "@BEGUN@": _BEGUN, "@IS@": _IS, "@VALUE@": _VALUE}
+
+
+class Shape(msgspec.Struct, eq=False):
+    """`pattern` matches the secret; what its first group matches, if it has one, precedes the secret and is kept.
+
+    `marks` stand in a run of `LONG_RUN` or more (`where` is "run"); or anywhere in a text that has such a run ("beside"), in any text
+    ("text"), or in any text in lower case ("lower").
+    """
+
+    name: str
+    marks: list[str]
+    pattern: str
+    where: str = "run"
+
+    @property
+    def expression(self) -> str:
+        """The regular expression, with what many patterns have in common."""
+        pattern = self.pattern
+        for name, part in _PARTS.items():
+            pattern = pattern.replace(name, part)
+        return pattern
+
+
+@cache
+def shapes() -> list[Shape]:
+    """The table, read when a text is first examined."""
+    loader: Any = __spec__ and __spec__.loader  # what reads a module reads what lies beside it
+    return msgspec.json.decode(loader.get_data(TABLE), type=list[Shape])
+
 
 MAX_PREVIEW = 500
 """Characters of arguments kept with an effect, so that a person can tell what it did."""
@@ -212,3 +254,66 @@ def _is_short(name: str) -> bool:
 def _is_secret(name: str) -> bool:
     flat = name.lower().replace("_", "").replace("-", "")
     return any(secret in flat for secret in _SECRET_NAMES)
+
+
+# --- text of others as it may be shown
+
+_RANGES = (
+    (0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF),
+)  # fmt: skip
+_FILLERS = frozenset(chr(code) for first, last in _RANGES for code in range(first, last + 1))
+"""Unicode's Default_Ignorable_Code_Point, as far as they are printable by their category, and the blank of Braille."""
+TAB_SIZE = 4
+
+
+def visible(text: str) -> str:
+    """The text on one line, with escapes for what is not seen, line breaks and tabs included."""
+    if text.isprintable() and (text.isascii() or _FILLERS.isdisjoint(text)):
+        return text
+    return "".join(character if is_seen(character) else _escape(character) for character in text)
+
+
+def visible_line(text: str) -> str:
+    """The same, with one blank for any white space."""
+    return visible(" ".join(text.split()))
+
+
+def visible_lines(text: str) -> str:
+    """The same line by line, with the indentation kept."""
+    return (
+        "\n".join(map(visible, text.split("\n")))
+        if "\t" not in text
+        else visible_lines(text.expandtabs(TAB_SIZE))
+    )
+
+
+def visible_json(text: str) -> str:
+    """JSON text that says the same, with escapes of JSON for what is not seen. Its own line breaks stay."""
+    if text.isascii():  # JSON escapes control characters of ASCII itself, but DEL
+        return text.replace("\x7f", "\\u007f")
+    return "".join(
+        character if character == "\n" or is_seen(character) else _json_escape(character)
+        for character in text
+    )
+
+
+def is_seen(character: str) -> bool:
+    """Whether a reader can see a character."""
+    return character.isprintable() and not is_filler(character)
+
+
+def is_filler(character: str) -> bool:
+    """Whether a character is printable by its category, and yet nothing is seen of it."""
+    return character in _FILLERS
+
+
+def _escape(character: str) -> str:
+    known = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    code = ord(character)
+    return known or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{int.from_bytes(units[at : at + 2], 'big'):04x}" for at in range(0, len(units), 2))

@@ -17,7 +17,7 @@ from typing import Any
 from unicodedata import category, normalize
 
 from adjourn.errors import InvalidError
-from adjourn.log import MAX_DEPTH, MAX_SAFE_INTEGER, is_plain_fraction
+from adjourn.log.canonical_json import MAX_DEPTH, MAX_SAFE_INTEGER, is_plain_fraction
 
 MAX_VALUES = 500_000
 """Objects, lists and members of one JSON document from outside."""
@@ -141,7 +141,7 @@ def check_text(text: bytes, keys: int) -> None:
 
 
 def _check_pairs(text: bytes) -> None:
-    import json  # noqa: PLC0415  # only the odd text needs it
+    import json  # only the odd text needs it
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) < len(pairs):

@@ -8,9 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from adjourn.errors import InvalidError
-from adjourn.log import milliseconds
-from adjourn.text.redact import without_secrets
-from adjourn.text.terminal import visible_line
+from adjourn.log.event import milliseconds
+from adjourn.text.redact import visible_line, without_secrets
 
 _UNITS = ((86_400, "day"), (3600, "h"), (60, "min"))
 

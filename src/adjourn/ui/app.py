@@ -5,16 +5,19 @@ Owns: requests and responses. Must never: read the store, which pages do, or let
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from secrets import token_urlsafe
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import anyio
 import msgspec
+from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,17 +25,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from adjourn import __version__
-from adjourn.errors import AdjournError, NotFoundError, UsageError
-from adjourn.ui.access import Access
-from adjourn.ui.guard import RequestGuard
-from adjourn.ui.live import LOOK_SECONDS, Live
-from adjourn.ui.page import Form, Notice, WebPage, read_form
+from adjourn.clients import person
+from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
+from adjourn.host import pin
+from adjourn.store.base import Head, Store
+from adjourn.ui.guard import Access, RequestGuard
 from adjourn.ui.pages import PAGES
-from adjourn.ui.pin_gate import FIELD, PinGate
-from adjourn.ui.rendering import renderer
-from adjourn.ui.shared_answers import SharedAnswers
-from adjourn.ui.site import Site
-from adjourn.ui.static_files import static_file
+from adjourn.ui.rendering import renderer, static_file
+from adjourn.ui.site import Form, Notice, Site, WebPage, read_form
 
 MAX_NOTICES = 100
 FOLLOWING = 2
@@ -171,3 +171,165 @@ class Application:
         }
         drawn = partial(self._render, template, {**common, **values})
         return HTMLResponse(await anyio.to_thread.run_sync(drawn), status)
+
+
+# --- answers that several open pages get alike
+
+
+class SharedAnswers:
+    """`version` is the number of the last event."""
+
+    def __init__(self, version: Callable[[], int]) -> None:
+        self._version = version
+        self._made_at = 0
+        self._locks: dict[str, anyio.Lock] = {}
+        self._answers: dict[str, Response] = {}
+
+    async def of(self, address: str, make: Callable[[], Awaitable[Response]]) -> Response:
+        """The answer for an address, made after the last event."""
+        if self._made_at != self._version():
+            self._made_at, self._locks, self._answers = self._version(), {}, {}
+        answers = self._answers
+        async with self._locks.setdefault(address, anyio.Lock()):
+            if address not in answers:
+                answers[address] = await make()
+            return answers[address]
+
+
+# --- what keeps an open page up to date
+
+LOOK_SECONDS = 0.2
+"""How often the store is looked at while a page is open."""
+REST = 4
+"""How many times as long as a look computed there is none."""
+READ_PAUSE = 0.01
+"""Seconds between two looks while tasks are left to be read: requests go first."""
+REFRESH_SECONDS = 15.0
+"""How often a page is told to refresh without a change: questions expire, sessions die."""
+MAX_PAGES = 64
+
+
+class _Seen(NamedTuple):
+    """What the last event was about: where the streams end, and how many tasks were left to be read."""
+
+    heads: Mapping[str, Head]
+    left: int
+
+
+class Live:
+    """The events of one server."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.version = 0
+        """The number of the last event."""
+        self._seen: _Seen = _Seen({}, 1)
+        self._changed = anyio.Event()
+        self._open = 0
+
+    async def watch(self) -> None:
+        """Look at the store until this is cancelled; at rest while no page is open, once all tasks are read."""
+        refreshed = anyio.current_time()
+        pause = 0.0
+        while True:
+            await anyio.sleep(pause)
+            if not self._open and not self._seen.left:
+                pause = LOOK_SECONDS
+                continue
+            seen, took = await anyio.to_thread.run_sync(self._timed_look, abandon_on_cancel=True)
+            pause = READ_PAUSE if seen.left else max(LOOK_SECONDS, REST * took)
+            ended = anyio.current_time()
+            if seen != self._seen or ended - refreshed >= REFRESH_SECONDS:
+                refreshed = ended
+                self._seen = seen
+                self.announce()
+
+    def announce(self) -> None:
+        """Send every open page an event."""
+        self.version += 1
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def _timed_look(self) -> tuple[_Seen, float]:
+        """A look, and the seconds that it computed."""
+        began = time.thread_time()
+        return self._look(), time.thread_time() - began
+
+    def _look(self) -> _Seen:
+        with suppress(AdjournError):  # the page says what is wrong with the store
+            store = self._site.find_store()
+            if store is not None:
+                left = self._site.overview.look(store).left
+                return _Seen(self._site.overview.heads, left)
+        return _Seen({}, 0)
+
+    async def follow(self, request: Request) -> EventSourceResponse:
+        """The events of one open page."""
+        del request
+        return EventSourceResponse(self.events(), ping=30)
+
+    async def events(self) -> AsyncIterator[ServerSentEvent]:
+        """One at once, and one for each change, or for several."""
+        if self._open >= MAX_PAGES:
+            return
+        self._open += 1
+        try:
+            while True:
+                sent = self.version
+                yield ServerSentEvent(data=str(sent), event="changed")
+                if self.version == sent:  # else it changed while the event was on its way
+                    await self._changed.wait()
+        finally:
+            self._open -= 1
+
+
+# --- the PIN on the page
+
+FIELD = "pin"
+"""The name of the field in a form. No action gets it."""
+_WORDS = {"not-done": "it did not", "done": "it happened"}
+
+
+class PinQuestion(NamedTuple):
+    """What a person is shown who has to give the PIN: where the form goes, its fields, and what was wrong."""
+
+    path: str
+    fields: Mapping[str, str]
+    what: str
+    problem: str
+
+
+class PinGate:
+    """The gate of one session of a browser: an application has one session."""
+
+    def __init__(self, find_store: Callable[[], Store | None]) -> None:
+        self._find_store = find_store
+        self._memory = pin.PinMemory()
+        self._trying = Lock()
+
+    def check(self, path: str, form: Mapping[str, str]) -> tuple[PinQuestion | None, str]:
+        """The question that comes before a form's action, if one does, and what to tell the person who answered it.
+
+        Raises `RefusedError` where a PIN was set and is gone.
+        """
+        store = self._find_store()
+        state = person.needed_pin(store)
+        if state is None or self._memory.covers(state):
+            return None, ""
+        try:
+            with self._trying:  # each try takes much memory
+                if not form.get(FIELD):
+                    person.account_pin().check_wait()
+                    return _question(path, form, ""), ""
+                before = person.give_pin(
+                    form[FIELD], self._memory, store, action=path, task=form.get("task", ""), via="page"
+                )
+        except RefusedError as error:
+            return _question(path, form, f"{error.message}; {error.remedy}"), ""
+        return None, person.warning_of(before)
+
+
+def _question(path: str, form: Mapping[str, str], problem: str) -> PinQuestion:
+    fields = {name: value for name, value in form.items() if name != FIELD}
+    what = form.get("action", "")
+    return PinQuestion(path, fields, _WORDS.get(what, what), problem[:1].upper() + problem[1:])

@@ -7,15 +7,17 @@ In this order: the Host is ours (a name that was rebound to this machine is not)
 the request, the method is known, a change comes from our own page (Origin) and is small, and the session is the one that the link
 opened. Each answer forbids the browser to run, load, send or frame anything that is not ours.
 
-Owns: these checks and headers. Must never: look at what a page shows.
+Who has the session is known by `Access`. Must never: look at what a page shows.
 """
 
 from __future__ import annotations
 
+import hmac
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
+from secrets import token_urlsafe
 from typing import NamedTuple
 
 from starlette.datastructures import MutableHeaders
@@ -23,9 +25,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adjourn.errors import UsageError
-from adjourn.host import LINK
-from adjourn.ui.access import Access
-from adjourn.ui.page import read_form
+from adjourn.host.page_link import LINK
+from adjourn.ui.site import read_form
 
 MAX_BODY = 1024 * 1024
 """Bytes of a form: `MAX_EDITED` bytes of text, each byte written as three, and what else it has."""
@@ -200,3 +201,41 @@ def with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
+
+
+# --- who may use the page
+
+_BYTES = 32
+
+
+class Access:
+    """The secrets of one server. They end with its process."""
+
+    def __init__(self) -> None:
+        self.link_token = token_urlsafe(_BYTES)
+        self.form_token = token_urlsafe(_BYTES)
+        self._session = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a browser has used the link."""
+        return bool(self._session)
+
+    def redeem(self, token: str) -> str:
+        """The session that the link's token opens, once; "" for any other token, and from the second time on."""
+        if self._session or not _same(token, self.link_token):
+            return ""
+        self._session = token_urlsafe(_BYTES)
+        return self._session
+
+    def admits(self, session: str) -> bool:
+        """Whether a browser shows the session that was opened."""
+        return bool(self._session) and _same(session, self._session)
+
+    def is_form_token(self, token: str) -> bool:
+        """Whether a form is one of ours."""
+        return _same(token, self.form_token)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())

@@ -25,10 +25,9 @@ from pathlib import Path
 import uvicorn
 
 from adjourn.errors import UsageError
-from adjourn.host import page_host
-from adjourn.ui.access import Access
+from adjourn.host.page_link import page_host
 from adjourn.ui.app import Application
-from adjourn.ui.guard import ENTRY
+from adjourn.ui.guard import ENTRY, Access
 from adjourn.ui.site import Site
 
 MAX_CONNECTIONS = 200

@@ -20,12 +20,12 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adjourn.errors import StoreError, UsageError
-from adjourn.host import LINK
-from adjourn.policy import Principal
-from adjourn.ui.access import Access
+from adjourn.host.page_link import LINK
+from adjourn.policy.principal import Principal
 from adjourn.ui.app import Application
 from adjourn.ui.guard import (
     ENTRY,
+    Access,
     body_of,
     cookie_of,
     headers_of,
@@ -34,11 +34,9 @@ from adjourn.ui.guard import (
     with_body,
     with_headers,
 )
-from adjourn.ui.page import read_form
 from adjourn.ui.pages import OF_A_TEAM
-from adjourn.ui.rendering import renderer
-from adjourn.ui.site import Site
-from adjourn.ui.static_files import static_file
+from adjourn.ui.rendering import renderer, static_file
+from adjourn.ui.site import Site, read_form
 
 MAX_SESSIONS, SESSION_SECONDS = 1000, 8 * 3600.0
 MAX_PEOPLE = 64

@@ -1,18 +1,18 @@
-"""The report of a verification: its codes, its findings, and what was checked.
+"""The report of a verification: its codes and findings, and what was tested in words for a reader.
 
-Owns: these types and `CODES`. Must never: read a store, or decide what is checked (`verify` and `task_check` do).
+Nothing is tested here (`verify` does that).
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from adjourn.findings import Finding, Span
-from adjourn.log import GENESIS, Event
-from adjourn.tasks import Ledger
+from adjourn.log.event import GENESIS, Event
+from adjourn.tasks.ledger import Ledger
 
 NOT_TRUST = "do not resume from it; compare with a backup, or with a checkpoint's folder in version control"
 
@@ -156,3 +156,88 @@ def head_mismatch(report: TaskReport, expected: str, seen: int | None) -> Locate
         help_ = "this is expected if the task continued meanwhile: nothing up to there was changed"
     found = finding("head-mismatch", message, help=help_)
     return Located(finding=found, task=report.task, seq=report.events, hash=report.head)
+
+
+# --- what was tested, in words: one test a line, with what it found
+
+
+class Claim(NamedTuple):
+    """One thing that was tested: its claim, how it is tested, and the codes of its findings."""
+
+    claim: str
+    how: str
+    codes: tuple[str, ...]
+
+
+class CheckedClaim(NamedTuple):
+    """A claim and what was found against it. `state` is that of the worst finding; a warning may well be right."""
+
+    claim: str
+    how: str
+    state: Literal["ok", "warning", "error"]
+    findings: list[Located]
+
+
+OF_FOLDER = Claim(
+    "The checkpoint's folder says the same",
+    "its history, its fields and its files are those that were signed",
+    ("folder-broken",),
+)
+OF_RECORDS = Claim(
+    "Records are what their authors wrote",
+    "each version has the hash of its content, and names the version before it",
+    ("record-broken",),
+)
+TESTS = (
+    Claim(
+        "No event was changed, removed or put in",
+        "each event has the hash of its bytes, and names the hash of the event before it",
+        ("hash-mismatch", "parent-mismatch", "missing-event"),
+    ),
+    Claim(
+        "The events can be read, and the state follows from them",
+        "each is of this task and position; spent calls, open questions and all else are counted from the first one",
+        (
+            "not-an-event",
+            "newer-format",
+            "wrong-task",
+            "wrong-seq",
+            "data-misfit",
+            "fold-failed",
+            "stale-fold",
+        ),
+    ),
+    Claim(
+        "Nothing is missing at the end",
+        "the cached state, the last event noted beside your keys, and signed folders here know no later event",
+        ("history-cut", "head-mismatch", "folder-ahead"),
+    ),
+    Claim(
+        "Checkpoints are signed",
+        "each has the Merkle root of all events before it, under a signature by a key that is trusted here",
+        ("root-mismatch", "signature-mismatch", "unknown-signer"),
+    ),
+    Claim(
+        "Checkpoints say what happened",
+        "each document states what the events say, each name points at its checkpoint, and the contract's text is there",
+        ("document-changed", "document-missing", "document-mismatch", "contract-missing", "ref-mismatch"),
+    ),
+    OF_FOLDER,
+    OF_RECORDS,
+    Claim(
+        "Nothing was taken on a person's word", "the history began here, not with an import", ("imported",)
+    ),
+)
+
+
+def explained(report: VerificationReport, *, has_folder: bool) -> list[CheckedClaim]:
+    """The claims that were tested, each with its findings. Beyond a broken event nothing is known. `has_folder`: a folder was tested, too."""
+    checked = []
+    for test in TESTS:
+        if (test is OF_FOLDER and not has_folder) or (test is OF_RECORDS and not report.records):
+            continue
+        findings = [one for one in report.findings if one.finding.code in test.codes]
+        errors = any(one.finding.severity == "error" for one in findings)
+        state: Literal["ok", "warning", "error"] = "error" if errors else "warning" if findings else "ok"
+        checked.append(CheckedClaim(test.claim, test.how, state, findings))
+    return checked

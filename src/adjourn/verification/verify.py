@@ -1,24 +1,48 @@
 """Verification of a store, of one task, or of a checkpoint's folder: is the history what was written and signed?
 
-Each task is verified by the rules of `task_check`, and every name of a checkpoint must belong to a task in the store. Continuation
+Each task is verified by the rules of `TaskCheck`, and every name of a checkpoint must belong to a task in the store. Continuation
 Records are verified by their own rules (spec/record.md, section 6), folders by those of `folder_verification`.
 
 A missing end of a history, or a missing history, is found by a checkpoint's name, the sealed fold, a head kept beside the keys or a
 signed folder of the workspace; or by a head that was kept elsewhere (`expect_head`).
 
-Owns: what is verified of each of them. Must never: write, print, or trust a cache.
+Nothing here writes, prints, or trusts a cache.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import islice
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from adjourn.checkpoints import anchors, folder, folder_verification
+from adjourn.checkpoints.checkpoint import (
+    TaskCheckpoint,
+    as_checkpoint,
+    check_signature,
+    document_of,
+    encode_document,
+    known_to,
+)
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
-from adjourn.knowledge.records import CRStore
-from adjourn.store import Store
-from adjourn.tasks import KeptHeads, Task, tasks_of
+from adjourn.host import keys
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log.canonical_json import digest
+from adjourn.log.chain import verify_chain
+from adjourn.log.event import GENESIS, decode
+from adjourn.log.kinds import CheckpointCreated, data_of
+from adjourn.log.signing import fingerprint
+from adjourn.policy.principal import checkpoint_ref
+from adjourn.store.base import Entry, Store
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import FOLD_FORM, Task, tasks_of
 from adjourn.verification.report import (
+    CODES,
+    NOT_TRUST,
     Located,
     RecordReport,
     TaskReport,
@@ -28,7 +52,6 @@ from adjourn.verification.report import (
     imported,
     unknown_signer,
 )
-from adjourn.verification.task_check import Progress, TaskCheck
 
 _NO_RECORD = "do not continue from it; compare it with an export of the record, or a backup"
 
@@ -167,3 +190,243 @@ def verify_folder(path: str, *, expect_head: str = "") -> VerificationReport:
 
 def _shifted(progress: Progress, done: int, total: int) -> Progress:
     return lambda here, _: progress(done + here, total)
+
+
+# --- verification of one task
+#
+# In this order: the chain, by the rules of `adjourn.log.chain`, over the stored bytes as they are read. Then, unless only the chain was
+# asked for: each event belongs to this task and position, and its data match its kind; the ledger follows from the events; each checkpoint
+# has the Merkle root of the events before it, a valid signature, and a document that states the ledger at that point; the store has the
+# text of the contract; the cached fold equals the ledger. Last, every `checkpoint/*` ref of the task points at that checkpoint. Events
+# after the first invalid one are not checked: nothing vouches for them.
+
+CHUNK = 512
+
+Progress = Callable[[int, int], None]
+"""Called with the number of events that were checked, and with their total."""
+
+_LINK_BYTES = len('{"after":""') + len(GENESIS)
+_RECREATED = "it is a cache: the next checkpoint recreates it"
+
+
+class TaskCheck:
+    """The verification of one task, done once by `run`."""
+
+    def __init__(self, store: Store, task: str, *, deep: bool) -> None:
+        self.store = store
+        self.deep = deep
+        self.report = TaskReport(task=task, total=store.head(task).seq + 1, findings=[])
+        self.ledger = Ledger(task=task)
+        self._known = {fingerprint(public): public for public in keys.trusted().values()} if deep else {}
+        self._strangers: set[str] = set()
+        self._folding = deep
+        self._cached = self._cached_fold() if deep else None
+
+    def run(self, *, expect_head: str = "", progress: Progress | None = None) -> TaskReport:
+        report = self.report
+        seen: int | None = None
+        reader = self.store.read(report.task, 0, report.total)
+        whole = False
+        try:
+            while chunk := list(islice(reader, CHUNK)):
+                if expect_head:
+                    seen = next(
+                        (report.events + i for i, e in enumerate(chunk) if e.hash == expect_head), seen
+                    )
+                if not self._take(chunk):
+                    break
+                if progress is not None:
+                    progress(report.events, report.total)
+            else:
+                whole = report.events == report.total
+        except (IntegrityError, TypeError, UnicodeDecodeError):
+            self._find_gap()
+        if whole and expect_head and report.head != expect_head:
+            report.findings.append(head_mismatch(report, expect_head, seen))
+        if whole and self._folding:
+            self._check_rest()
+        self._check_refs()
+        return report
+
+    def _add(
+        self,
+        code: str,
+        message: str,
+        *,
+        seq: int = -1,
+        hash: str = "",  # noqa: A002  # the word for it everywhere
+        severity: Literal["error", "warning"] = "error",
+        help: str = NOT_TRUST,  # noqa: A002  # the field of every finding
+    ) -> None:
+        found = finding(code, message, severity=severity, help=help)
+        self.report.findings.append(Located(finding=found, task=self.report.task, seq=seq, hash=hash))
+
+    # --- the chain
+
+    def _take(self, chunk: list[Entry]) -> bool:
+        """Check the next entries. False: one of them is invalid, and the rest is not checked."""
+        report = self.report
+        checked, head, reason, odd = len(chunk), chunk[-1].hash, None, -1
+        if not is_chain(chunk, report.head):
+            odd = next((i for i, entry in enumerate(chunk) if type(entry.data) is not bytes), -1)
+            checked, head, _, reason = verify_chain(chunk if odd < 0 else chunk[:odd], after=report.head)
+        if self._folding:
+            for entry in chunk[:checked]:
+                if not self._look(entry):
+                    break
+        report.events += checked
+        report.head = head
+        if reason is not None:
+            self._add(reason, CODES[reason], seq=report.events, hash=chunk[checked].hash)
+        elif odd >= 0:  # another type, which SQLite takes in any column
+            self._add("hash-mismatch", CODES["hash-mismatch"], seq=report.events, hash=str(chunk[odd].hash))
+        return reason is None and odd < 0
+
+    def _find_gap(self) -> None:
+        """After a page that could not be read: continue event by event up to the missing one."""
+        report = self.report
+        while report.events < report.total:
+            try:
+                entry = next(iter(self.store.read(report.task, report.events, report.events + 1)), None)
+            except (IntegrityError, TypeError, UnicodeDecodeError):
+                entry = None
+            if entry is None:
+                self._add("missing-event", CODES["missing-event"], seq=report.events)
+                return
+            if not self._take([entry]):
+                return
+
+    # --- the meaning
+
+    def _look(self, entry: Entry) -> bool:
+        """Decode and fold one event of the valid chain. False: that failed, and no later event is folded."""
+        ledger, seq = self.ledger, self.ledger.seq + 1
+        try:
+            event = decode(entry.data)
+        except InvalidError as error:
+            self._folding = False
+            newer = "version" in error.message
+            code = "newer-format" if newer else "not-an-event"
+            help_ = error.remedy or NOT_TRUST
+            severity: Literal["error", "warning"] = "warning" if newer else "error"
+            self._add(code, error.message, seq=seq, hash=entry.hash, severity=severity, help=help_)
+            return False
+        if event.task != ledger.task or event.seq != seq:
+            self._folding = False
+            code = "wrong-task" if event.task != ledger.task else "wrong-seq"
+            message = f"it says that it is event {event.seq} of task {event.task[:64]}"
+            self._add(code, message, seq=seq, hash=entry.hash)
+            return False
+        try:
+            data = data_of(event)
+        except InvalidError as error:
+            data = None
+            self._add("data-misfit", error.message, seq=seq, hash=entry.hash)
+        if isinstance(data, CheckpointCreated):
+            self._look_at_checkpoint(TaskCheckpoint(event, entry.hash, data))
+        try:
+            ledger.apply(event, entry.hash, data)
+        except Exception as error:  # whatever it is, the report has it
+            self._folding = False
+            self._add("fold-failed", f"{CODES['fold-failed']}: {error}", seq=seq, hash=entry.hash)
+            return False
+        if self._cached is not None and self._cached.seq == ledger.seq and self._cached != ledger:
+            self._warn_of_fold()
+        return True
+
+    def _look_at_checkpoint(self, checkpoint: TaskCheckpoint) -> None:
+        event, event_hash, data = checkpoint
+        ledger = self.ledger
+        self.report.checkpoints += 1
+        if data.root != ledger.tree.root().hex():
+            self._add("root-mismatch", CODES["root-mismatch"], seq=event.seq, hash=event_hash)
+        public = self._known.get(data.key)
+        if public is not None:
+            try:
+                check_signature(checkpoint, public)
+            except IntegrityError as error:
+                self._add(
+                    "signature-mismatch", error.message, seq=event.seq, hash=event_hash, help=error.remedy
+                )
+        elif data.key not in self._strangers:
+            self._strangers.add(data.key)
+            self.report.findings.append(unknown_signer(data.key, event, event_hash))
+        due = digest(encode_document(document_of(ledger, data.name, data.description, known_to(data))))
+        if due != data.document:
+            self._add("document-mismatch", CODES["document-mismatch"], seq=event.seq, hash=event_hash)
+        self._look_at_document(checkpoint)
+
+    def _look_at_document(self, checkpoint: TaskCheckpoint) -> None:
+        event, event_hash, data = checkpoint
+        try:
+            stored = self.store.get_blob(data.document)
+        except (InvalidError, TypeError):
+            self._add("document-changed", CODES["document-changed"], seq=event.seq, hash=event_hash)
+            return
+        if stored is not None:
+            self.report.documents += 1
+        elif (self.store.ref(checkpoint_ref(data.name, event.task)) or "").endswith(f" {event_hash}"):
+            # an older version cannot be resumed, and an imported history brings only its last document
+            self._add("document-missing", CODES["document-missing"], seq=event.seq, hash=event_hash)
+
+    # --- what stands beside the chain
+
+    def _cached_fold(self) -> Ledger | None:
+        seal, _, text = (self.store.ref(f"fold/{self.report.task}") or "").partition(":")
+        try:
+            return msgspec.json.decode(text, type=Ledger) if text and seal.endswith(FOLD_FORM) else None
+        except (msgspec.DecodeError, InvalidError):
+            self._warn_of_fold()
+            return None
+
+    def _warn_of_fold(self) -> None:
+        self._add("stale-fold", CODES["stale-fold"], severity="warning", help=_RECREATED)
+
+    def _check_rest(self) -> None:
+        self.report.findings += imported(self.ledger)
+        if self._cached is not None and self._cached.seq > self.ledger.seq:
+            self._warn_of_fold()
+        contract = self.ledger.contract
+        if contract:
+            try:
+                there = self.store.get_blob(contract) is not None
+            except (InvalidError, TypeError):
+                there = False
+            if not there:
+                message = f"{CODES['contract-missing']} ({contract[:12]})"
+                self._add("contract-missing", message, help="import a checkpoint of the task again")
+
+    def _check_refs(self) -> None:
+        """Every checkpoint's name that points into this task must point at that checkpoint."""
+        task = self.report.task
+        for ref, value in self.store.refs("checkpoint/").items():
+            named, _, rest = value.partition(" ")
+            position, _, event_hash = rest.partition(" ")
+            if named != task:
+                continue
+            name = ref.removeprefix("checkpoint/").partition("@")[0]
+            seq = int(position) if position.isdecimal() and len(position) < 16 else -1
+            if not self._points_at(name, seq, event_hash):
+                message = f'the name "{name}" does not point at a checkpoint of that name'
+                self._add("ref-mismatch", message, seq=seq, hash=event_hash)
+
+    def _points_at(self, name: str, seq: int, event_hash: str) -> bool:
+        if not 0 <= seq < self.report.total:
+            return False
+        try:
+            entry = next(iter(self.store.read(self.report.task, seq, seq + 1)), None)
+            return entry is not None and entry.hash == event_hash and as_checkpoint(entry).data.name == name
+        except (InvalidError, TypeError, UnicodeDecodeError):
+            return False
+
+
+def is_chain(chunk: list[Entry], after: str) -> bool:
+    """Whether `verify_chain` accepts all entries: its rules for all of them at once, at half the cost."""
+    try:
+        hashes = [sha256(data).hexdigest() for _, data in chunk]
+    except TypeError:  # not bytes
+        return False
+    if hashes != [stored for stored, _ in chunk]:
+        return False
+    links = '{"after":"' + '"{"after":"'.join([after, *hashes[:-1]]) + '"'
+    return b"".join([data[:_LINK_BYTES] for _, data in chunk]) == links.encode()

@@ -23,13 +23,12 @@ NAMES = (
     "file.read", "echo", "file.write", "secrets.read", "network.fetch", "slow", "fail", "error", "crash", "big",
     "send", "ask", "paused", "progress", "silent",
 )  # fmt: skip
-READING = {"file.read"}
 OBJECT = '{"type":"object"}'
 
 
-def tool_text(name: str) -> str:
+def tool_text(name: str, *, reads: bool) -> str:
     """One entry of tools/list, as text, so that the spelling of its numbers is ours."""
-    hint = f',"annotations":{READ_ONLY}' if name in READING else ""
+    hint = f',"annotations":{READ_ONLY}' if reads else ""
     return f'{{"name":"{name}","description":"{name} \\u00e9","inputSchema":{OBJECT},"x-numbers":{NUMBERS}{hint}}}'
 
 
@@ -44,16 +43,13 @@ class Server:
         self.asked: dict[str, Any] = {}
         self.count = 0
         names = [] if options.get("tools") == "none" else list(NAMES)
-        if options.get("tools") == "reading":
-            READING.add("slow")
-        if options.get("tools") == "reads-send":
-            READING.add("send")
+        reading = {"file.read", {"reading": "slow", "reads-send": "send"}.get(options.get("tools", ""))}
         extra = {"shadow": "aex.resume", "mimic": "AEX-Resume", "twin": "file_read"}.get(
             options.get("tools", "")
         )
         if extra:
             names.insert(1, extra)
-        self.tools = [tool_text(name) for name in names]
+        self.tools = [tool_text(name, reads=name in reading) for name in names]
 
     # --- writing
 
@@ -76,6 +72,13 @@ class Server:
 
     def error(self, message: dict[str, Any], code: int, text: str) -> None:
         self.send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": text}})
+
+    def later(self, seconds: float, message: dict[str, Any]) -> None:
+        threading.Timer(seconds, self.text, (message, "slow")).start()
+
+    def crash(self, code: int) -> None:
+        os.write(2, b"crashing\n")
+        os._exit(code)
 
     # --- reading
 
@@ -160,14 +163,13 @@ class Server:
         if name in ("send", "ask", "paused", "progress"):
             self.talk(message, name, arguments, params)
         elif name == "slow":
-            threading.Timer(arguments.get("seconds", 30), self.text, (message, "slow")).start()
+            self.later(arguments.get("seconds", 30), message)
         elif name == "fail":
             self.text(message, "failed", isError=True)
         elif name == "error":
             self.error(message, -32000, "an error of the tool")
         elif name == "crash":
-            os.write(2, b"crashing\n")
-            os._exit(arguments.get("code", 3))
+            self.crash(arguments.get("code", 3))
         elif name == "big":
             self.text(message, "x" * arguments.get("size", 1 << 20))
         elif name != "silent":
@@ -215,12 +217,16 @@ class Server:
             self.text(message, f"{state} {json.dumps(params.get('inputResponses'))}")
 
 
-def main() -> None:
-    words = sys.argv[2:]
+def options_of(words: list[str]) -> dict[str, str]:
     options = {}
     while words:
         name = words.pop(0).removeprefix("--")
         options[name] = words.pop(0) if words and not words[0].startswith("--") else "yes"
+    return options
+
+
+def main() -> None:
+    options = options_of(sys.argv[2:])
     if "ignore-end" in options:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     Server(sys.argv[1], options).run()
@@ -229,4 +235,5 @@ def main() -> None:
     os._exit(0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.adapters.langgraph import GraphPlan, graph, plan
@@ -173,7 +173,6 @@ def _living(steps: list[Statement]) -> int:
 
 
 @given(programs)
-@settings(max_examples=150, deadline=None)
 def test_every_node_is_reached_and_every_edge_leads_to_one(lines: list[str]) -> None:
     """In the plan of any program each step that may run has its node, and each node as many edges as its kind says."""
     text = "\n".join(["task work v0", 'goal "do it"', "use *", *lines, ""])
@@ -186,7 +185,6 @@ def test_every_node_is_reached_and_every_edge_leads_to_one(lines: list[str]) -> 
 
 
 @given(contract_documents)
-@settings(max_examples=150, deadline=None)
 def test_any_text_has_a_plan_or_findings(text: str) -> None:
     """Any text gives either a complete plan or findings."""
     try:
@@ -279,11 +277,6 @@ _NUMBERS = count()
 
 
 @given(programs, inputs)
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 def test_a_graph_does_what_a_run_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], inputs: dict[str, Any]
 ) -> None:
@@ -312,7 +305,7 @@ def test_the_examples_come_to_their_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """What `adjourn run` makes of the contracts in examples, a graph makes of them."""
-    from adjourn.adapters.models import FunctionModel  # noqa: PLC0415
+    from adjourn.adapters.models import FunctionModel
 
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     work = tmp_path / "work"

@@ -77,7 +77,7 @@ def test_a_person_of_the_caller_is_asked(bench: Bench) -> None:
 
 def test_inputs_are_checked_before_anything(bench: Bench) -> None:
     """All wrong inputs are reported, and no task is made."""
-    from adjourn.runs.start import InputsError  # noqa: PLC0415
+    from adjourn.runs.start import InputsError
 
     with pytest.raises(InputsError):
         made(bench, "need n: int", "do note.add(n=n)", "return n").invoke({"inputs": {"n": "x"}})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import classify
+from support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "mode"),
     [
         ("explain how the parser works", "exploratory"),

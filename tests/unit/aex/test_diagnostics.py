@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex import KnownTool, KnownTools, effective, from_text, unmatched_rules
+from adjourn.aex.ast import check_inputs, is_of, known_type
 from adjourn.aex.check import MAX_FINDINGS, examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, reference, render
 from adjourn.aex.json_policy import read_json_policy
 from adjourn.aex.seal import check_sealed
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES
-from adjourn.aex.types import check_inputs, is_of, known_type
 from adjourn.findings import Finding, Span
+from support.cases import for_each
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "diagnostics.md"
 
@@ -231,7 +232,7 @@ def underlined(found: Finding, text: str) -> str:
     return line[found.span.column - 1 : found.span.column - 1 + found.span.length]
 
 
-@pytest.mark.parametrize(("code", "severity", "line", "piece", "text"), CASES)
+@for_each(("code", "severity", "line", "piece", "text"), CASES)
 def test_a_text_gives_its_finding_at_the_right_place(
     code: str, severity: str, line: int, piece: str, text: str
 ) -> None:
@@ -315,7 +316,7 @@ GOOD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", GOOD)
+@for_each("text", GOOD)
 def test_a_sound_text_has_no_finding(text: str) -> None:
     """A correct contract has no finding."""
     assert examine(text).findings == []
@@ -400,7 +401,7 @@ def test_the_reference_is_current() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "good", "bad"),
     [
         ("str", ["", "x"], [1, None, []]),

@@ -17,6 +17,7 @@ from lark.exceptions import UnexpectedInput
 from adjourn.aex.check import examine
 from adjourn.aex.tree import Tree, TreeNode, unparse
 from support import strategies
+from support.campaign import scaled
 
 ROOT = Path(__file__).parents[3]
 SPEC = (ROOT / "spec" / "aex.lark").read_text(encoding="utf-8")
@@ -31,7 +32,6 @@ OF_ITS_MEANING = ("there are two", "is longer than a year", "cannot use the expr
 """What errors of these codes say where the form is right."""
 V1 = 'policy p v1\ngoal "g"\n'
 HARD = settings(
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
@@ -76,7 +76,7 @@ def errors(text: str) -> list[str]:
     'agent a v1\ngoal "g"\nfor one\tin\t{a: b}\n\x01do x.y()\n\x02return 1'
 )  # a colon, and no blank before it but tabs
 @given(made("start"))
-@settings(HARD, max_examples=60)
+@HARD
 def test_what_the_grammar_makes_is_read_without_an_error(text: str) -> None:
     """Whole policies and tasks of both versions, with bodies, comments, make items and blocks."""
     text = laid_out(text)
@@ -85,7 +85,7 @@ def test_what_the_grammar_makes_is_read_without_an_error(text: str) -> None:
 
 
 @given(made("start"), st.lists(strategies.text_mutations, min_size=1, max_size=4))
-@settings(HARD, max_examples=60)
+@HARD
 def test_what_is_made_of_it_by_accident_is_read_or_reported(
     text: str, changes: list[tuple[int, int, str]]
 ) -> None:
@@ -117,7 +117,7 @@ EDITS = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 6), PIECES | st.ju
     'allow -exec,.* where cmd matches "git *" and -s.depth <= 3', []
 )  # the prefix of a pattern may be empty
 @given(SEEDS, EDITS)
-@settings(HARD, max_examples=400)
+@HARD
 def test_a_rule_that_is_read_without_an_error_is_of_the_grammar(
     line: str, edits: list[tuple[int, int, str]]
 ) -> None:
@@ -156,7 +156,7 @@ BLOCK_EDITS = st.lists(
 @example("for group:ops", ["  allow a.*, b"], [(27, 0, ":for :a")])  # a scope is any text
 @example("for group:ops", ["  allow a.*, b"], [(27, 0, " :a")])  # behind a colon among blanks
 @given(WHOM, st.lists(BLOCK_RULES, min_size=1, max_size=3), BLOCK_EDITS)
-@settings(HARD, max_examples=400)
+@HARD
 def test_a_block_that_is_read_without_an_error_is_of_the_grammar(
     whom: str, rules: list[str], edits: list[tuple[int, int, str]]
 ) -> None:
@@ -214,12 +214,12 @@ def _lists(size: int) -> str:
     return V1 + line * (size // len(line))
 
 
-SMALL = [(shape, 100_000) for shape in (_rules, _one_line, _marks, _keywords, _steps)]
+SMALL = [(shape, scaled(100_000)) for shape in (_rules, _one_line, _marks, _keywords, _steps)]
 
 
-@pytest.mark.parametrize(("shape", "size"), [*SMALL, (_lists, 990_000)])
+@pytest.mark.parametrize(("shape", "size"), [*SMALL, (_lists, scaled(990_000))])
 def test_time_grows_with_the_text_and_not_faster(shape: Callable[[int], str], size: int) -> None:
-    """Ten times the text, once up to the most that a document may have, takes about ten times as long."""
+    """Ten times the text takes about ten times as long; in a campaign once up to the most that a document may have."""
     gc.disable()  # a collection costs by what the tests before left
     try:
         took = [_seconds(shape(size)), _seconds(shape(10 * size))]

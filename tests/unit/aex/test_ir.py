@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator, ValidationError
 
 from adjourn.aex.check import examine
 from adjourn.aex.ir import Program, compiled, schema
 from support import strategies
+from support.cases import for_each
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").rglob("*.aex"))
@@ -140,14 +141,13 @@ def test_a_budget_without_end_is_none() -> None:
     assert ir('policy p v0\ngoal "g"\nbudget calls=-Infinity, x=-3\n')["budget"] == {"calls": 0, "x": -3}
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@for_each("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_fit_the_schema(path: Path) -> None:
     """What is given as an example can be compiled."""
     ir(path.read_text())
 
 
 @given(strategies.contract_texts)
-@settings(max_examples=200, deadline=None)
 def test_every_representation_fits_the_schema(text: str) -> None:
     """Every compiled representation fits the schema and reads back as what it was."""
     for head in ("", 'task t v0\ngoal "g"\nuse *\n', 'task t v1\ngoal "g"\nuse *\n'):

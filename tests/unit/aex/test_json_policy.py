@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import Policy, Rule, json_policy
@@ -327,7 +327,6 @@ LAYERS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(layers=LAYERS, inline=st.lists(st.booleans(), min_size=5, max_size=5))
 def test_any_chain_composes_as_published(
     root: Path, layers: list[dict[str, Any]], inline: list[bool]
@@ -354,7 +353,6 @@ JSON = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(value=JSON)
 def test_schema_and_reader_agree(root: Path, value: Any) -> None:
     """What the schema refuses is refused, and what it takes is read, but for what only reading can tell."""
@@ -365,7 +363,6 @@ def test_schema_and_reader_agree(root: Path, value: Any) -> None:
     assert valid != shape
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 @given(text=st.text(max_size=60) | st.text('{}[]",:\\ \nae', max_size=60))
 def test_any_text_is_a_policy_or_has_findings(root: Path, text: str) -> None:
     """Reading any text gives a policy or findings and never crashes."""

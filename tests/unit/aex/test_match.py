@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex.match import (
@@ -21,9 +21,10 @@ from adjourn.aex.match import (
     tool_name_ok,
 )
 from support import strategies
+from support.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "ok"),
     [
         ("file.read", True),
@@ -47,7 +48,7 @@ def test_a_tool_name_is_a_short_string_of_the_alphabet(name: object, ok: bool) -
     assert tool_name_ok(name) is ok
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pattern", "name", "exact", "folded"),
     [
         ("*", "anything", True, True),
@@ -78,7 +79,7 @@ def test_an_allow_matches_as_written_and_a_refusal_in_any_spelling(
     assert matches_folded(pattern, name) is folded
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     ["", "net_*", "*.read", "file.**", "file read", "x" * 129, "näme", "a#b", "file.read:", ":src/**", "**"],
 )
@@ -119,7 +120,7 @@ def test_a_scope_is_what_follows_the_first_colon() -> None:
     assert split_scope("file.read") == ("file.read", "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("glob", "path", "expected"),
     [
         ("src/**", "src/a.py", True),
@@ -158,7 +159,6 @@ def expression(glob: str) -> str:
 
 
 @given(st.text("ab*?", max_size=8), st.text("ab\n", max_size=10))
-@settings(max_examples=500)
 def test_a_text_glob_matches_what_its_regular_expression_matches(glob: str, text: str) -> None:
     """The quick matcher agrees with a slow one."""
     assert glob_text(glob, text) is (re.fullmatch(expression(glob), text, re.DOTALL) is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import Policy, Rule, from_text, layers, merge, not_granted
@@ -33,7 +33,6 @@ Call = tuple[str, dict[str, Any], list[str]]
 
 
 @given(strategies.rule_lines, strategies.rule_lines, calls)
-@settings(max_examples=600, deadline=None)
 def test_a_merge_allows_no_call_that_a_side_refuses(own: list[str], asked: list[str], call: Call) -> None:
     """What the merge allows, the policy alone allows, and the contract alone allows; what it asks of, it still asks of."""
     above, below = layer(own), layer(asked, "task", "c")
@@ -68,7 +67,6 @@ def assert_united(merged: Policy, side: Policy, tool: str) -> None:
 
 
 @given(strategies.rule_lines, strategies.rule_lines, strategies.rule_lines, calls)
-@settings(max_examples=200, deadline=None)
 def test_a_merge_of_a_merge_stays_within_both(
     own: list[str], first: list[str], second: list[str], call: Call
 ) -> None:
@@ -80,7 +78,6 @@ def test_a_merge_of_a_merge_stays_within_both(
 
 
 @given(strategies.rule_lines, calls, st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
 def test_the_order_of_rules_does_not_change_the_effect(lines: list[str], call: Call, random: Any) -> None:
     """Rules can be written in any order: the effect, and whether and how strictly a person is asked, are the same."""
     shuffled = list(lines)
@@ -97,7 +94,6 @@ def test_the_order_of_rules_does_not_change_the_effect(lines: list[str], call: C
 
 
 @given(strategies.rule_lines, calls)
-@settings(max_examples=200, deadline=None)
 def test_a_deny_wins_over_everything(lines: list[str], call: Call) -> None:
     """With one more deny of the tool no call of it is allowed, in any spelling and whatever its arguments are."""
     denied = layer([*lines, f"deny {call[0].upper()}"])
@@ -106,7 +102,6 @@ def test_a_deny_wins_over_everything(lines: list[str], call: Call) -> None:
 
 
 @given(strategies.rule_lines, calls)
-@settings(max_examples=300, deadline=None)
 def test_a_verdict_without_arguments_is_the_strictest(lines: list[str], call: Call) -> None:
     """What `judge` allows is allowed whatever the arguments are, and what is never visible is never allowed."""
     found = layer(lines)

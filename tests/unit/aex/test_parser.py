@@ -21,14 +21,16 @@ from adjourn.aex.expr import (
     ObjectOf,
     Text,
     Value,
+    Word,
     arguments,
     brace_balance,
+    number,
     parse_value,
 )
 from adjourn.aex.shape import model
 from adjourn.aex.templates import safe_name, sample_task
-from adjourn.aex.text import Word, number
 from adjourn.aex.tree import build, walk
+from support.cases import for_each
 from support.policies import POLICY
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -135,7 +137,7 @@ def test_the_last_of_repeated_declarations_counts() -> None:
     assert (shape["goal"], shape["budget"]) == ("2", {"calls": 2})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ('"a, b"', "a, b"),
@@ -229,7 +231,7 @@ def test_a_return_block_ends_where_its_braces_balance() -> None:
     assert published('task t v0\nreturn "{"\ncheck a')["steps"][1]["kind"] == "check"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("", 0), (" 7 ", 7), ("1e2", 100), ("0x10", 16), ("0b11", 3), ("0o17", 15), ("-.5", -0.5), ("5.", 5),
@@ -265,7 +267,7 @@ def test_a_body_ends_before_a_line_that_is_indented_less() -> None:
     assert ("return", 5, 5) in kinds
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.aex")), ids=lambda path: path.name)
+@for_each("path", sorted(EXAMPLES.rglob("*.aex")), ids=lambda path: path.name)
 def test_the_examples_have_no_finding(path: Path) -> None:
     """Each contract under examples/ is valid without warnings."""
     assert examine(path.read_text()).findings == []

@@ -6,12 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from adjourn.aex import Policy, Rule, discover, effective, from_text, merge, not_granted
 from adjourn.aex.files import load
 from adjourn.aex.match import glob_text
 from adjourn.aex.policy import CACHE_MAX
+from support.cases import for_each
 from support.policies import POLICY
 
 SOURCE = ".aex/policy.aex"
@@ -72,7 +71,7 @@ def test_the_first_rule_that_matches_is_the_one_named() -> None:
     assert rule.pattern == "file.*"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "name", "effect", "asked"),
     [
         ([], "mcp.resources.read", "allow", False),
@@ -135,7 +134,7 @@ def test_a_layer_takes_top_level_confirms_and_drops_repeated_patterns() -> None:
     assert (found.budget, found.goal) == (7, "cg")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "calls"),
     [
         ("5", 5),
@@ -154,7 +153,7 @@ def test_a_budget_is_whole_calls_never_below_zero(text: str, calls: int | None) 
     assert policy(f"budget calls={text}").budget == calls
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("allowed", "used", "left"),
     [
         ("file.read", "file.read", ["file.read"]),

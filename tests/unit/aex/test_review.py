@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import Review, from_text, merge, review, reviewed
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, finding
+from support.cases import for_each
 from support.policies import POLICY
 
 TOOLS = ("a", "a.b", "a.c", "a.b.c", "A.B", "A/b", "x", "x.y")
@@ -90,7 +90,7 @@ def reviewed_under(policy: str, *lines: str) -> Review:
     return reviewed(text, "tasks/t.aex", from_text(f'policy p v0\ngoal "g"\n{policy}', "p.aex")[0])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("policy", "lines"),
     [
         ("allow file.read", ["use file.read"]),
@@ -109,7 +109,7 @@ def test_a_task_runs_under_a_policy_that_refuses_nothing_of_it(policy: str, line
     assert told.runs_under_policy, told.warnings
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("policy", "lines", "named"),
     [
         ("", ["use file.read"], "file.read"),

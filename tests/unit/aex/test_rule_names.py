@@ -8,8 +8,8 @@ import pytest
 
 from adjourn.aex import OWN_TOOLS, KnownTool, KnownTools, unmatched_rules
 from adjourn.hooks.claude_code import TOOLS
-from adjourn.policy import READING_VERBS
-from adjourn.policy.calls import META_TOOLS
+from adjourn.policy.calls import META_TOOLS, READING_VERBS
+from support.cases import for_each
 from support.policies import policy_of
 
 KNOWN = KnownTools({
@@ -25,7 +25,7 @@ def told(line: str, *, is_complete: bool = False, known: KnownTools = KNOWN) -> 
     return [(one.code, one.message, one.help) for one in found]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         "use inv.remove_item",
@@ -51,7 +51,7 @@ def test_a_rule_that_names_a_tool_or_may_do_so_is_fine(line: str) -> None:
     assert told(line) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "message", "help_text"),
     [
         ("use inv.remove_itm", "`inv.remove_itm` names no tool of the server inv", "did you mean inv.remove_item?"),

@@ -20,6 +20,7 @@ from adjourn.aex import seal
 from adjourn.aex.seal import PublishedSeal, Seal
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log.signing import public_key
+from support.cases import for_each
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[3] / "spec" / "vectors" / "signature.json").read_text("utf-8")
@@ -141,7 +142,7 @@ def test_a_shared_signature_is_none_of_a_key() -> None:
 # --- reading
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from adjourn.aex import NOTHING_KNOWN, KnownTool, KnownTools, Policy, canonical_server, from_text, merge
-from adjourn.log import full_name
+from adjourn.log.kinds import full_name
+from support.cases import for_each
 
 
 def policy(*lines: str) -> Policy:
@@ -20,7 +21,7 @@ def known(**servers: str) -> KnownTools:
     })  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "canonical"),
     [
         ("inv", "inv"),
@@ -45,7 +46,7 @@ def test_the_full_name_of_a_tool() -> None:
     assert (full_name("inv", "search"), full_name("", "search")) == ("inv.search", "search")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "tool", "effect"),
     [
         ("use inv.remove_item", "remove_item", "allow"),
@@ -123,7 +124,7 @@ def test_an_allow_for_another_known_server_is_none_for_a_tool_that_is_called_lik
     assert found.at_server("git", known(git="status")).judge("status").effect == "closed"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "server", "tool"),
     [
         ("use git.*", "git", "reset"), ("use git.*", "git", "git_commit"), ("use git.*", "inv", "git.reset"), ("use file.read", "file", "read"),

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from adjourn.aex import Policy, from_text
 from adjourn.aex.match import glob_text
-from adjourn.aex.where import values_at
+from adjourn.aex.rule import values_at
 from support import strategies
+from support.cases import for_each
 
 
 def policy(*lines: str) -> Policy:
@@ -34,7 +35,7 @@ HOLDS, FAILS, UNTOLD = (True, True, True), (False, False, False), (False, True, 
 OTHER_CASE = (False, True, True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("condition", "arguments", "expected"),
     [
         ('a is "x"', {"a": "x"}, HOLDS),

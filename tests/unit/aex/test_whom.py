@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import Policy, compiled, examine, from_text, merge, narrowed, not_granted
-from adjourn.aex.format import formatted
-from adjourn.aex.meaning import meaning
-from adjourn.policy import Principal
+from adjourn.aex.format import formatted, meaning
+from adjourn.policy.principal import Principal
 from support import strategies
 
 ANN = Principal(id="issuer|1", name="ann", type="human", groups=("ops", "dev"))
@@ -66,7 +65,6 @@ def chosen(lines: list[str], blocks: Blocks, who: Principal | None) -> str:
 
 
 @given(strategies.rule_lines, strategies.rule_blocks, WHO, calls)
-@settings(max_examples=500, deadline=None)
 def test_a_narrowed_policy_judges_as_one_with_only_the_rules_of_that_principal(
     lines: list[str], blocks: Blocks, who: Principal | None, call: tuple[str, dict[str, Any], list[str]]
 ) -> None:
@@ -83,7 +81,6 @@ def test_a_narrowed_policy_judges_as_one_with_only_the_rules_of_that_principal(
 
 
 @given(strategies.rule_lines, strategies.rule_blocks, WHO, calls)
-@settings(max_examples=200, deadline=None)
 def test_nobody_is_allowed_no_more_than_somebody(
     lines: list[str], blocks: Blocks, who: Principal | None, call: tuple[str, dict[str, Any], list[str]]
 ) -> None:
@@ -96,7 +93,6 @@ def test_nobody_is_allowed_no_more_than_somebody(
 
 
 @given(strategies.rule_lines, strategies.rule_blocks, strategies.rule_lines, WHO, calls)
-@settings(max_examples=300, deadline=None)
 def test_a_contract_is_merged_with_what_its_principal_may(
     lines: list[str],
     blocks: Blocks,
@@ -114,7 +110,6 @@ def test_a_contract_is_merged_with_what_its_principal_may(
 
 
 @given(strategies.rule_lines, strategies.rule_blocks)
-@settings(max_examples=200, deadline=None)
 def test_blocks_are_laid_out_and_say_the_same(lines: list[str], blocks: Blocks) -> None:
     """The formatter keeps whom each rule is for, and its own output."""
     document = examine(written(lines, blocks))

@@ -12,17 +12,16 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints import audit_log
-from adjourn.checkpoints.attachments import _record
-from adjourn.checkpoints.audit_log import follow
+from adjourn.checkpoints import attachments
+from adjourn.checkpoints.attachments import _record, follow
 from adjourn.checkpoints.folder import MAX_JSON_BYTES, read_published
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.page_archive import INDEX, folder_of, read_index
-from adjourn.code.sessions import checkpoint_file as sessions
+from adjourn.code.sessions import connection as sessions
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.handover.importing import import_folder, locate
-from adjourn.host import read_lines
-from adjourn.knowledge.records import CRStore
+from adjourn.host.workspace import read_lines
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.transfer import import_record
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
 from adjourn.store.memory import MemoryStore
@@ -104,7 +103,7 @@ def test_nothing_after_the_first_bad_line_is_read(
             seen += 1
             yield line
 
-    monkeypatch.setattr(audit_log, "read_lines", counted)
+    monkeypatch.setattr(attachments, "read_lines", counted)
     with pytest.raises(IntegrityError):
         verify(str(memory_workspace.folder()))
     assert seen == 9
@@ -130,7 +129,7 @@ def test_more_events_than_any_history_has_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of events is bounded beside their bytes."""
-    monkeypatch.setattr(audit_log, "MAX_EVENTS", 5)
+    monkeypatch.setattr(attachments, "MAX_EVENTS", 5)
     path = tmp_path / "audit.jsonl"
     path.write_bytes(hollow(6))
     with pytest.raises(IntegrityError, match="more than 5 events"):
@@ -205,7 +204,7 @@ def test_a_hostile_session_file_costs_little(tmp_path: Path) -> None:
     (folder / "s1.json").write_bytes(b'{"session_id":"s1","x":[' + b"{}," * LINES + b"{}]}")
     with within(2 * ROOM):
         with pytest.raises(InvalidError, match="values"):
-            sessions.load(str(tmp_path), "s1")
+            sessions.load_checkpoint(str(tmp_path), "s1")
         assert sessions.list_all(str(tmp_path)) == []
 
 
@@ -223,7 +222,7 @@ def test_of_very_many_session_files_the_newest_are_read(
         seen.append(name)
         raise NotFoundError(root)
 
-    monkeypatch.setattr(sessions, "load", load)
+    monkeypatch.setattr(sessions, "load_checkpoint", load)
     assert sessions.list_all(str(tmp_path)) == []
     assert len(seen) == sessions.MAX_SESSIONS
 

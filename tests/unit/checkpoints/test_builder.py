@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints.builder import MAX_ITEMS, TaskFacts, compose
-from adjourn.checkpoints.page import Page, render
-from adjourn.checkpoints.parser import parse
-from adjourn.checkpoints.report import (
+from adjourn.checkpoints.page import (
     NO_REPORT,
     AgentReport,
+    Page,
     ReportedArtifact,
     ReportedStep,
     edits_of,
+    render,
     report_of,
 )
+from adjourn.checkpoints.parser import parse
 from adjourn.tasks.ledger import Ledger, OpenCall
 from support.clock import NOON
 from support.events import TASK

@@ -23,7 +23,8 @@ from adjourn.checkpoints.checkpoint import (
 )
 from adjourn.errors import AdjournError, HeldError, IntegrityError, InvalidError, NotFoundError
 from adjourn.host import keys
-from adjourn.log import canonical, digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.log.merkle import root
@@ -363,7 +364,7 @@ def test_a_signature_holds_for_one_key_and_one_statement(workspace: Workspace) -
 
 
 def _with(value: Any, **changes: object) -> Any:
-    from msgspec.structs import replace  # noqa: PLC0415  # beside its only use
+    from msgspec.structs import replace  # beside its only use
 
     return replace(value, **changes)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from adjourn.checkpoints import page_writer, plans
+from adjourn.checkpoints.page import AgentReport, ReportedStep
 from adjourn.checkpoints.page_files import ACTIVE, find_active, in_order, read, search
 from adjourn.checkpoints.plans import plan_summary, read_report
-from adjourn.checkpoints.report import AgentReport, ReportedStep
 from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint, save_task_checkpoint
 from adjourn.log import kinds
 from support.pages import AT, mark, names, page

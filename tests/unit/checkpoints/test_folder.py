@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from adjourn.checkpoints import folder, folder_verification
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, document, find
 from adjourn.checkpoints.folder import is_as_written, write, write_into
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.errors import IntegrityError, NotFoundError
-from adjourn.host import keys, write_file
+from adjourn.host import keys
+from adjourn.host.workspace import write_file
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
 from adjourn.log import kinds
 from adjourn.log.event import decode
@@ -177,7 +178,6 @@ def _plain(data: kinds.Data) -> kinds.Data:
     return data
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(histories)
 def test_whatever_happened_the_folder_holds(
     saved_workspace: Workspace,
@@ -339,7 +339,7 @@ def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(saved_workspace:
 
 def test_a_kill_of_the_first_writing_leaves_nothing_or_all(saved_workspace: Workspace) -> None:
     """A kill during the first write leaves a whole folder or one that cannot be read, and the next write repairs it."""
-    import shutil  # noqa: PLC0415  # beside its only use
+    import shutil  # beside its only use
 
     made = find(saved_workspace.store, "fix-auth")
     outcomes = set()
@@ -392,7 +392,7 @@ def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.
 RIVAL = """
 import sys
 from adjourn.clients import client as context; from adjourn.checkpoints import folder; from adjourn.host import keys
-from adjourn.host import write_file
+from adjourn.host.workspace import write_file
 from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
 root, name = sys.argv[1:]

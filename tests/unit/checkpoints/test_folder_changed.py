@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.audit_log import MAX_AUDIT_BYTES
+from adjourn.checkpoints.attachments import MAX_AUDIT_BYTES
 from adjourn.checkpoints.checkpoint import find
 from adjourn.checkpoints.folder import MAX_JSON_BYTES, is_as_written, path_of, write
 from adjourn.checkpoints.folder_verification import verify
@@ -39,7 +39,6 @@ def holds_as_it_was(place: Path, before: dict[str, Any]) -> bool:
     return bool(json.loads((place / FILES[0]).read_bytes()) == before)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.sampled_from(FILES), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.integers(0, 2))
 def test_a_changed_byte_is_found(
     saved_workspace: Workspace, name: str, where: float, byte: int, how: int

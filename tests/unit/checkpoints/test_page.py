@@ -7,7 +7,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints.page import (
@@ -23,6 +23,7 @@ from adjourn.checkpoints.page import (
 )
 from adjourn.checkpoints.parser import parse
 from adjourn.errors import InvalidError
+from support.cases import for_each
 
 SAMPLE = """\
 # Checkpoint: 2026-06-20 09:47 UTC
@@ -107,7 +108,6 @@ def test_what_is_disarmed_is_taken_back() -> None:
             assert armed(disarmed(line)) == line
 
 
-@settings(max_examples=400)
 @given(pages)
 def test_a_page_comes_back_as_it_was(page: Page) -> None:
     """A page reads back as it was written, unedited and without a finding, whatever its texts hold."""
@@ -116,14 +116,12 @@ def test_a_page_comes_back_as_it_was(page: Page) -> None:
     assert (reading.findings, reading.edited) == ((), False)
 
 
-@settings(max_examples=100)
 @given(pages)
 def test_line_ends_of_windows_change_nothing(page: Page) -> None:
     """A page saved with CRLF is the same page."""
     assert parse(render(page).replace("\n", "\r\n")).page == page
 
 
-@settings(max_examples=300)
 @given(st.text(max_size=400) | st.binary(max_size=400))
 def test_no_text_makes_it_raise(data: str | bytes) -> None:
     """Any text or bytes give a page or a finding."""
@@ -158,7 +156,7 @@ def test_what_a_person_edits_counts_and_is_reported() -> None:
     assert [(finding.code, finding.severity) for finding in reading.findings] == [("AEX308", "warning")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("old", "new", "code", "line"),
     [
         ("# Checkpoint: 2026-06-20 09:47 UTC", "# Notes", "AEX300", 1),
@@ -188,7 +186,7 @@ def test_a_torn_comment_is_an_error_and_none_is_fine() -> None:
     assert parse(SAMPLE).page is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "changes",
     [
         {"mission": ""},

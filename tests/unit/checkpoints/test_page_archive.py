@@ -11,22 +11,20 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints import histories
+from adjourn.checkpoints import folder as histories
 from adjourn.checkpoints import page_archive as archiving
+from adjourn.checkpoints.folder import share_histories
 from adjourn.checkpoints.folder_verification import verify
-from adjourn.checkpoints.histories import share_histories
+from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.page_archive import archive, project_of, projects, read_index, restore
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
-from adjourn.checkpoints.report import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.save import CheckpointRequest, SavedCheckpoint, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
-from adjourn.retention import RetentionRules, plan, prune
-from adjourn.retention.gc import collect
-from adjourn.retention.pruning import DAY
+from adjourn.retention.pruning import DAY, RetentionRules, collect, plan, prune
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Task
 from adjourn.verification.verify import verify_store
@@ -221,7 +219,7 @@ def test_the_index_tells_what_came_after(memory_workspace: Workspace) -> None:
 
 
 def _lost(session: str) -> Any:
-    from adjourn.tasks.task import NewEvent  # noqa: PLC0415  # beside its only use
+    from adjourn.tasks.task import NewEvent  # beside its only use
 
     return NewEvent(kinds.SessionLost(calls=[], lost=session, reason="dead"))
 

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import builder, environment, page_files, page_writer
-from adjourn.checkpoints.page import Artifact
+from adjourn.checkpoints.page import AgentReport, Artifact, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, page_summary, search
-from adjourn.checkpoints.report import AgentReport, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.knowledge.records import agent_notes
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from support.pages import AT, mark, names, page
 from support.workspace import Workspace
 
@@ -225,8 +225,8 @@ def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
     old.write_text("")
     os.utime(old, (1, 1))
     new.write_text("")
-    from adjourn.log import kinds  # noqa: PLC0415
-    from adjourn.tasks.decision import ToolRequest  # noqa: PLC0415  # beside its only use
+    from adjourn.log import kinds
+    from adjourn.tasks.decision import ToolRequest  # beside its only use
 
     for name in ("old.md", "new.md", "gone.md", "../out.md"):
         arguments = msgspec.json.encode({"file_path": name, "content": "x"}).decode()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from adjourn.checkpoints.page import AgentReport, ReportedStep
 from adjourn.checkpoints.page_files import ACTIVE, find_active, page_summary, search
 from adjourn.checkpoints.parser import parse
-from adjourn.checkpoints.report import AgentReport, ReportedStep
 from support.kills import Killed
 from support.pages import AT, mark, names, page
 from support.workspace import Workspace
@@ -230,7 +230,7 @@ def test_a_full_disk_leaves_the_page_before(workspace: Workspace) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjourn.checkpoints.page_writer.os.fsync", full)
-        patch.setattr("adjourn.checkpoints.save.folder.write", lambda *_: "")
+        patch.setattr("adjourn.host.keys.folder.write", lambda *_: "")
         made = mark(workspace)
     assert "No space left" in made.notes[0]
     assert page(workspace) == before

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints import charts
+from adjourn.checkpoints import reflect as charts
 from adjourn.checkpoints.reflection import (
     DAY,
     HEADING,
@@ -25,6 +25,7 @@ from adjourn.checkpoints.reflection import (
     remembered,
     statistics,
 )
+from support.cases import for_each
 
 
 def one(task: int, number: int = 0, **more: Any) -> Indexed:
@@ -66,7 +67,7 @@ CASES: list[tuple[str, Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "chain", "text"), CASES)
+@for_each(("name", "chain", "text"), CASES)
 def test_when_a_statistic_becomes_a_heuristic(name: str, chain: Any, text: str) -> None:
     """The table of rules: each holds for five tasks and is silent where it does not hold, or for four."""
     entries = [entry for n in range(SUPPORT) for entry in chain(n)]

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.shapes import AUDITED, audit_entry, shown_size, tool_history_entry
+from adjourn.checkpoints.attachments import AUDITED, audit_entry, shown_size, tool_history_entry
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode
+from support.cases import for_each
 from support.events import chained
 from support.strategies import data, json_values
 
@@ -71,7 +72,7 @@ def test_nothing_else_is_in_the_history(item: kinds.Data) -> None:
             assert ("reason" in shown) == (shown["decision"] == "block")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("item", "shown"),
     [
         (kinds.ToolAllowed(call="c", digest=D, effectful=True, tool="t", arguments="{}"), {"tool": "t"}),
@@ -127,7 +128,6 @@ def test_a_kind_that_is_not_known() -> None:
     assert audit_entry(event, None) == {"event": "task.planned", "data": {}}
 
 
-@settings(max_examples=50)
 @given(st.lists(json_values(), min_size=1, max_size=3))
 def test_a_size_is_never_too_small(values: list[Any]) -> None:
     """A list in an answer takes no more, as it is shown, than its parts were said to."""

@@ -15,6 +15,7 @@ from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.tasks.decision import Block, Forward, ToolRequest
 from adjourn.tasks.ledger import Ledger
+from support.cases import for_each
 from support.checkpoints import named
 from support.events import TASK
 from support.policies import policy_of
@@ -31,7 +32,7 @@ SHARES = ("checkpoint at 75%, 90%",)
 AT_75, AT_90, SPENT = "at 75% of calls=20", "at 90% of calls=20", "at 100% of calls=20"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("used", "marks", "expected"),
     [
         (14, [], []),
@@ -139,7 +140,7 @@ def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(workspac
     session = workspace.work(context, "read")
     lost = kinds.SessionLost(calls=[], lost=session.id, reason="expired")
     other = workspace.task(context.task_id())
-    from adjourn.tasks.task import NewEvent  # noqa: PLC0415
+    from adjourn.tasks.task import NewEvent
 
     other.commit(lambda _: [NewEvent(lost)])
     _, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
@@ -257,9 +258,9 @@ def test_a_destructive_call_at_a_protected_place_makes_none(workspace: Workspace
 @pytest.mark.parametrize("outcome", ["error", "tool-error", "no-answer"])
 def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Workspace, outcome: str) -> None:
     """What was said since no longer exists; what failed is, and it comes first."""
-    from adjourn.checkpoints.page_files import find_active  # noqa: PLC0415
-    from adjourn.checkpoints.report import AgentReport  # noqa: PLC0415
-    from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint  # noqa: PLC0415  # beside their only use
+    from adjourn.checkpoints.page import AgentReport
+    from adjourn.checkpoints.page_files import find_active
+    from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint  # beside their only use
 
     context = plain(workspace)
     call(workspace, context, "read")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.cli.shared.sessions import all_sessions, session_facts, session_ids, verify_sessions
+from adjourn.cli.shared.lookup import all_sessions, session_facts, session_ids, verify_sessions
 from adjourn.errors import NotFoundError
-from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.store import EMPTY, Entry, MemoryStore
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from adjourn.cli.app import group, main
-from adjourn.cli.setup.reference import reference
-from adjourn.cli.shared.commands import COMMANDS
+from adjourn.cli.app import COMMANDS, group, main
+from adjourn.cli.setup.manual import reference
+from support.cases import for_each
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
 
@@ -29,9 +29,7 @@ def commands() -> list[tuple[str, click.Command]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "command"), commands(), ids=lambda value: value if isinstance(value, str) else ""
-)
+@for_each(("name", "command"), commands(), ids=lambda value: value if isinstance(value, str) else "")
 def test_each_command_has_help_with_an_example_and_options_that_explain_themselves(
     name: str, command: click.Command
 ) -> None:
@@ -83,49 +81,59 @@ def test_the_reference_is_not_stale() -> None:
     )
 
 
-def loaded(*arguments: str) -> set[str]:
-    """The modules that a command has loaded when it ends."""
-    program = (
-        "import atexit, json, sys; from adjourn.cli import main; code = main(sys.argv[1:]); sys.stdout.flush();"
-        "print('\\n' + json.dumps(sorted(sys.modules)))"
-    )
+EACH_IN_A_FORK = """
+import json, os, sys
+from adjourn.cli import main
+found = []
+for words in json.loads(sys.argv[1]):
+    reader, writer = os.pipe()
+    if not os.fork():
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        main(words)
+        with open(writer, "w") as out:
+            json.dump(sorted(sys.modules), out)
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as told:
+        found.append(json.load(told))
+    os.wait()
+print(json.dumps(found))
+"""
+
+
+def loaded(*commands: tuple[str, ...]) -> list[set[str]]:
+    """The modules that each command has loaded when it ends, in a process that loaded the entry point only."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        [sys.executable, "-c", EACH_IN_A_FORK, json.dumps(commands)],
         check=True,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return [set(modules) for modules in json.loads(done.stdout)]
 
 
 def test_the_version_needs_no_framework() -> None:
     """`adjourn --version` loads neither click nor a store."""
-    modules = loaded("--version")
+    [modules] = loaded(("--version",))
     assert not modules & {"click", "msgspec", "sqlite3", "adjourn.cli.app"}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_loads_that_command_and_nothing_heavy(name: str) -> None:
+HEAVY = {"sqlite3", "cryptography", "asyncio", "psycopg", "mcp", "adjourn.clients.client", "difflib"}
+
+
+def test_help_of_a_command_loads_that_command_and_nothing_heavy() -> None:
     """`adjourn COMMAND --help` loads no other command, no store and no cryptography."""
-    modules = loaded(name, "--help")
-    assert not modules & {
-        "sqlite3",
-        "cryptography",
-        "asyncio",
-        "psycopg",
-        "mcp",
-        "adjourn.clients.client",
-        "difflib",
-    }
-    others = {entry.target.partition(":")[0] for other, entry in COMMANDS.items() if other != name}
-    own = COMMANDS[name].target.partition(":")[0]
-    assert not {f"adjourn.cli.{module}" for module in others - {own}} & modules
+    targets = {name: f"adjourn.cli.{entry.target.partition(':')[0]}" for name, entry in COMMANDS.items()}
+    for name, modules in zip(COMMANDS, loaded(*((name, "--help") for name in COMMANDS)), strict=True):
+        assert targets[name] in modules, name
+        assert modules & HEAVY == set(), name
+        assert modules & set(targets.values()) == {targets[name]}, name
 
 
 def test_help_lists_without_loading_any_command() -> None:
     """`adjourn --help` loads the module of no command."""
-    modules = loaded("--help")
+    [modules] = loaded(("--help",))
     assert not {f"adjourn.cli.{entry.target.partition(':')[0]}" for entry in COMMANDS.values()} & modules
 
 

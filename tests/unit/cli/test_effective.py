@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import CallQuery, explain, from_text
 from adjourn.cli import main as cli
 from support import strategies
+from support.cases import for_each
 
 POLICY = """policy p v1
 goal "g"
@@ -55,7 +56,7 @@ def ask(
     return code, told, text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "answer", "rule"),
     [
         ("file.read", {"path": "docs/a"}, "yes", "allow file.read:5"),
@@ -101,7 +102,7 @@ def test_the_answer_and_its_rule(
         assert f".aex/policy.aex:{one['line']}\n    {one['why']}\n" in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "rule", "why"),
     [
         ("file.write", {"path": "src/a"}, "deny file.*:src/secret/**", "no path of the call is in its scope"),
@@ -212,7 +213,6 @@ def test_the_list_shows_all_of_version_1(capfd: pytest.CaptureFixture[str]) -> N
     st.sampled_from(["file.read", "git.push", "FILE_read", "x", "mcp.a", "aex.b"]),
     st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
 def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str, named_only: bool) -> None:
     """The answer is the verdict, and exactly the rules of the verdict decide."""
     policy, _ = from_text(text, "p")

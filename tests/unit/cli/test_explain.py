@@ -10,8 +10,9 @@ import pytest
 
 from adjourn.aex import KnownTool
 from adjourn.cli import main as cli
-from adjourn.clients import keep_tools
-from adjourn.host import open_at
+from adjourn.clients.served_tools import keep_tools
+from adjourn.host.workspace_store import open_at
+from support.cases import for_each
 
 POLICY = """policy p v1
 goal "g"
@@ -48,7 +49,7 @@ def ask(capfd: pytest.CaptureFixture[str], tool: str, arguments: Any = None) -> 
     return code, lines, json.loads(capfd.readouterr().out)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "code", "first"),
     [
         ("inv.list_items", 0, "yes: inv.list_items may be called"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.cli import main as cli
-from adjourn.cli.contracts import fmt
+from adjourn.cli.contracts import check
 
 WILD = "goal 'g'\n"
 ROUGH = '# why\ntask t v0\ngoal "g"\nuse  a,b\nreturn 1\n'
@@ -130,14 +130,14 @@ def test_no_link_is_written_through(capfd: pytest.CaptureFixture[str]) -> None:
 def test_what_was_written_meanwhile_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changes between reading and writing keeps its new content."""
     file = write("a.aex", ROUGH)
-    laid = fmt._laid
+    laid = check._laid
 
-    def slowly(path: str) -> fmt.Laid:
+    def slowly(path: str) -> check.Laid:
         one = laid(path)
         file.write_text("new")
         return one
 
-    monkeypatch.setattr(fmt, "_laid", slowly)
+    monkeypatch.setattr(check, "_laid", slowly)
     assert cli(["fmt", "a.aex"]) == 3
     assert file.read_text() == "new"
     assert os.listdir() == ["a.aex"]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from adjourn.cli.app import main
-from adjourn.host import now
+from adjourn.host.clock import now
 from adjourn.log import kinds
 from adjourn.store import Entry
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks import NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 from support.record_folder import AGENT, BY_AGENT, FIELDS, NOW, RecordFolder
 
 BLOCKER = {

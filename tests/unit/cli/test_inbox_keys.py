@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli.records.inbox_keys import InboxKeys
-from adjourn.cli.records.inbox_view import draw, folded
-from adjourn.cli.shared.keyboard import Key, keys_of
+from adjourn.cli.records.inbox_keys import InboxKeys, Key, keys_of
+from adjourn.cli.records.inbox_session import draw, folded
 from adjourn.cli.shared.terminal import cells
-from adjourn.handover import ItemReply, WaitingItem
-from adjourn.handover.arguments import read_arguments
+from adjourn.handover.answering import ItemReply, read_arguments
+from adjourn.handover.inbox import WaitingItem
+from support.cases import for_each
 
 NOW = 1_764_000_000_000
 SINCE = "2025-11-24T16:00:00.000Z"
@@ -64,7 +64,7 @@ def test_a_pasted_text_is_one_key() -> None:
     assert type_in(state, f"d{pasted}\r")[0].text == "d\rno way"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("one", "sent", "action", "text", "option"),
     [
         (item(), "a\r", "approve", "", None),

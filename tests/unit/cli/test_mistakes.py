@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import mistakes
+from support.cases import for_each
 
 COMMANDS = mistakes.FOLDER / "commands.txt"
 DOCUMENTS = sorted(path for path in mistakes.FOLDER.glob("*.txt") if path != COMMANDS)
@@ -18,7 +19,7 @@ def of(paths: list[Path]) -> list[mistakes.Mistake]:
     return [mistake for path in paths for mistake in mistakes.read(path)]
 
 
-@pytest.mark.parametrize("mistake", of(DOCUMENTS), ids=lambda mistake: mistake.name[:60])
+@for_each("mistake", of(DOCUMENTS), ids=lambda mistake: mistake.name[:60])
 def test_a_mistake_in_a_document_gets_the_answer_in_the_file(mistake: mistakes.Mistake) -> None:
     """A mistake gets exactly the findings that the file shows, each with a remedy."""
     assert mistakes.answer(mistake) == mistake.answer, "if it is meant: python tests/mistakes.py"
@@ -43,7 +44,7 @@ def _workspace() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_workspace")
-@pytest.mark.parametrize("mistake", of([COMMANDS]), ids=lambda mistake: mistake.name[:60])
+@for_each("mistake", of([COMMANDS]), ids=lambda mistake: mistake.name[:60])
 def test_a_mistake_on_the_command_line_gets_the_answer_in_the_file(mistake: mistakes.Mistake) -> None:
     """A wrong command, option or name gets exactly the message that the file shows, with the next step, and its exit code."""
     assert mistakes.answer(mistake) == mistake.answer, "if it is meant: python tests/mistakes.py"

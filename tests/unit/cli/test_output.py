@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from adjourn.cli.shared import output, terminal
 from adjourn.log.event import timestamp
-from adjourn.text import ago, left, local
+from adjourn.text.times import ago, left, local
+from support.cases import for_each
 
 NOON = 1_777_735_812_345
 
@@ -71,7 +72,7 @@ def test_long_facts_go_on_below_themselves() -> None:
     assert lines[-1] == "x     1"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("seconds", "text"),
     [
         (0, "just now"), (9, "just now"), (59, "59 s ago"), (60, "1 min ago"), (3600, "1 h ago"), (86_400, "1 day ago"),

@@ -14,10 +14,12 @@ import pytest
 
 from adjourn.cli.app import main
 from adjourn.cli.working import report_value
-from adjourn.host import now
-from adjourn.log import Actor, kinds
+from adjourn.host.clock import now
+from adjourn.log import kinds
+from adjourn.log.event import Actor
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks import NewEvent, Task, answer
+from adjourn.tasks.approvals import answer
+from adjourn.tasks.task import NewEvent, Task
 from support.record_folder import RecordFolder
 from support.waiting import asked, called, in_doubt, noted
 

@@ -8,7 +8,7 @@ import pytest
 
 from adjourn.aex.templates import sample_task
 from adjourn.cli.app import main
-from adjourn.cli.contracts import review
+from adjourn.cli.contracts import draft
 from support.policies import POLICY
 
 
@@ -34,7 +34,7 @@ def test_the_run_gets_what_the_review_was_given(
         runs.append(arguments)
         return 42
 
-    monkeypatch.setattr(review, "_run", run)
+    monkeypatch.setattr(draft, "_run", run)
     assert main(["review", "t.aex", "--run", "--yes", *given]) == 42
     assert [runs[0][0], *sorted(runs[0][1:-1])] == ["t.aex", *sorted(handed)]
     assert runs[0][-1] == "--auto-confirm"

@@ -10,11 +10,11 @@ import click
 import pytest
 
 from adjourn.cli import main
-from adjourn.cli.app import group
+from adjourn.cli.app import COMMANDS, group
 from adjourn.cli.setup import completion, manual
-from adjourn.cli.setup.topics import TOPICS
-from adjourn.cli.shared import names
-from adjourn.cli.shared.commands import COMMANDS
+from adjourn.cli.setup.help import TOPICS
+from adjourn.cli.shared import start as names
+from support.cases import for_each
 from support.workspace import Workspace, saved
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def completed(path: Path, *words: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "offered"),
     [
         (("stat",), ["status"]),

@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints import CheckpointRequest, save_checkpoint
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.cli.app import main
 from adjourn.clients import person
-from adjourn.host import keys, secret_prompt
+from adjourn.host import keys
+from adjourn.host import pin as secret_prompt
 from adjourn.host.clock import now
 from adjourn.host.pin import AccountPin, PinMemory
-from adjourn.log import Actor, kinds
-from adjourn.log.event import decode
+from adjourn.log import kinds
+from adjourn.log.event import Actor, decode
 from adjourn.policy.person_commands import WHEN_SAID, WHEN_WRITING
 from adjourn.store import Store
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks import NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 from support import waiting
 from support.record_folder import BY_AGENT, NOW
 from support.task_sessions import SharedTask
@@ -267,12 +268,16 @@ def test_a_pin_that_was_removed_in_order_is_asked_for_no_more(work: Workspace) -
     assert work.account.active is None
 
 
-def test_the_pin_is_in_no_file_of_workspace_or_account(work: Workspace, tmp_path: Path) -> None:
+def test_the_pin_is_in_no_file_of_workspace_or_account(
+    work: Workspace, unattended: Path, tmp_path: Path
+) -> None:
     """Neither a right nor a wrong PIN is in the store, the keys, the heads, or anything printed."""
     work.account.set(PIN, expect=None, cost=CHEAP)
     work.typed = [WRONG, PIN]
     said = work.say("approve", ("k1",))[1] + work.say("keys", ())[1] + work.say("log", ("t1",))[1]
-    files = [path for path in tmp_path.parent.rglob("*") if path.is_file()]
+    files = [
+        path for folder in (tmp_path, unattended.parents[2]) for path in folder.rglob("*") if path.is_file()
+    ]
     assert files
     assert work.wrong()
     for text in (PIN, WRONG):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.cli.working import status_view
+from support.cases import for_each
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_plain_arguments_are_read(arguments: list[str], values: tuple[object, ..
     assert status_view._read(arguments) == values
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         ["--help"], ["-h"], ["--jso"], ["--json=1"], ["--bad"], ["-x"], ["--"], ["-"], ["a", "b"], [""], ["--store"], ["--store="],

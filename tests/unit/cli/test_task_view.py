@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.cli.shared.task_view import Holder, state, who
-from adjourn.tasks import OpenSession
+from adjourn.tasks.ledger import OpenSession
 
 
 @pytest.mark.parametrize(

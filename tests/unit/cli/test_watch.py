@@ -10,12 +10,13 @@ import pytest
 
 from adjourn.cli.shared.context import CommandContext
 from adjourn.cli.shared.task_view import current_task
-from adjourn.cli.working import watch
-from adjourn.clients import ClientContext, ClientOptions
-from adjourn.host import now
+from adjourn.cli.working import tasks
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
+from adjourn.host.clock import now
 from adjourn.log import kinds
-from adjourn.policy import read_contract
-from adjourn.tasks import ToolRequest
+from adjourn.policy.contract import read_contract
+from adjourn.tasks.decision import ToolRequest
 
 CALLS = 600
 
@@ -41,7 +42,7 @@ def test_a_drawing_reads_the_last_events_only(tmp_path: Path, monkeypatch: pytes
     make_calls(client, CALLS)
     context = CommandContext()
     task = current_task(context, "")
-    assert task.ledger.seq > 2 * CALLS - 2 > watch.EVENTS
+    assert task.ledger.seq > 2 * CALLS - 2 > tasks.EVENTS
     read = 0
     plain = type(context.store).read
 
@@ -52,8 +53,8 @@ def test_a_drawing_reads_the_last_events_only(tmp_path: Path, monkeypatch: pytes
             yield entry
 
     monkeypatch.setattr(type(context.store), "read", counting)
-    watch.drawing(context, task)
-    assert watch.EVENTS < read <= 2 * watch.EVENTS + 10
+    tasks.drawing(context, task)
+    assert tasks.EVENTS < read <= 2 * tasks.EVENTS + 10
     make_calls(client, 3)
     read = 0
     task.refresh()

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from adjourn.cli import main as cli
-from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
-from adjourn.log import canonical, digest, kinds
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log import kinds
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import NewEvent
 from support.workspace import Workspace
@@ -127,7 +128,7 @@ def test_status_tells_budgets_and_rates(
     worked: Workspace, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each budget beside calls with what is spent of it, and each rate that has counted in its last period."""
-    monkeypatch.setattr("adjourn.cli.shared.store_context.now", worked.clock)
+    monkeypatch.setattr("adjourn.host.clock.now", worked.clock)
     lines = said(capfd, "status", "t").splitlines()
     assert "spent       4 of 90 minutes" in lines
     assert "spent       1,500 of 2,000 tokens" in lines

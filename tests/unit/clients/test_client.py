@@ -20,6 +20,7 @@ from adjourn.log import kinds
 from adjourn.store.base import EMPTY
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.decision import Forward, ToolRequest
+from support.cases import for_each
 from support.workspace import Workspace
 
 READ = ToolRequest(tool="file.read", digest="1" * 64, effectful=False)
@@ -273,7 +274,7 @@ def test_the_store_is_the_workspaces(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / ".aex" / "adjourn.db").is_file()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "place"),
     [
         ("kept/a.db", "kept/a.db"),
@@ -284,7 +285,7 @@ def test_the_store_is_the_workspaces(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("../beside.db", "../beside.db"),
     ],
 )
-@pytest.mark.parametrize("how", ["given", "environment"])
+@for_each("how", ["given", "environment"])
 def test_forms_of_a_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, place: str, how: str
 ) -> None:

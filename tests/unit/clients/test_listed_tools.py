@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.aex import KnownTool
-from adjourn.clients.listed_tools import (
+from adjourn.clients.served_tools import (
     MAX_SERVERS,
     MAX_TOOLS,
     TOOLS,

@@ -11,7 +11,8 @@ import pytest
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
 from adjourn.errors import StoreError
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.policy.contract import BrokenContractError, read_contract, reread_policy
 from adjourn.policy.protected.places import SIGNATURES
 from adjourn.tasks.decision import Block, Decision, Forward, ToolRequest

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.code.server.replies import MAX_REPLY, MOST, capped, size, to_json
@@ -107,7 +107,6 @@ def test_any_shape_is_brought_under_the_limit(result: dict[str, Any]) -> None:
     assert json.loads(to_json(reply))["truncated"] is True
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.text(max_size=8), _json, max_size=8), st.integers(5_000, 9_000))
 def test_the_limit_holds(result: dict[str, Any], limit: int) -> None:
     """Any reply of a tool is valid JSON of at most the limit."""

@@ -11,7 +11,7 @@ import pytest
 from adjourn.code.sessions.connection import SILENCE, ClientConnection
 from adjourn.code.sessions.sessions import Sessions
 from adjourn.code.workflow.flags import Flags, SessionRequest
-from adjourn.code.workflow.outcome import FlowError
+from adjourn.code.workflow.phases import FlowError
 
 WANTED = SessionRequest("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
 

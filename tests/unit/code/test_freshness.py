@@ -15,7 +15,7 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.semantic import semantic_search
-from adjourn.code.server.options import CodeOptions
+from adjourn.code.server.codebases import CodeOptions
 from adjourn.code.server.server import CodeServer
 from support.code_files import repository, write
 

@@ -11,18 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.index import workers, writing
-from adjourn.code.index.analysis import SKIPPED
-from adjourn.code.index.chunking import ChunkText, chunks_of, words_of
+from adjourn.code.index import database, workers
+from adjourn.code.index.analysis import SKIPPED, ChunkText, chunks_of, words_of
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.outline import outline
-from adjourn.code.index.worker import AnalysisRequest
+from adjourn.code.index.workers import AnalysisRequest
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.references import find_references
 from adjourn.code.search.semantic import semantic_search
-from adjourn.host import python
+from adjourn.host import executables
 from support.code_files import SHAPES, USER, repository, write
 
 SURFACE = "the surface that a circle covers"
@@ -102,11 +101,11 @@ def test_words_are_added_once_and_never_to_another_content(codebase: Codebase) -
     (number, key), *_ = index.database.all("SELECT id, hash FROM content ORDER BY id")
     (chunks,) = index.database.all("SELECT count(*) FROM chunk WHERE content = ?", (number,))[0]
     words = [("", "", "zebra")] * chunks
-    writing.save_words(index.database, {(number, b"another"): words})
+    database.save_words(index.database, {(number, b"another"): words})
     found = "SELECT count(*) FROM chunk_words WHERE chunk_words MATCH 'zebra'"
     assert index.database.all(found) == [(0,)]
     for _ in range(2):
-        writing.save_words(index.database, {(number, key): words})
+        database.save_words(index.database, {(number, key): words})
         assert index.database.all(found) == [(chunks,)]
 
 
@@ -168,7 +167,9 @@ def test_a_file_that_stalls_or_crashes_a_worker_is_skipped(
     """One watch over all workers kills the one that takes too long; its file is skipped, every other is analyzed, in order."""
     monkeypatch.setattr(workers, "_FILE_SECONDS", 1.0)
     monkeypatch.setattr(workers, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(python, "command", lambda *_: [sys.executable, "-c", _WORKER, str(tmp_path)])
+    monkeypatch.setattr(
+        executables, "python_command", lambda *_: [sys.executable, "-c", _WORKER, str(tmp_path)]
+    )
     start = workers._Worker._started
 
     def started(worker: workers._Worker) -> subprocess.Popen[bytes]:

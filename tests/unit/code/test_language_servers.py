@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from support.cases import for_each
+
 pytest.importorskip("lsprotocol")
 from lsprotocol import types
 
-from adjourn.code.language_servers import cargo, client
+from adjourn.code.language_servers import client
+from adjourn.code.language_servers import kinds as cargo
 from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
 from adjourn.code.language_servers.kinds import KINDS, ServerKind, kind_for
 from adjourn.code.language_servers.servers import FAILED, READY, STARTING, LanguageServers, ServerAnswer
@@ -25,7 +28,7 @@ SOME = ServerKind("some", {"python": "python"}, lambda _: None)
 INITIALIZED = 'say(\'{"jsonrpc":"2.0","id":1,"result":{"capabilities":{}}}\')\n'
 
 
-@pytest.mark.parametrize(
+@for_each(
     "program",
     [
         "print('Content-Length: 99999999999\\r\\n\\r')",
@@ -124,7 +127,7 @@ def test_typescript_needs_its_own_compiler(tmp_path: Path, monkeypatch: pytest.M
     assert kind.command("/elsewhere") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("file", "text", "named"),
     [
         (".cargo/config.toml", '[env]\nLD_PRELOAD = "x.so"\n', "env"),

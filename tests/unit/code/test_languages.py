@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.index import grammars, scripts
+from adjourn.code.index import parsing as grammars
+from adjourn.code.index import parsing as scripts
 from adjourn.code.index.analysis import GRAMMAR, WORDS, analyse
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES, language_of
@@ -20,8 +21,9 @@ from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.references import find_references
 from adjourn.code.search.structure import analyze_structure, get_function_at_line
-from adjourn.code.server.text_replies import ending
+from adjourn.code.server.server import ending
 from adjourn.errors import InvalidError
+from support.cases import for_each
 
 FOLDER = Path(__file__).parents[2] / "data" / "languages"
 FILES = {path.stem: path for path in sorted(FOLDER.iterdir()) if path.suffix != ".symbols"}
@@ -74,7 +76,7 @@ def codebase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Codebase]:
         yield found
 
 
-@pytest.mark.parametrize("name", FILES)
+@for_each("name", FILES)
 def test_the_symbols_are_those_of_the_file(name: str) -> None:
     """Each definition with its lines, kind, scope and signature; signatures have no comments and no bodies."""
     found = "".join(
@@ -84,7 +86,7 @@ def test_the_symbols_are_those_of_the_file(name: str) -> None:
     assert found == (FOLDER / f"{name}.symbols").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", FILES)
+@for_each("name", FILES)
 def test_a_name_is_where_it_says(name: str) -> None:
     """The offset of a definition's name leads to that name, in quotes or behind a colon, too."""
     data = FILES[name].read_bytes()
@@ -92,7 +94,7 @@ def test_a_name_is_where_it_says(name: str) -> None:
         assert data[one.name_start :].startswith(one.name.encode())
 
 
-@pytest.mark.parametrize("name", FILES)
+@for_each("name", FILES)
 def test_comments_and_strings_are_told_from_code(name: str) -> None:
     """Wherever the fixture says that it is in a comment or a string it is, and only there."""
     data, marks = FILES[name].read_bytes(), marks_of(name)
@@ -103,7 +105,7 @@ def test_comments_and_strings_are_told_from_code(name: str) -> None:
         assert {marks.at(at) & {COMMENT, STRING} for at in places} == {frozenset({kind})}
 
 
-@pytest.mark.parametrize("name", IMPORTS)
+@for_each("name", IMPORTS)
 def test_imports_are_marked(name: str) -> None:
     """What a file imports is known as such."""
     assert IMPORT in marks_of(name).at(FILES[name].read_bytes().index(IMPORTS[name].encode()))
@@ -115,7 +117,7 @@ def test_what_a_string_computes_is_code(name: str) -> None:
     assert STRING not in marks_of(name).at(FILES[name].read_bytes().index(CODE[name].encode()))
 
 
-@pytest.mark.parametrize("name", DOCUMENTED)
+@for_each("name", DOCUMENTED)
 def test_documentation_belongs_to_its_definition(name: str) -> None:
     """The comment above a definition is its documentation, without delimiters, across its annotations."""
     symbol, text = DOCUMENTED[name]
@@ -159,7 +161,7 @@ def test_uses_are_found_beside_comments_and_strings(codebase: Codebase) -> None:
     }
 
 
-@pytest.mark.parametrize("name", FILES)
+@for_each("name", FILES)
 def test_a_fixture_has_a_structure(name: str, tmp_path: Path) -> None:
     """`analyze_structure` tells something, and a line in a function leads to it."""
     repository = CodeRepository(str(tmp_path))
@@ -180,12 +182,12 @@ def test_every_language_has_a_sample() -> None:
 
 def test_a_grammar_is_loaded_when_a_file_needs_it() -> None:
     """Reading Python leaves the grammars of other languages alone."""
-    grammars.load.cache_clear()
+    grammars.load_grammar.cache_clear()
     assert analyse(b"x = 1\n", "python").engine == GRAMMAR
-    assert grammars.load.cache_info().currsize == 1
+    assert grammars.load_grammar.cache_info().currsize == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "code"),
     [
         ("<script>a</script>x", "        a          "),
@@ -228,10 +230,10 @@ def test_hostile_markup_ends(text: bytes) -> None:
 @pytest.fixture
 def without_kotlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "tree_sitter_kotlin", None)
-    grammars.missing.cache_clear()
+    grammars.missing_grammars.cache_clear()
     yield
     monkeypatch.undo()
-    grammars.missing.cache_clear()
+    grammars.missing_grammars.cache_clear()
 
 
 @pytest.mark.usefixtures("without_kotlin")
@@ -254,7 +256,7 @@ def test_a_language_without_its_grammar_is_searched_as_text(tmp_path: Path) -> N
             analyze_structure(found.repository, "kotlin.kt")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("language", "text"),
     [
         ("bash", "f() { # c\n  :\n}\n"),
@@ -340,7 +342,7 @@ def test_a_class_may_stand_on_one_line() -> None:
     assert [one.dotted for one in found.symbols] == ["A", "A.a", "A.b", "C", "C.e", "G", "G.h", "i"]
 
 
-@pytest.mark.parametrize("language", FILES)
+@for_each("language", FILES)
 def test_text_in_another_encoding_is_read(language: str) -> None:
     """Bytes that are not UTF-8 cost no definition around them."""
     data = (

@@ -10,8 +10,8 @@ import jsonschema
 import msgspec
 import pytest
 
+from adjourn.code.server.codebases import CodeOptions
 from adjourn.code.server.inputs import schema
-from adjourn.code.server.options import CodeOptions
 from adjourn.code.server.server import CodeServer
 from adjourn.code.server.tools import TOOLS
 

@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.index.codebase import Codebase
-from adjourn.code.index.memo import Memo
+from adjourn.code.index.codebase import Codebase, Memo
 from adjourn.code.search.references import find_references
 
 steps = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 6), st.booleans()))

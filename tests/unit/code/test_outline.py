@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
-from adjourn.code.index.grammars import has_grammar, load
 from adjourn.code.index.languages import LANGUAGES, language_of, matching_languages
 from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, RegionMarks, outline
+from adjourn.code.index.parsing import has_grammar
+from adjourn.code.index.parsing import load_grammar as load
 from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.words import parts, split
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
+from support.cases import for_each
 from support.code_files import SHAPES, write
 
 SAMPLES = {
@@ -40,7 +42,7 @@ SAMPLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("language", SAMPLES)
+@for_each("language", SAMPLES)
 def test_definitions_of_each_language(language: str) -> None:
     """Every language of the table has a grammar whose queries find definitions with their kinds and scopes."""
     text, expected = SAMPLES[language]
@@ -87,7 +89,7 @@ def test_a_definition_under_a_condition_is_one() -> None:
     assert names == ["b", "d", "e", "e2", "g", "g2", "g3", "i", "k"]
 
 
-@pytest.mark.parametrize("language", SAMPLES)
+@for_each("language", SAMPLES)
 def test_a_structure_is_not_empty(language: str, tmp_path: Path) -> None:
     """`analyze_structure` tells something in every language, not only in the five of the published system."""
     told = analyze_structure(CodeRepository(str(tmp_path)), code=SAMPLES[language][0], language=language)

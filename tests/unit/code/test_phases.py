@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from adjourn.aex import from_text
 from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.server.tools import BY_NAME, TOOLS
-from adjourn.code.workflow import payloads, phase_policy, phases
+from adjourn.code.workflow import payloads, phases
+from adjourn.code.workflow import phases as phase_policy
 from adjourn.code.workflow.phases import STEPS
+from support.cases import for_each
 
 FLAGS = ("no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore")
 sessions = st.builds(
@@ -108,7 +110,7 @@ def test_blocks_say_how_to_go_on() -> None:
         assert block.get("call_first", []) == list(row.needs)
 
 
-@pytest.mark.parametrize("row", STEPS, ids=lambda row: f"{row.step}")
+@for_each("row", STEPS, ids=lambda row: f"{row.step}")
 def test_a_step_is_a_policy_that_the_judge_knows(row: phases.PhaseStep) -> None:
     """Its text has no finding, and the one judge allows just the tools of the row."""
     policy, findings = from_text(phase_policy.policy_text(row), "phase")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.index import chunks
+from adjourn.code.index import lookup as chunks
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.search import ranking
+from adjourn.code.search import semantic as ranking
 from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import named_definitions, semantic_search
+from support.cases import for_each
 from support.code_files import repository
 
 QUESTIONS = Path(__file__).parents[2] / "data/code_questions"
@@ -134,7 +135,7 @@ def test_symbols_of_a_question() -> None:
     assert asked.symbols == ["x y", "max_size", "maxSize", "Cart.total", "a::b", "total"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "name", "place"),
     [
         ("src/cart.py", "total", "implementation"),
@@ -169,7 +170,7 @@ def test_both_rankings_count_the_same(codebase: Codebase) -> None:
     """The first of words and the first of vectors come before what only one of them ranks lower."""
     assert codebase.index is not None
     asked = ranking.asked_for("redirects followed connections")
-    words = chunks.search(codebase.index, asked.words, 10)
+    words = chunks.search_chunks(codebase.index, asked.words, 10)
     a, b, c = [hit._replace(score=score) for hit, score in zip(words, (0.9, 0.8, 0.7), strict=False)]
     assert [hit.id for hit in ranking.fused([a, b], [b, c], ranking.AskedFor([], [], frozenset(ranking.PLACES)))] == [
         b.id, a.id, c.id,

@@ -12,10 +12,10 @@ from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
 from adjourn.code.server.inputs import SearchInput
 from adjourn.code.server.replies import MAX_REPLY, MOST
-from adjourn.code.server.text_replies import RENDERERS
+from adjourn.code.server.server import RENDERERS
 from adjourn.code.server.tools import TOOLS
 from adjourn.code.workflow import payloads, phases
-from adjourn.code.workflow.flags import table
+from adjourn.code.workflow.flags import flag_table
 
 TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
 
@@ -56,7 +56,7 @@ def test_every_step_is_there_with_what_is_submitted() -> None:
 
 def test_the_flags_are_those_of_the_server() -> None:
     """The table of flags is made from the one that the server reads."""
-    assert table() in TEXT
+    assert flag_table() in TEXT
 
 
 def test_the_languages_are_those_of_the_table() -> None:

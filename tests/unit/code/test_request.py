@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from adjourn.code.git import branches
 from adjourn.code.model.session_state import SLOTS, QueryFrame
-from adjourn.code.server import skill_files
-from adjourn.code.workflow import query_frame
-from adjourn.code.workflow.flags import FLAGS, Flags, parse_flags, table
-from adjourn.code.workflow.outcome import FlowError
+from adjourn.code.workflow import flags as skill_files
+from adjourn.code.workflow import payloads as query_frame
+from adjourn.code.workflow.flags import FLAGS, Flags, parse_flags
+from adjourn.code.workflow.flags import flag_table as table
 from adjourn.code.workflow.payloads import QuotedValue, RequestFrame
+from adjourn.code.workflow.phases import FlowError
+from support.cases import for_each
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ def test_flags_as_they_are_typed(text: str, flags: Flags, gate: str) -> None:
     assert parse_flags(text, "auto") == (flags, gate)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "--resume --fast",
@@ -66,7 +68,7 @@ def test_r_is_resume_and_rebuild_has_no_short_form() -> None:
 
 def test_the_skill_lists_the_flags_of_the_server() -> None:
     """Both skills have the table that the server reads flags by."""
-    files = skill_files.files()
+    files = skill_files.skill_files()
     for path in (".claude/commands/code.md", ".agents/skills/code/SKILL.md"):
         assert table() in files[path]
         assert "{" + "flags}" not in files[path]
@@ -88,7 +90,7 @@ GIVEN = [
 ]
 
 
-@pytest.mark.parametrize(("slot", "kept"), [row[1:] for row in GIVEN], ids=[row[0] for row in GIVEN])
+@for_each(("slot", "kept"), [row[1:] for row in GIVEN], ids=[row[0] for row in GIVEN])
 def test_a_slot_stands_on_words_of_the_request(slot: QuotedValue, kept: str | None) -> None:
     """Kept, it is a fact with its quote; else it is dropped."""
     payload = RequestFrame(action_type="", target_symbols=[], scope="", constraints="", target_feature=slot)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search.text import MAX_LINE, TextOptions, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
+from support.cases import for_each
 from support.code_files import write
 from support.processes import children
 
@@ -155,7 +156,7 @@ def test_files_by_glob_and_type(repository: CodeRepository) -> None:
     assert search_files(repository, "ignored/*")["files"] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("glob", "path", "expected"),
     [
         ("*.py", "a/b.py", True),
@@ -203,7 +204,6 @@ def test_a_search_is_cancelled_and_timed(repository: CodeRepository) -> None:
     assert "partial" in search_text(repository, "needle", deadline=Deadline(0))
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     before=st.text(alphabet="aé漢😀", max_size=400),
     after=st.text(alphabet="bü漢", max_size=400),

@@ -13,12 +13,12 @@ from adjourn.code.index import vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.search import agreements, context
+from adjourn.code.search import context
+from adjourn.code.search.context import sync_index
 from adjourn.code.search.engines import Engines, engines, findings
 from adjourn.code.search.impact import analyze_impact
 from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
-from adjourn.code.search.sync import sync_index
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.code_files import SHAPES, USER, repository
 
@@ -112,9 +112,9 @@ def test_bad_questions_are_errors(codebase: Codebase) -> None:
 
 def test_agreements_answer_first(codebase: Codebase) -> None:
     """What a merged session taught short-circuits the next search for it; another question goes to the code."""
-    path = agreements.write(
+    path = context.write_agreement(
         codebase.repository,
-        agreements.Agreement("surface of round things", ["Circle.area"], "s1", "MODIFY", NOW.isoformat()),
+        context.Agreement("surface of round things", ["Circle.area"], "s1", "MODIFY", NOW.isoformat()),
         evidence="commit abc",
         related_files=["shapes.py"],
         frame={"desired_action": "fix"},
@@ -140,7 +140,9 @@ def test_foreign_files_among_agreements_harm_nothing(codebase: Codebase) -> None
     (folder / "d.md").write_text(
         "---\nnl_term: login form\nsymbol: LoginForm\nsimilarity: 0.9\nextra: 1\n---\nbody\n"
     )
-    assert [one.symbols for one, _ in agreements.read_all(codebase.repository).values()] == [["LoginForm"]]
+    assert [one.symbols for one, _ in context.read_agreements(codebase.repository).values()] == [
+        ["LoginForm"]
+    ]
 
 
 def test_impact_names_the_callers(codebase: Codebase) -> None:

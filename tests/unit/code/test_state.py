@@ -7,11 +7,20 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.model.codec import decode, encode, from_cache_key
-from adjourn.code.model.session_state import GateLevel, Intent, Phase, PlanTask, SessionState, Strictness
+from adjourn.code.model.session_state import (
+    GateLevel,
+    Intent,
+    Phase,
+    PlanTask,
+    SessionState,
+    Strictness,
+    decode,
+    encode,
+    from_cache_key,
+)
 from adjourn.errors import InvalidError
 
 texts = st.text(max_size=20)
@@ -47,14 +56,12 @@ states = st.builds(
 
 
 @given(states)
-@settings(max_examples=60)
 def test_a_state_survives_being_saved(state: SessionState) -> None:
     """What is encoded decodes to an equal state."""
     assert decode(encode(state)) == state
 
 
 @given(states, st.dictionaries(st.sampled_from(SessionState.__struct_fields__), json_values, max_size=6))
-@settings(max_examples=80)
 def test_a_field_that_does_not_fit_costs_only_itself(state: SessionState, wrong: dict[str, Any]) -> None:
     """Over any values in any fields, a checkpoint that names its session is read, and the fields left alone are as they were."""
     wrong.pop("session_id", None)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from adjourn.code.index import ctags
+from adjourn.code.index import analysis
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import CodeRepository
+from adjourn.code.search.context import sync_index
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
-from adjourn.code.search.sync import sync_index
 from adjourn.errors import InvalidError, RefusedError
 from support.code_files import SHAPES, USER, git, repository, write
 
@@ -294,7 +294,7 @@ def test_a_sync_without_time_forgets_nothing(codebase: Codebase) -> None:
     assert not codebase.sync().partial
 
 
-@pytest.mark.skipif(ctags.program("") is None, reason="Universal Ctags is not installed")
+@pytest.mark.skipif(analysis.ctags_program("") is None, reason="Universal Ctags is not installed")
 def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A language without a grammar has definitions where Universal Ctags is installed, marked as found by name."""
     write(

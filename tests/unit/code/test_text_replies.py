@@ -15,7 +15,7 @@ from adjourn.code.search.references import find_references
 from adjourn.code.search.structure import analyze_structure
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server.replies import capped
-from adjourn.code.server.text_replies import to_text
+from adjourn.code.server.server import to_text
 from adjourn.errors import InvalidError
 
 QUERIES = Path(__file__).parents[3] / "src" / "adjourn" / "code" / "queries"

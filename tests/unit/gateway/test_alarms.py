@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from adjourn.gateway.alarms import Alarms
+from adjourn.gateway.limits import Alarms
 
 LONG = 3600.0
 

@@ -11,10 +11,18 @@ from typing import Any
 import pytest
 
 from adjourn.errors import StoreError
-from adjourn.gateway.auth import Authenticator, AuthenticatorParts, AuthSettings, Challenge, api_keys
-from adjourn.gateway.auth.api_keys import DAY, KeyWish, add_key, revoke_key
-from adjourn.gateway.auth.settings import ForwardedSettings
-from adjourn.policy import Principal
+from adjourn.gateway.auth import authenticator
+from adjourn.gateway.auth.authenticator import (
+    DAY,
+    Authenticator,
+    AuthenticatorParts,
+    Challenge,
+    KeyWish,
+    add_key,
+    revoke_key,
+)
+from adjourn.gateway.auth.settings import AuthSettings, ForwardedSettings
+from adjourn.policy.principal import Principal
 from adjourn.store import MemoryStore
 
 SECRET = b"\1" * 32
@@ -77,7 +85,7 @@ class Gateway:
 def _gateway(settings: AuthSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     with ThreadPoolExecutor(4) as workers, asyncio.Runner() as loop:
         gateway = Gateway(settings, workers, loop)
-        monkeypatch.setattr(api_keys, "monotonic", lambda: gateway.time)
+        monkeypatch.setattr(authenticator, "monotonic", lambda: gateway.time)
         yield gateway
 
 

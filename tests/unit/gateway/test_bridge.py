@@ -8,7 +8,7 @@ import json
 import pytest
 
 from adjourn.gateway.bridge import Bridge
-from adjourn.gateway.credentials import FixedCredentials
+from adjourn.gateway.http_pool import FixedCredentials
 from adjourn.mcp import frames
 from support.loopback import serving
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.http_pool import StreamEvent
 from adjourn.gateway.replies import ReplyStream
-from adjourn.gateway.together.changes import MAX_SUBSCRIPTIONS, Changes
-from adjourn.gateway.together.watching import MAX_WATCHED
+from adjourn.gateway.together.watching import MAX_SUBSCRIPTIONS, MAX_WATCHED, Changes
 from adjourn.mcp import frames
 
 TASKS = "notifications/tasks"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.gateway import event_stream
-from adjourn.gateway.event_stream import EventReader, StreamEvent, written
+from adjourn.gateway import http_pool
+from adjourn.gateway.http_pool import EventReader, StreamEvent, written
 
 TEXT = st.binary(max_size=40).map(lambda raw: raw.replace(b"\r", b"").replace(b"\0", b""))
 WORD = st.text("abc019-", max_size=8).map(str.encode)
@@ -44,7 +44,7 @@ def test_what_is_no_event_is_left_out() -> None:
 
 def test_an_event_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a line nor the lines of an event may grow for ever."""
-    monkeypatch.setattr(event_stream, "MAX_EVENT", 100)
+    monkeypatch.setattr(http_pool, "MAX_EVENT", 100)
     with pytest.raises(ValueError, match="too long"):
         EventReader().feed(b"data: " + b"x" * 200)
     with pytest.raises(ValueError, match="too long"):

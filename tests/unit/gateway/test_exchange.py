@@ -11,9 +11,9 @@ import pytest
 
 from adjourn.gateway import exchange as module
 from adjourn.gateway.exchange import Exchange, ExchangeParts
+from adjourn.gateway.group_commit import Turn
 from adjourn.gateway.replies import Heard
-from adjourn.gateway.turns import Turn
-from adjourn.relay import StderrLog
+from adjourn.relay.stderr_log import StderrLog
 
 
 class BusyRelay:

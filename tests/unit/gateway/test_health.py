@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from adjourn.gateway.monitoring import health
-from adjourn.gateway.monitoring.health import Health
+from adjourn.gateway.monitoring import monitor
+from adjourn.gateway.monitoring.monitor import Health
 from support.proxy import wait_for
 
 
 def test_many_who_ask_share_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a second there is one; what fails is named, and its reason goes to the log only."""
-    monkeypatch.setattr(health, "KEPT_SECONDS", 0.2)
+    monkeypatch.setattr(monitor, "KEPT_SECONDS", 0.2)
     looks: list[int] = []
     told: list[tuple[str, str]] = []
 
@@ -47,7 +47,7 @@ def test_many_who_ask_share_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_look_that_hangs_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer comes soon, no second look begins beside it, and its end makes the gateway ready."""
-    monkeypatch.setattr(health, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(monitor, "LOOK_SECONDS", 0.1)
     going_on, looks = threading.Event(), []
 
     def hangs() -> None:

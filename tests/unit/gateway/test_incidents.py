@@ -10,8 +10,8 @@ import pytest
 
 from adjourn.errors import ConflictError, SchemaError, StoreError
 from adjourn.gateway.http_pool import UnreachableError
-from adjourn.gateway.incidents import Incidents, places_of_gateway
-from adjourn.relay import StderrLog
+from adjourn.gateway.replies import Incidents, places_of_gateway
+from adjourn.relay.stderr_log import StderrLog
 from adjourn.store import EMPTY, Append, MemoryStore
 
 WHOLE = 'connection to server at "10.9.8.7", port 5432 failed: FATAL: password authentication failed for user "adj"'

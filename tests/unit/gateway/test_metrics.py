@@ -11,9 +11,9 @@ from adjourn.errors import ConflictError, StoreError
 from adjourn.gateway.monitoring import metrics as module
 from adjourn.gateway.monitoring.exposition import Exposition
 from adjourn.gateway.monitoring.metrics import BOUNDS, Metrics, Timing
-from adjourn.gateway.monitoring.observed_store import observed
+from adjourn.gateway.monitoring.monitor import observed
 from adjourn.gateway.monitoring.tracing import AppendTimes
-from adjourn.log import digest
+from adjourn.log.canonical_json import digest
 from adjourn.store import EMPTY, Entry, Head, Store
 from adjourn.store.conformance import StoreConformance
 from adjourn.store.memory import MemoryStore

@@ -7,13 +7,12 @@ from functools import partial
 
 import pytest
 
-from adjourn.aex.whom import permits
+from adjourn.aex.layers import permits
 from adjourn.errors import InvalidError
-from adjourn.gateway.auth.api_keys import KeyWish, add_key, bearer_named, revoke_key
-from adjourn.gateway.auth.names import NameRegister
-from adjourn.policy import Principal
+from adjourn.gateway.auth.authenticator import KeyWish, add_key, bearer_named, revoke_key
+from adjourn.gateway.auth.settings import NameRegister
+from adjourn.policy.principal import Principal, space_of
 from adjourn.store import MemoryStore
-from adjourn.tasks import space_of
 
 SECRET = b"\1" * 32
 TOKEN = Principal(id="https://login.example.com ann", name="ann", type="human", label="Ann")

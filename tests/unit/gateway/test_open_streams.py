@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from adjourn.gateway.asgi import Scope
-from adjourn.gateway.open_streams import OpenStreams
-from adjourn.policy import Principal
+from adjourn.gateway.asgi import OpenStreams, Scope
+from adjourn.policy.principal import Principal
 
 
 def streams_that_end(may_stay: Mapping[str, bool | None]) -> list[str]:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from adjourn.gateway import replies
-from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.http_pool import StreamEvent
 from adjourn.gateway.replies import ReplyStream, head_of
 
 

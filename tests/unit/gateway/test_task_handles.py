@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from adjourn.gateway.together import task_handles
-from adjourn.mcp import Message, frames
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
 
 RELATED = {"io.modelcontextprotocol/related-task": {"taskId": "x.1"}}
 SHOWN = {"io.modelcontextprotocol/related-task": {"taskId": "up.x.1"}}

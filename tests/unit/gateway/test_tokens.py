@@ -14,11 +14,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from adjourn.aex.whom import permits
-from adjourn.gateway.auth import Authenticator, AuthenticatorParts, AuthSettings, Challenge
-from adjourn.gateway.auth.settings import OAuthSettings, PersonSettings
-from adjourn.host import now
-from adjourn.policy import Principal
+from adjourn.aex.layers import permits
+from adjourn.gateway.auth.authenticator import Authenticator, AuthenticatorParts, Challenge
+from adjourn.gateway.auth.settings import AuthSettings, OAuthSettings, PersonSettings
+from adjourn.host.clock import now
+from adjourn.policy.principal import Principal
 from adjourn.store import MemoryStore
 from support.token_issuer import RESOURCE, TokenIssuer
 
@@ -81,8 +81,8 @@ def _unsigned(issuer: TokenIssuer) -> str:
 
 def _signed_with_the_public_key(issuer: TokenIssuer) -> str:
     """HS256 with the public key as the secret: what a verifier falls for that lets a token choose."""
-    import hmac  # noqa: PLC0415
-    from hashlib import sha256  # noqa: PLC0415
+    import hmac
+    from hashlib import sha256
 
     public = issuer.keys["rsa"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"rsa","typ":"at+jwt"}').rstrip(b"=").decode()

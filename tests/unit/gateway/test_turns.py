@@ -9,10 +9,10 @@ from functools import partial
 
 import pytest
 
-from adjourn.checkpoints import GuardedSession
-from adjourn.gateway.turns import Decided, Turn
-from adjourn.relay import Outcome
-from adjourn.tasks import Admitted
+from adjourn.checkpoints.triggers import GuardedSession
+from adjourn.gateway.group_commit import Decided, Turn
+from adjourn.relay.ports import Outcome
+from adjourn.tasks.session import Admitted
 from support.task_sessions import READ, new_pending_calls
 from support.workspace import Workspace
 

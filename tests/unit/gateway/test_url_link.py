@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from adjourn.gateway import event_stream
+from adjourn.gateway import http_pool
 from adjourn.gateway.http_link import patience
 from adjourn.gateway.http_pool import HttpPool
-from adjourn.gateway.url_link import UrlLink
+from adjourn.gateway.links import UrlLink
 from support.link_user import LINE, User
 from support.loopback import serving
 from support.old_server import OldServer
@@ -152,7 +152,7 @@ def test_a_silent_server_has_so_many_seconds() -> None:
 )
 def test_a_stream_that_cannot_be_read_ends(said: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An event without end, and one that is no message, end the session; the call is in doubt."""
-    monkeypatch.setattr(event_stream, "MAX_EVENT", 200)
+    monkeypatch.setattr(http_pool, "MAX_EVENT", 200)
     ((found, was_sent),) = use(OldServer("/m", {b"tools/call": said}), ask).failed
     assert why in found
     assert was_sent

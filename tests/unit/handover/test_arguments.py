@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.handover.arguments import MAX_DIFF_LINES, ShownArguments, read_arguments
+from adjourn.handover.answering import MAX_DIFF_LINES, ShownArguments, read_arguments
 
 
 def read(given: Any, file: Callable[[str], str | None] = lambda _: None) -> ShownArguments:

@@ -8,17 +8,10 @@ import time
 
 import pytest
 
-from adjourn.checkpoints import finish
-from adjourn.handover import (
-    NewSession,
-    PendingWork,
-    brief_new_session,
-    find_pending_work,
-    untrusted_work,
-)
-from adjourn.handover import (
-    carried as carried_work,
-)
+from adjourn.checkpoints.save import finish
+from adjourn.handover import session_brief as carried_work
+from adjourn.handover.pending import PendingWork
+from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, untrusted_work
 from adjourn.knowledge.records.agent_notes import AgentNote, add
 from support.forging import Forger
 from support.handover import FAR, carried, saved, trusting

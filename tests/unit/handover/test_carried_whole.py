@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints import (
-    AgentReport,
-    CheckpointRequest,
-    ReportedArtifact,
-    ReportedStep,
-    find,
-    save_checkpoint,
-)
+from adjourn.checkpoints.checkpoint import find
+from adjourn.checkpoints.page import AgentReport, ReportedArtifact, ReportedStep
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.handover import import_work, read_work
-from adjourn.knowledge.records import record_of
+from adjourn.handover.foreign.reading import read_work
+from adjourn.handover.foreign.work import import_work
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
+from adjourn.knowledge.records.task_record import record_of
 from support.handover import carried, saved, trusting
 from support.workspace import ANN, Workspace
 

@@ -5,30 +5,49 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints import NO_REPORT, AgentReport, CheckpointRequest, ReportedStep, save_checkpoint
-from adjourn.handover import resume
+from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedStep
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
+from adjourn.clients.client import ClientContext
 from adjourn.handover.calls import RecentCalls, telling_argument
-from adjourn.handover.rendering import MIN_ROOM, SMALL, to_json, to_lines, to_text
+from adjourn.handover.rendering import (
+    MIN_ROOM,
+    SMALL,
+    Handover,
+    Section,
+    SectionItem,
+    to_json,
+    to_lines,
+    to_text,
+)
+from adjourn.handover.resumption import resume
 from adjourn.handover.sections import Sources, sections
-from adjourn.handover.value import Handover, Section, SectionItem
-from adjourn.knowledge.brief import Recorded, RecordLine
+from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
 from adjourn.log import kinds
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import SYSTEM
-from adjourn.text import Share, quoted, share_room
+from adjourn.text.fitting import Share, share_room
+from adjourn.text.quoting import quoted
+from support.cases import for_each
 from support.workspace import ANN, Workspace
 
 NAMES = ("nextStep", "inDoubt", "waiting", "refused", "progress", "auditSummary", "decisions", "facts")
 
 
-def call(workspace: Workspace, tool: str, argument: str, outcome: str = "ok", message: str = "") -> str:
-    """A call with effects that is answered so; "" is not answered."""
-    context = workspace.context()
+def call(
+    workspace: Workspace,
+    tool: str,
+    argument: str,
+    outcome: str = "ok",
+    message: str = "",
+    *,
+    context: ClientContext | None = None,
+) -> str:
+    """A call with effects, of a client of its own if none is given, that is answered so; "" is not answered."""
+    context = context or workspace.context()
     request = ToolRequest(
         tool=tool, digest=f"{abs(hash((tool, argument))):064x}"[:64], arguments=json.dumps({"path": argument})
     )
@@ -59,7 +78,7 @@ def lines(workspace: Workspace) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "expected"),
     [
         ('{"content":"long","path":"src/a.py"}', "src/a.py"),
@@ -147,8 +166,9 @@ def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_worksp
     call(memory_workspace, "file.write", "bad.py", "error", "disk full")
     call(memory_workspace, "file.write", "mended.py", "error", "disk full")
     call(memory_workspace, "file.write", "mended.py")
+    context = memory_workspace.context()
     for number in range(520):
-        call(memory_workspace, "file.write", f"part-{number:03}")
+        call(memory_workspace, "file.write", f"part-{number:03}", context=context)
     told = lines(memory_workspace)
     assert any('bad.py error the tool said: "disk full"' in line for line in told["auditSummary"])
     assert not any("mended.py error" in line for line in told["auditSummary"])

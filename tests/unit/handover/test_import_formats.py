@@ -18,11 +18,16 @@ from typing import Any
 import pytest
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
-from adjourn.handover import ForeignWork, ImportedWork, detect, import_work, read_work
-from adjourn.handover.foreign import langgraph, msgpack
-from adjourn.knowledge.records import CRStore, record_of
-from adjourn.log import digest, kinds
+from adjourn.handover.foreign import langgraph
+from adjourn.handover.foreign import langgraph as msgpack
+from adjourn.handover.foreign.reading import detect, read_work
+from adjourn.handover.foreign.work import ForeignWork, ImportedWork, import_work
+from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.task_record import record_of
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.verification.verify import verify_store
+from support.cases import for_each
 from support.workspace import ANN, Workspace
 
 DATA = Path(__file__).parents[2] / "data" / "imports"
@@ -353,7 +358,7 @@ def test_nothing_is_unpickled_or_imported(tmp_path: Path) -> None:
     assert not run.exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("statements", "reason"),
     [
         (("DROP TABLE writes",), "has no table writes"),
@@ -391,7 +396,7 @@ def test_the_database_is_read_as_it_is(tmp_path: Path) -> None:
     database.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("data", "value"),
     [
         (b"\x00", 0), (b"\xff", -1), (b"\xc0", None), (b"\xc2", False), (b"\xc3", True),
@@ -406,7 +411,7 @@ def test_messagepack_is_read(data: bytes, value: object) -> None:
     assert msgpack.decode(data) == value
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [b"", b"\xc1", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff\x01", b"\xa5ab", b"\xa1\xff", b"\x91" * 100 + b"\x01",
      b"\x01\x01", b"\x82\xa1a\x01\xa1a\x02", b"\xc9\xff\xff\xff\xff\x00", b"\xdd\x00\x08\x00\x00" + b"\x01" * 0x80000],

@@ -11,10 +11,10 @@ import pytest
 
 from adjourn.checkpoints import folder, folder_verification
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.handover import ImportedWork, import_work, read_work
-from adjourn.handover.foreign.published import MAX_CALLS, MAX_LINE_BYTES
-from adjourn.handover.foreign.work import MAX_ENTRIES
-from adjourn.log import digest, kinds
+from adjourn.handover.foreign.reading import MAX_CALLS, MAX_LINE_BYTES, read_work
+from adjourn.handover.foreign.work import MAX_ENTRIES, ImportedWork, import_work
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.verification.verify import verify_store
 from support.workspace import ANN, Workspace
 

@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from adjourn.errors import IntegrityError, RefusedError
-from adjourn.handover import find_waiting
-from adjourn.handover.inbox import KnownStream, WaitingItem
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore, EffectCall
-from adjourn.log import Actor, kinds, timestamp
+from adjourn.handover.inbox import KnownStream, WaitingItem, find_waiting
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.effect_lookup import EffectCall
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log import kinds
+from adjourn.log.event import Actor, timestamp
 from adjourn.store import Entry, Store
-from adjourn.tasks import FOLD_FORM, NewEvent, Task, answer, settle_doubt, waiting_approvals
+from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
+from adjourn.tasks.task import FOLD_FORM, NewEvent, Task
 from support.record_folder import AGENT, FIELDS
 from support.task_sessions import DEPLOY, REMOTE_PROCESS, SECRET, WRITE, SharedTask, admit_one
 
@@ -303,7 +305,7 @@ def test_a_second_look_reads_only_what_may_have_changed(monkeypatch: pytest.Monk
 
     def look() -> tuple[list[tuple[str, str]], list[str]]:
         with monkeypatch.context() as patch:
-            patch.setattr("adjourn.handover.inbox.Task", Seen)
+            patch.setattr("adjourn.tasks.task.Task", Seen)
             read.clear()
             found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
         assert found.items == inbox(shared)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.handover.listing import list_tasks, read_contract_file
+from adjourn.handover.importing import list_tasks, read_contract_file
 from support.workspace import Workspace
 
 LIMIT = 256 * 1024

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from adjourn.checkpoints import finish, reopen
-from adjourn.handover import find_pending_work, older_work
+from adjourn.checkpoints.save import finish, reopen
+from adjourn.handover.pending import older_work
+from adjourn.handover.session_brief import find_pending_work
 from support.workspace import ANN, Workspace
 
 DAY = 86_400

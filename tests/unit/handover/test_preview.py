@@ -9,7 +9,8 @@ import pytest
 
 from adjourn.checkpoints import folder_verification
 from adjourn.errors import IntegrityError
-from adjourn.handover import Preview, import_folder, resume
+from adjourn.handover.importing import import_folder
+from adjourn.handover.resumption import Preview, resume
 from adjourn.host import keys
 from adjourn.knowledge.records.agent_notes import AgentNote, add
 from support.handover import FAR, carried, far_work, trusting

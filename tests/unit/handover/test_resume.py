@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from adjourn.checkpoints.attachments import AUDITED
 from adjourn.checkpoints.checkpoint import create, find
-from adjourn.checkpoints.shapes import AUDITED
 from adjourn.errors import (
     IntegrityError,
     InvalidError,
 )
 from adjourn.handover.rendering import ROOM
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.policy.contract import BrokenContractError
 from adjourn.store.base import EMPTY
 from adjourn.tasks.approvals import settle_doubt

@@ -21,12 +21,13 @@ from adjourn.errors import (
     NotFoundError,
     RefusedError,
 )
-from adjourn.handover import Preview, importing, resume
+from adjourn.handover import importing
 from adjourn.handover.importing import (
     import_folder,
     locate,
     vouched_for,
 )
+from adjourn.handover.resumption import Preview, resume
 from adjourn.host import keys
 from adjourn.knowledge.records.agent_notes import AgentNote, add
 from adjourn.log import kinds

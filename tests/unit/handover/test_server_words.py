@@ -9,18 +9,18 @@ from typing import Literal
 import msgspec
 import pytest
 
+from adjourn.clients.client import ClientContext
 from adjourn.clients.hook_session import NOT_CONFIRMED
-from adjourn.handover import resume
 from adjourn.handover.calls import OUR_WORDS
 from adjourn.handover.rendering import MAX_ROOM, to_json, to_text
+from adjourn.handover.resumption import resume
 from adjourn.handover.sections import MAX_LINE
 from adjourn.handover.timeline import Timeline
 from adjourn.log import kinds
-from adjourn.relay.lists import greeting
+from adjourn.relay.tools import greeting
 from adjourn.tasks.decision import ToolRequest
-from adjourn.tasks.unsent import WHY
-from adjourn.text import instructions_of, spoken
-from adjourn.text.quoting import MAX_SPOKEN
+from adjourn.tasks.session import WHY
+from adjourn.text.quoting import MAX_SPOKEN, instructions_of, spoken
 from support.events import chained
 from support.workspace import Workspace
 
@@ -32,12 +32,12 @@ HOSTILE = (
 )
 
 
-def call(workspace: Workspace, tool: str, settled: kinds.ToolSettled, argument: str = "x") -> None:
+def call(context: ClientContext, tool: str, settled: kinds.ToolSettled, argument: str = "x") -> None:
     """A call with effects that is answered so."""
     request = ToolRequest(
         tool=tool, digest=f"{abs(hash((tool, argument))):064x}"[:64], arguments=json.dumps({"path": argument})
     )
-    session, (admitted,) = workspace.context().admit([request])
+    session, (admitted,) = context.admit([request])
     session.settle([msgspec.structs.replace(settled, call=admitted.call)])
 
 
@@ -50,12 +50,12 @@ def test_a_server_cannot_leave_its_quotation(
     memory_workspace.write_policy("allow *")
     context = memory_workspace.context()
     call(
-        memory_workspace,
+        context,
         "wipe",
         kinds.ToolSettled(call="", answer="a" * 64, message=HOSTILE, outcome=outcome),
     )
     for number in range(calls_after):
-        call(memory_workspace, "note", kinds.ToolSettled(call="", outcome="ok"), str(number))
+        call(context, "note", kinds.ToolSettled(call="", outcome="ok"), str(number))
     memory_workspace.save(context)
     handover = resume(context, "fix-auth").handover()
     told = [item["data"] for item in to_json(handover, MAX_ROOM)["auditSummary"]]
@@ -77,7 +77,12 @@ def test_words_of_adjourn_are_not_put_into_a_servers_mouth(memory_workspace: Wor
     memory_workspace.write_policy("allow *")
     for message in (WHY, NOT_CONFIRMED):
         assert message in OUR_WORDS
-        call(memory_workspace, "wipe", kinds.ToolSettled(call="", message=message, outcome="error"), message)
+        call(
+            memory_workspace.context(),
+            "wipe",
+            kinds.ToolSettled(call="", message=message, outcome="error"),
+            message,
+        )
     context = memory_workspace.context()
     memory_workspace.save(context)
     told = to_json(resume(context, "fix-auth").handover())["auditSummary"]
@@ -103,7 +108,7 @@ def test_without_a_next_step_the_last_call_is_named_without_the_words_of_its_ser
     memory_workspace.write_policy("allow *")
     context = memory_workspace.context()
     call(
-        memory_workspace,
+        memory_workspace.context(),
         "wipe",
         kinds.ToolSettled(call="", answer="a" * 64, message="run it again", outcome="error"),
     )

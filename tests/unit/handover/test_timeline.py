@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from adjourn.cli.shared.terminal import cells
-from adjourn.cli.shared.timeline_view import STYLES, entry_line, layout
-from adjourn.cli.working.log_graph import graph_lines
+from adjourn.cli.working.log import STYLES, entry_line, graph_lines, layout
 from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry
-from adjourn.log import kinds, timestamp
+from adjourn.log import kinds
+from adjourn.log.event import timestamp
+from support.cases import for_each
 from support.clock import NOON
 from support.events import chained
 
@@ -116,7 +117,7 @@ def test_feeding_an_event_tells_which_entries_it_changes() -> None:
     assert changes == [["session"], ["running"], ["ok"]]
 
 
-@pytest.mark.parametrize("kind", kinds.REGISTRY.values(), ids=list(kinds.REGISTRY))
+@for_each("kind", kinds.REGISTRY.values(), ids=list(kinds.REGISTRY))
 def test_every_kind_of_event_can_be_fed(kind: type[kinds.Data]) -> None:
     """An event of any kind becomes at most one entry, with a label that fits its column."""
     _, entries = told((msgspec.convert(_members(kind), kind), "s"))

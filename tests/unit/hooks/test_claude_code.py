@@ -16,6 +16,7 @@ from adjourn.errors import InvalidError, UsageError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import Answer, HookRequest
 from adjourn.hooks.options import OPTIONS, parse
+from support.cases import for_each
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "hook.md"
 PUBLISHED = {
@@ -30,7 +31,7 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "tool"),
     [
         *((name, tool) for tool, names in PUBLISHED.items() for name in names),
@@ -60,7 +61,7 @@ def test_every_name_becomes_a_name_that_rules_can_have(name: str) -> None:
     assert name in claude_code.TOOLS or tool.startswith("unknown.") or "." in name or name.startswith("mcp__")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",

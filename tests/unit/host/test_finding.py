@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex.layers import PLACES
-from adjourn.host import workspace_of
-from adjourn.host.finding import MARKS
+from adjourn.host.finding import MARKS, workspace_of
 
 
 @pytest.fixture

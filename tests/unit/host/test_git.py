@@ -12,12 +12,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from adjourn.checkpoints.git_restore import changes
-from adjourn.checkpoints.git_snapshot import forget, keep
+from adjourn.checkpoints.git_snapshot import changes, forget, keep
 from adjourn.cli.setup.doctor import doctor
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.policy.destructive import DEFAULT
-from adjourn.runs.patches import touched
+from adjourn.runs.subprocesses import touched
 from adjourn.runs.tools import built_in
 from support.checkpoints import put_back
 from support.hostile_git import arm, arm_filter, git, plain, program, submodule

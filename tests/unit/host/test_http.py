@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from adjourn.host import UnansweredError, exchange
+from adjourn.host.http import UnansweredError, exchange
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.host import python
+from adjourn.host import executables as python
 from adjourn.host.executables import OF_CODE, OWN, find, lies_in, outside, strays
+from support.cases import for_each
 
 
 def put(path: Path) -> str:
@@ -58,7 +59,7 @@ def test_a_workspace_that_is_everything_has_nothing_outside() -> None:
     assert not lies_in("/usr/bin/git", "/us")
 
 
-@pytest.mark.parametrize("name", OF_CODE)
+@for_each("name", OF_CODE)
 def test_variables_that_name_places_name_none_of_the_workspace(tmp_path: Path, name: str) -> None:
     """Relative entries go, and those in the workspace; others and other variables stay."""
     work = tmp_path / "work"
@@ -81,7 +82,9 @@ def test_a_python_of_ours_sees_no_module_of_the_folder(tmp_path: Path) -> None:
     """-P keeps it out, for `-m`, for `-c`, and for a script."""
     (tmp_path / "json.py").write_text("raise SystemExit('imported')")
     for arguments in (("-m", "json.tool", "--help"), ("-c", "import json")):
-        done = subprocess.run(python.command(*arguments), cwd=tmp_path, check=False, capture_output=True)
+        done = subprocess.run(
+            python.python_command(*arguments), cwd=tmp_path, check=False, capture_output=True
+        )
         assert done.returncode == 0, done.stderr
 
 

@@ -7,6 +7,7 @@ import pytest
 from adjourn.errors import UsageError
 from adjourn.host.environment import for_others
 from adjourn.store.passwords import check_argument
+from support.cases import for_each
 
 GIVEN = {"PATH": "/bin", "ADJOURN_STORE": "x", "ADJOURN_NEW": "y", "PGPASSWORD": "hunter2", "API_KEY": "k"}
 
@@ -43,7 +44,7 @@ def test_a_password_in_an_argument_is_refused_and_not_repeated(url: str) -> None
     assert "ADJOURN_STORE" in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "", ".aex/adjourn.db", "sqlite:a:b@c", "memory:", "postgresql://me@h:5432/db", "postgresql:///db?host=/tmp",

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError, StoreError
-from adjourn.host import (
+from adjourn.host import ids, workspace
+from adjourn.host.workspace import (
     check_name,
     create_file,
-    ids,
     locked,
     make_folder,
     open_regular,
@@ -25,9 +25,9 @@ from adjourn.host import (
     read_inside,
     remove_file,
     resolve_inside,
-    workspace,
     write_file,
 )
+from support.cases import for_each
 
 
 @pytest.mark.parametrize("name", ["a", "fix-auth", "A_1", "x" * 64, "-", "_"])
@@ -36,7 +36,7 @@ def test_names_of_checkpoints(name: str) -> None:
     assert check_name(name) == name
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["", "x" * 65, ".", "..", "a.b", "a/b", "a b", "ä", "a\n", "a\0", "٣", None, 7, ["a"], b"a"]
 )
 def test_other_names_are_refused(name: object) -> None:

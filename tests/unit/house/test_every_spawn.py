@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-import adjourn
+from house import PACKAGE, REPOSITORY, product
 
-SOURCE = Path(adjourn.__file__).parent
+SOURCE = REPOSITORY / "src" / PACKAGE
 MODULES = {"subprocess", "multiprocessing", "pty", "runpy", "concurrent.futures.process"}
 OF_OS = ("exec", "spawn", "posix_spawn", "system", "popen", "startfile", "fork")
 OF_ASYNCIO = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell")
@@ -84,8 +83,8 @@ PYTHONS = {
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+    for module in product().modules.values():
+        yield module.path.relative_to(SOURCE).as_posix(), module.tree
 
 
 def starts(tree: ast.Module) -> Iterator[str]:

@@ -13,7 +13,13 @@ import pytest
 import surface
 
 
-@pytest.mark.parametrize("part", sorted(surface.PARTS))
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, marks=pytest.mark.slow if part == "answers" else ())  # asks each command
+        for part in sorted(surface.PARTS)
+    ],
+)
 def test_what_is_published_is_what_the_file_says(part: str) -> None:
     """A published part of adjourn differs from the committed file only together with it."""
     frozen = json.loads((surface.FOLDER / f"{part}.json").read_text("utf-8"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import importlib, os, sys
 import adjourn
@@ -44,6 +46,7 @@ for name in adjourn.__all__:
 """
 
 
+@pytest.mark.slow  # seven hundred processes; that there is no circle is checked in test_import_graph.py, too
 def test_any_module_and_any_public_name_can_be_loaded_first() -> None:
     """In a process that has loaded nothing else of adjourn, each import succeeds."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)

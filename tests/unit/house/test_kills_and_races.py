@@ -12,13 +12,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.checkpoints import (
-    folder_verification,
-    histories,
-    page_archive,
-    page_writer,
-    reflect,
-)
+from adjourn.checkpoints import folder as histories
+from adjourn.checkpoints import folder_verification, page_archive, page_writer, reflect
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
@@ -28,7 +23,8 @@ from adjourn.handover import importing
 from adjourn.handover.importing import import_folder, import_newer_folders, locate
 from adjourn.host import keys
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
-from adjourn.retention import RetentionRules, gc, plan, prune
+from adjourn.retention import pruning
+from adjourn.retention.pruning import RetentionRules, plan, prune
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import Forward, RecordedAnswer
 from adjourn.tasks.lease import SessionIdentity
@@ -253,16 +249,16 @@ def test_a_document_that_is_named_while_it_is_looked_for_stays(
     _, verified = paid_for(memory_workspace)
     store = MemoryStore()
     document = store.put_blob(memory_workspace.store.get_blob(verified.checkpoint.data.document) or b"")
-    real = gc._texts
+    real = pruning._texts
 
     def texts(looked_at: Any) -> Any:
         yield from list(real(looked_at))
-        monkeypatch.setattr(gc, "_texts", real)
+        monkeypatch.setattr(pruning, "_texts", real)
         import_folder(store, verified)
 
-    monkeypatch.setattr(gc, "_texts", texts)
+    monkeypatch.setattr(pruning, "_texts", texts)
     memory_workspace.clock.move(seconds=100_000)
-    gc.collect(store, str(memory_workspace.root), memory_workspace.clock())
+    pruning.collect(store, str(memory_workspace.root), memory_workspace.clock())
     assert store.get_blob(document) is not None
 
 
@@ -280,7 +276,7 @@ def test_what_a_cut_off_write_left_is_freed(tmp_path: Path, place: str) -> None:
         (folder / name).write_text("x")
         os.utime(folder / name, (1, 1))
     (folder / ".a.json.13.0123abcd").write_text("x")
-    gc.collect(None, str(tmp_path), 0)
+    pruning.collect(None, str(tmp_path), 0)
     assert sorted(os.listdir(folder))[-2:] == [".a.json.13.0123abcd", "b.json"]
     assert len(list(folder.iterdir())) == 2
 

@@ -23,10 +23,11 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search import context
 from adjourn.errors import AdjournError, ConflictError, NotFoundError
-from adjourn.host import create_file, make_folder
+from adjourn.host.workspace import create_file, make_folder
 from adjourn.policy.destructive import DEFAULT
-from adjourn.setup import SettingsChange, undo
+from adjourn.setup import undo
 from adjourn.setup.places import home
+from adjourn.setup.planning import SettingsChange
 from support.checkpoints import mark, snapshots
 from support.kills import each_step
 from support.workspace import Workspace

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parents[2]
+
+
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def test_no_test_module_is_imported() -> None:
@@ -13,7 +19,7 @@ def test_no_test_module_is_imported() -> None:
     found = [
         f"{path.relative_to(TESTS)}: {name}"
         for path in TESTS.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         for name in _imported(node)
         if any(part.startswith("test_") for part in name.split("."))
     ]
@@ -25,7 +31,7 @@ def test_every_shared_strategy_is_in_one_file() -> None:
     found = {
         path.name
         for path in (TESTS / "support").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if any(name.split(".")[0] == "hypothesis" for name in _imported(node))
     }
     assert found == {"strategies.py"}
@@ -36,7 +42,7 @@ def test_every_test_says_what_it_holds() -> None:
     found = [
         f"{path.relative_to(TESTS)}: {node.name}"
         for path in TESTS.rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
         if " " not in (ast.get_docstring(node) or "").strip()
     ]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 REPOSITORY = Path(__file__).parents[3]
 FORMS = {
@@ -47,32 +44,28 @@ EXCEPT = {
 }
 
 
-def texts() -> Iterator[tuple[str, int, str]]:
-    """(file, line, text) of every line of the source and the documentation, and of the tests' docstrings."""
-    folders = ("*.md", "docs/**/*.md", "spec/*.md", "src/**/*.md", "Makefile", "docs/*.py")
-    pages = [path for pattern in folders for path in REPOSITORY.glob(pattern)]
-    for path in (*sorted(pages), *sorted((REPOSITORY / "src").rglob("*.py"))):
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            yield str(path.relative_to(REPOSITORY)), number, line
+def texts() -> Iterator[tuple[Path, int, str]]:
+    """(file, its first line, text) of the source and the documentation, and of each docstring of the tests."""
+    folders = ("*.md", "docs/**/*.md", "spec/*.md", "src/**/*.md", "Makefile", "docs/*.py", "src/**/*.py")
+    for path in (path for pattern in folders for path in sorted(REPOSITORY.glob(pattern))):
+        yield path, 1, path.read_text("utf-8")
     for path in sorted((REPOSITORY / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if (
-                isinstance(node, ast.Expr)
-                and isinstance(node.value, ast.Constant)
-                and isinstance(node.value.value, str)
-            ):
-                for number, line in enumerate(node.value.value.splitlines(), node.lineno):
-                    yield str(path.relative_to(REPOSITORY)), number, line
+        text = path.read_text("utf-8")
+        for found in re.finditer(r'"""(.*?)"""', text, re.DOTALL):
+            yield path, text.count("\n", 0, found.start()) + 1, found[1]
 
 
-@pytest.fixture(scope="module")
-def lines() -> list[tuple[str, int, str]]:
-    return [row for row in texts() if not row[0].startswith(tuple(EXCEPT))]
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_figure_of_speech_is_used_nowhere(form: str, lines: list[tuple[str, int, str]]) -> None:
+def test_a_figure_of_speech_is_used_nowhere() -> None:
     """Messages, docstrings, comments and pages use the term of the field in place of our own figures of speech."""
-    pattern = re.compile(form, re.IGNORECASE)
-    found = [f"{file}:{number}: {text.strip()}" for file, number, text in lines if pattern.search(text)]
-    assert found == [], f"say: {FORMS[form]}"
+    any_form = re.compile("|".join(FORMS), re.IGNORECASE)
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{first + text.count(chr(10), 0, hit.start())}: {hit[0]!r}: say: {_instead(hit[0])}"
+        for path, first, text in texts()
+        if not str(path.relative_to(REPOSITORY)).startswith(tuple(EXCEPT))
+        for hit in any_form.finditer(text)
+    ]
+    assert found == []
+
+
+def _instead(used: str) -> str:
+    return next((FORMS[form] for form in FORMS if re.search(form, used, re.IGNORECASE)), "")

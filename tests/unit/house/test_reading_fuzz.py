@@ -18,19 +18,17 @@ import pytest
 
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
-from adjourn.log import MAX_SAFE_INTEGER, digest
+from adjourn.log.canonical_json import MAX_SAFE_INTEGER, digest
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
-from adjourn.policy import ambiguous, call_paths
-from adjourn.policy.arguments import paths_of
-from adjourn.policy.calls import arguments_digest, encode_sorted
+from adjourn.policy.calls import arguments_digest, call_paths, encode_sorted, paths_of
 from adjourn.policy.contract import read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import places_of
+from adjourn.policy.protected.reason import ambiguous
 from adjourn.proxy.loop import Loop, PipeWriter
-from adjourn.relay import Relay, RelayOptions
 from adjourn.relay.connection import Connection
-from adjourn.relay.gate import Gate
+from adjourn.relay.relay import Gate, Relay, RelayOptions
 from adjourn.tasks.decision import Forward, ToolRequest, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.cases import for_each
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -24,9 +26,7 @@ def test_the_pictures_are_current(script: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "docs" / "assets").rglob("*.svg")), ids=lambda path: path.stem
-)
+@for_each("path", sorted((ROOT / "docs" / "assets").rglob("*.svg")), ids=lambda path: path.stem)
 def test_a_picture_loads_nothing(path: Path) -> None:
     """A picture names no address but that of its own format, and is small enough for a page."""
     text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")

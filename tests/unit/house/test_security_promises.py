@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from support.cases import for_each
+
 ROOT = Path(__file__).resolve().parents[3]
 _ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<tests>\[[^|]+\)) \|$", re.MULTILINE)
 _TEST = re.compile(r"\[`(?P<name>test_\w+)`\]\((?P<path>tests/[\w/]+\.py)\)")
@@ -38,7 +40,7 @@ def _functions(path: Path) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("promise", _promises(), ids=lambda promise: promise.text[:50])
+@for_each("promise", _promises(), ids=lambda promise: promise.text[:50])
 def test_every_promise_names_tests_that_exist_and_are_not_skipped(promise: Promise) -> None:
     """Each promise of SECURITY.md links to at least one test, which exists, asserts something and is not skipped."""
     assert promise.tests

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.cases import for_each
+
 ROOT = Path(__file__).parents[3]
 SITE = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
 PLACES = SITE["navigation"]()
@@ -32,7 +34,7 @@ def test_llms_txt_is_current() -> None:
     assert SITE["llms"]() == (ROOT / "llms.txt").read_text("utf-8"), "run python docs/build_site.py"
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.path)
+@for_each("place", PLACES, ids=lambda place: place.path)
 def test_a_page_shows_nothing_that_is_for_its_tests(place: tuple[str, tuple[str, ...]]) -> None:
     """No comment is left outside of blocks of code, and the blocks are as they were."""
     text = (ROOT / place[0]).read_text("utf-8")

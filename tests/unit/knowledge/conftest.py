@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.store.memory import MemoryStore
 from support.clock import Clock
 from support.documents import sample

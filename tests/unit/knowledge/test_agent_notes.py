@@ -15,14 +15,21 @@ from hypothesis import strategies as st
 from adjourn.checkpoints import folder_verification
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, document
 from adjourn.errors import HeldError, IntegrityError, InvalidError
-from adjourn.handover import describe_record, read_section_request, record_sections, resume
-from adjourn.handover.composing import Reader, hand_over
-from adjourn.handover.record_sections import SectionRequest
+from adjourn.handover import resumption
 from adjourn.handover.rendering import ROOM, to_json
-from adjourn.knowledge.cognition import CognitiveStore, SessionRepository
+from adjourn.handover.resumption import (
+    Reader,
+    SectionRequest,
+    describe_record,
+    hand_over,
+    read_section_request,
+    resume,
+)
+from adjourn.knowledge.cognition.repository import SessionRepository
+from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.knowledge.model.documents import tree_of
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore, agent_notes
+from adjourn.knowledge.records import agent_notes
 from adjourn.knowledge.records.agent_notes import (
     MAX_AT_ONCE,
     MAX_KEPT,
@@ -30,7 +37,8 @@ from adjourn.knowledge.records.agent_notes import (
     AgentNote,
     AgentQuestion,
 )
-from adjourn.relay import meta_definitions
+from adjourn.knowledge.records.store import CRStore
+from adjourn.relay import tools
 from adjourn.verification.verify import verify_task
 from support.workspace import Workspace
 
@@ -272,18 +280,18 @@ def test_the_schemas_say_what_is_read() -> None:
         ("adjourn.ask", AgentQuestion),
         ("adjourn.record", SectionRequest),
     ):
-        schema = meta_definitions.DEFINITIONS[tool]["inputSchema"]
+        schema = tools.DEFINITIONS[tool]["inputSchema"]
         assert set(schema["properties"]) == set(read.__struct_encode_fields__)
         assert schema.get("required", []) == [
             one.name for one in msgspec.structs.fields(read) if one.required
         ]
-    note = meta_definitions.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
+    note = tools.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
     for name, kind in (("decisions", agent_notes.NotedDecision), ("learnings", agent_notes.NotedLearning)):
         described = note[name]["description"]
         for member, told_of in msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].items():
             assert re.search(rf"[{{ ]{member}\b", described)
             assert "|".join(told_of.get("enum", [])) in "|".join(sorted_choices(described))
-    asked = meta_definitions.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
+    asked = tools.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
     priorities = msgspec.json.schema(AgentQuestion)["$defs"]["AgentQuestion"]["properties"]["priority"]
     assert sorted(asked["priority"]["enum"]) == sorted(priorities["enum"])
 
@@ -303,7 +311,7 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
     pages, request = [], SectionRequest(section="facts")
     while True:
         page = describe_record(workspace.store, context.task_id(), request)
-        assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= record_sections.ANSWER_BYTES
+        assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= resumption.ANSWER_BYTES
         pages.append([int(item["content"].split()[0]) for item in page["items"]])
         if "more" not in page:
             break

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.records import CRStore, agent_notes
+from adjourn.knowledge.cognition.store import CognitiveStore
+from adjourn.knowledge.records import agent_notes
+from adjourn.knowledge.records.store import CRStore
 from support.workspace import Workspace
 
 WHOLE = {

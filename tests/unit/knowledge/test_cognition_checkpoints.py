@@ -21,7 +21,8 @@ from adjourn.knowledge.cognition.checkpoints import (
 from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint, CognitiveSession
 from adjourn.knowledge.model.documents import Tree, accept
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
+from support.cases import for_each
 from support.documents import NOW, goal, node, sample, state
 from support.strategies import cognitive_checkpoints
 
@@ -129,7 +130,7 @@ ERRORS: list[tuple[Tree, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("members", "message"), ERRORS)
+@for_each(("members", "message"), ERRORS)
 def test_what_makes_a_checkpoint_invalid(members: Tree, message: str) -> None:
     """Each error is said, and keeps the checkpoint from being restored."""
     checkpoint = _checkpoint(**members)
@@ -169,7 +170,7 @@ WARNINGS: list[tuple[Tree, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("members", "message"), WARNINGS)
+@for_each(("members", "message"), WARNINGS)
 def test_what_is_only_warned_of(members: Tree, message: str) -> None:
     """It is said when the checkpoint is restored."""
     restored = restore_checkpoint(_checkpoint(**members), NOW, new_session_id="s2")

@@ -6,7 +6,7 @@ import copy
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import IntegrityError, InvalidError
@@ -21,7 +21,7 @@ from adjourn.knowledge.cognition.deltas import (
 )
 from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree, accept, same, view
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
 from support.strategies import cognitive_checkpoints, structs
 
 
@@ -166,7 +166,6 @@ def test_ids_that_stand_twice_are_kept_whole() -> None:
         diff_checkpoints(with_nodes(60, 0), twice)
 
 
-@settings(max_examples=20)
 @given(structs(CognitiveCheckpoint))
 def test_what_is_unknown_is_kept_on_a_round_trip(tree: Tree) -> None:
     """A checkpoint that is read and written has every member it had, known or not."""

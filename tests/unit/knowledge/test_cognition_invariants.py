@@ -16,6 +16,8 @@ from adjourn.knowledge.cognition.invariants import (
     require,
 )
 from adjourn.knowledge.model.documents import Tree
+from support.campaign import scaled
+from support.cases import for_each
 from support.documents import ANN, NOW, goal, node, sample, state
 
 
@@ -60,9 +62,7 @@ STATES: list[tuple[str, Tree, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("tree", "code", "path"), [row[1:] for row in STATES], ids=[row[0] for row in STATES]
-)
+@for_each(("tree", "code", "path"), [row[1:] for row in STATES], ids=[row[0] for row in STATES])
 def test_a_state_that_does_not_hold_is_found_out(tree: Tree, code: str, path: str) -> None:
     """Each rule has a finding with a path, what is wrong and a remedy, and keeps the state from being written."""
     findings = check_working_state(tree)
@@ -109,7 +109,7 @@ RECORDS: list[tuple[str, Callable[[Tree], None], str, str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "code", "path", "severity"), [row[1:] for row in RECORDS], ids=[row[0] for row in RECORDS]
 )
 def test_a_record_that_does_not_hold_is_found_out(
@@ -135,9 +135,9 @@ def test_a_task_is_not_completed_with_a_broken_hard_invariant() -> None:
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_a_hundred_thousand_nodes_are_checked(nested: bool) -> None:
+def test_many_nodes_are_checked(nested: bool) -> None:
     """A chain, or one node with all others under it, is checked without recursion, and in a time that grows with its size only."""
-    count = 100_000
+    count = scaled(100_000)
     names = [f"n{number}" for number in range(count)]
     if nested:
         nodes = [

@@ -5,29 +5,30 @@ from __future__ import annotations
 import copy
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.knowledge.brief import REPLY_TAGS, format_state_for_prompt
+from adjourn.knowledge.brief.compose import REPLY_TAGS, format_state_for_prompt
 from adjourn.knowledge.cognition.invariants import check_working_state
-from adjourn.knowledge.cognition.replies import (
+from adjourn.knowledge.model.cognition import (
     MAX_STATEMENT,
     MAX_STATEMENTS,
+    CognitiveCheckpoint,
     TaggedStatement,
+    WorkingState,
     apply_reply,
     parse_reply,
 )
-from adjourn.knowledge.model.cognition import CognitiveCheckpoint, WorkingState
 from adjourn.knowledge.model.documents import Tree, accept, same
+from support.cases import for_each
 from support.documents import NOW, goal, state
 from support.strategies import cognitive_checkpoints
 
 TAGS = ("FACT", "ASSUMPTION", "QUESTION", "INTENT")
 
 
-@pytest.mark.parametrize("tag", TAGS)
-@pytest.mark.parametrize(
+@for_each("tag", TAGS)
+@for_each(
     "line",
     [
         "{0}: it is so", "- {0}: it is so", "* {0}: it is so", "+ {0}: it is so", "• {0}: it is so", "1. {0}: it is so",
@@ -41,7 +42,7 @@ def test_a_statement_is_read(tag: str, line: str) -> None:
     assert parse_reply("Well.\n" + line.format(tag))[-1] == TaggedStatement(tag, "it is so")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "fact: small", "FACT it is so", "FACT:", "FACT:   ", "- FACT:\nnext line", "the FACT: is inside", "> FACT: quoted",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adjourn.errors import InvalidError, UsageError
-from adjourn.knowledge.cognition import CognitiveStore, SessionOptions
+from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
 from adjourn.knowledge.model.documents import Tree
 from adjourn.store import MemoryStore, SqliteStore, Store
 from support.cognition import contents, opened, with_nodes

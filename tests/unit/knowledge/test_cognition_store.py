@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import (
@@ -17,9 +17,10 @@ from adjourn.errors import (
     RefusedError,
     UsageError,
 )
-from adjourn.knowledge.cognition import CognitiveStore, SessionOptions, transitions
+from adjourn.knowledge.cognition import transitions
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS
 from adjourn.knowledge.cognition.repository import SessionRepository
+from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
 from adjourn.knowledge.model.cognition import CognitiveSession
 from adjourn.knowledge.model.documents import Tree, same, view
 from adjourn.store import MemoryStore, SqliteStore, Store
@@ -270,7 +271,7 @@ def test_what_rests_on_a_deleted_checkpoint_stays(store: Store) -> None:
 @pytest.mark.parametrize("what", ["page", "blob", "gone", "place", "base"])
 def test_what_was_changed_in_the_store_is_found(what: str, tmp_path: Path) -> None:
     """A changed page, a changed or missing blob, a ref that leads elsewhere: an IntegrityError that says what to do."""
-    import sqlite3  # noqa: PLC0415  # to do what the store would not
+    import sqlite3  # to do what the store would not
 
     path = tmp_path / "s.db"
     store = SqliteStore(path)
@@ -332,7 +333,6 @@ _operations = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(_operations)
 def test_whatever_is_done_the_store_has_it(operations: list[tuple[str, int]]) -> None:
     """After any operations, a session that is opened again is the one that was left, and every checkpoint is as it was made."""

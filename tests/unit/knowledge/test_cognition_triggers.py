@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adjourn.knowledge.cognition import transitions
 from adjourn.knowledge.cognition.checkpoints import fork_branch, new_session
-from adjourn.knowledge.cognition.triggers import (
+from adjourn.knowledge.cognition.repository import (
     TRIGGERS,
     FiredTrigger,
     TriggerState,

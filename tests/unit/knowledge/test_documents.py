@@ -17,7 +17,8 @@ from adjourn.knowledge.model import documents
 from adjourn.knowledge.model.cognition import CognitiveNode, CognitiveSession
 from adjourn.knowledge.model.documents import Tree, accept, parts_of, pointer, read, same, view, write
 from adjourn.knowledge.model.record import ContinuationRecord, RecordContent
-from adjourn.log import canonical
+from adjourn.log.canonical_json import canonical
+from support.cases import for_each
 from support.documents import sample
 from support.strategies import json_values, records, structs, texts
 
@@ -91,7 +92,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message", "remedy"), WRONG)
+@for_each(("path", "value", "message", "remedy"), WRONG)
 def test_what_is_wrong_is_said_with_path_value_and_remedy(
     path: str, value: Any, message: str, remedy: str
 ) -> None:
@@ -128,7 +129,7 @@ def _session() -> Tree:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "", "{", "[]", "null", '{"id":"a","id":"b"}', '{"a":NaN}', "[" * 5000, '{"x":' + "[" * 201 + "]" * 201 + "}",
@@ -198,7 +199,7 @@ def test_the_schema_takes_records_and_refuses_what_the_type_refuses(record: Tree
 
 
 def _validator() -> Any:
-    import jsonschema  # noqa: PLC0415  # comes with the mcp package
+    import jsonschema  # comes with the mcp package
 
     return jsonschema.Draft202012Validator(json.loads(make_record_vectors.schema_text("record")))
 

@@ -10,11 +10,11 @@ import pytest
 from adjourn.errors import RefusedError
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore, current
-from adjourn.knowledge.records.effect_lookup import EffectCall
+from adjourn.knowledge.records.effect_lookup import MAX_SETTLED, EffectCall, current, omitted_count
 from adjourn.knowledge.records.effects import DONE, NOT_DONE, EffectClaim
-from adjourn.knowledge.records.effects_model import MAX_SETTLED, omitted_count
-from adjourn.log import digest, kinds
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
 from adjourn.tasks import decision

@@ -10,11 +10,19 @@ from hypothesis import given
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.model import documents
-from adjourn.knowledge.model.documents import MAX_ITEMS, DocumentPart, Tree, load, same, write
+from adjourn.knowledge.model import documents as encoding
+from adjourn.knowledge.model.documents import (
+    MAX_ITEMS,
+    DocumentPart,
+    EncodedDocument,
+    Tree,
+    load,
+    same,
+    write,
+)
 from adjourn.knowledge.model.record import ContinuationRecord
-from adjourn.knowledge.records import encoding
-from adjourn.knowledge.records.encoding import EncodedDocument
-from adjourn.log import canonical
+from adjourn.log.canonical_json import canonical
+from support.cases import for_each
 from support.documents import sample
 from support.strategies import forks, json_values
 
@@ -61,7 +69,7 @@ def test_nothing_of_the_callers_is_kept() -> None:
     assert after.follow({**after.tree, "b": 2}).content == b'{"a":[{"x":[1]}],"b":2}'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value", "message"),
     [
         ("learnings", [{"id": "l"}], "/learnings/0: Object missing required field"),

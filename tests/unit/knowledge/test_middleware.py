@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from adjourn.errors import InvalidError, NotFoundError, UsageError
-from adjourn.knowledge.brief import INTRODUCTION, REPLY_TAGS, STATE_RULES
-from adjourn.knowledge.cognition import CognitiveStore
+from adjourn.knowledge.brief.compose import INTRODUCTION, REPLY_TAGS, STATE_RULES
 from adjourn.knowledge.cognition.middleware import Middleware
+from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.store import MemoryStore, Store
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from adjourn.errors import UsageError
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.merge import merge
+from adjourn.knowledge.records.store import CRStore
 from adjourn.store import MemoryStore
 
 

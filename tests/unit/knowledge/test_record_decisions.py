@@ -8,7 +8,7 @@ import pytest
 
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.model.documents import tree_of
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.log.merkle import root
 from support.clock import Clock
 from support.records import AGENT, ANN, BY_AGENT, NOW, fields, grown, tagged

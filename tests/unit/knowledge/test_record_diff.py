@@ -10,7 +10,7 @@ from hypothesis import given
 from adjourn.errors import InvalidError
 from adjourn.knowledge.model.documents import Tree, accept, same, tree_of
 from adjourn.knowledge.model.record import COLLECTIONS, CRChange, CRDiff
-from adjourn.knowledge.records.diff import apply, changes_between, diff
+from adjourn.knowledge.records.merge import apply, changes_between, diff
 from support.strategies import forks, records
 
 Fork = tuple[Tree, Tree, Tree]

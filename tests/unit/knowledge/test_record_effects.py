@@ -11,9 +11,9 @@ import pytest
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import DONE, NOT_DONE, EffectClaim
+from adjourn.knowledge.records.store import CRStore
 from adjourn.store.memory import MemoryStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")

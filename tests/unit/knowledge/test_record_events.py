@@ -11,9 +11,9 @@ from hypothesis import given
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model.documents import Tree, same, tree_of, without
 from adjourn.knowledge.model.record import CREvent
-from adjourn.knowledge.records import CRStore
 from adjourn.knowledge.records.proofs import read_proof
-from adjourn.log import canonical
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log.canonical_json import canonical
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
 from support.records import AGENT, ANN, fields, grown

@@ -14,8 +14,7 @@ from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from adjourn.knowledge.cognition.invariants import check_record, require
 from adjourn.knowledge.model.documents import Tree, accept, by_id, same, view, without, write
 from adjourn.knowledge.model.record import COLLECTIONS, CRAuthor, RecordContent, Strategy
-from adjourn.knowledge.records.diff import changes_between
-from adjourn.knowledge.records.merge import Merged, merge, resolve_conflict
+from adjourn.knowledge.records.merge import Merged, changes_between, merge, resolve_conflict
 from adjourn.knowledge.records.versions import ENVELOPE
 from support.documents import AGENT, ANN, BOB, NOW
 from support.strategies import forks

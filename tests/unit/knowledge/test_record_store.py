@@ -11,7 +11,7 @@ import pytest
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.knowledge.model.documents import Tree, tree_of, view
 from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, VersionStore
 from adjourn.log.merkle import root

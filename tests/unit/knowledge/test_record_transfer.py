@@ -10,9 +10,9 @@ import pytest
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.transfer import Fork, export_record, import_record
-from adjourn.log import canonical
+from adjourn.log.canonical_json import canonical
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
 

@@ -12,9 +12,9 @@ import pytest
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.version_log import FOLD_VERSIONS
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.knowledge.model.documents import Tree, same, tree_of, view, without
+from adjourn.knowledge.model.documents import EncodedDocument, Tree, same, tree_of, view, without
 from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, RecordContent
-from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.knowledge.records.versions import (
     ENVELOPE,
     Stored,
@@ -34,8 +33,9 @@ from adjourn.knowledge.records.versions import (
     updated,
     verify_sealed,
 )
-from adjourn.log import canonical, digest
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.merkle import Frontier, root
+from support.cases import for_each
 from support.documents import ANN, NOW, record_of, sample
 from support.strategies import records
 
@@ -123,7 +123,7 @@ def test_a_fork_begins_another_line_and_goes_on_in_sequence() -> None:
         first_version(parent, PERSON, NOW, new_id="cr", parent=parent)
 
 
-@pytest.mark.parametrize("name", [name for name in ENVELOPE if name != "version"])
+@for_each("name", [name for name in ENVELOPE if name != "version"])
 def test_an_update_cannot_set_the_envelope(name: str) -> None:
     """Hashes, ids, sequence and authorship are refused in an update, unless they are what they were; None takes a member out."""
     head = {**sealed(LINE[2]), "mergeParentHashes": ["0" * 64], "x-later": 1}
@@ -210,9 +210,7 @@ BROKEN: list[tuple[str, list[Stored], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("line", "at", "reason"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN]
-)
+@for_each(("line", "at", "reason"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
 def test_what_is_broken_is_found_at_its_version(line: list[Stored], at: int, reason: str) -> None:
     """The stored hash of the first version that fails, the reason, and how many held before it."""
     found = verify_sealed(line)

@@ -23,9 +23,13 @@ from adjourn.knowledge.cognition.transitions import (
 from adjourn.knowledge.model.documents import MAX_ID, Tree, without, write
 from adjourn.knowledge.model.record import CRAuthor, RecordContent
 from adjourn.knowledge.records import interventions as use
-from adjourn.knowledge.records.decisions import contest_decision, override_decision, settle_decision
 from adjourn.knowledge.records.interventions import expire_due
-from adjourn.knowledge.records.updating import update_record
+from adjourn.knowledge.records.updating import (
+    contest_decision,
+    override_decision,
+    settle_decision,
+    update_record,
+)
 from support.documents import AGENT, ANN, NOW, goal, node, sample, state
 from support.strategies import records
 from support.transitions import LATER, PERSON, ROBOT, SYSTEM, holds, with_

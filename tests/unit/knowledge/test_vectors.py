@@ -102,7 +102,7 @@ def test_the_proofs_convince() -> None:
 
 def test_the_head_is_signed() -> None:
     """The signature holds over the canonical JSON of the four members."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     signed, head = VECTORS["signed_head"], VERSIONS[-1]["record"]
     assert json.loads(signed["message"]) == {

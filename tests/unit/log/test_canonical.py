@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.log import MAX_DEPTH, canonical, digest
+from adjourn.log.canonical_json import MAX_DEPTH, canonical, digest
+from support.cases import for_each
 from support.strategies import ascii_texts, json_values, scalars
 
 
@@ -23,14 +24,12 @@ def test_canonical_is_what_rfc8785_writes(value: Any) -> None:
     assert canonical(value) == rfc8785.dumps(value)
 
 
-@settings(max_examples=50)
 @given(json_values(leaves=scalars, keys=ascii_texts))
 def test_the_fast_way_is_what_rfc8785_writes(value: Any) -> None:
     """Values without floats and with ASCII keys, which msgspec encodes, have the same bytes too."""
     assert canonical(value) == rfc8785.dumps(value)
 
 
-@settings(max_examples=1000)
 @given(
     st.floats(min_value=0, max_value=1e18)
     | st.floats(0, 2)
@@ -42,7 +41,6 @@ def test_fractions_of_any_size_are_written_as_rfc8785_does(number: float) -> Non
         assert canonical(value) == rfc8785.dumps(value)
 
 
-@settings(max_examples=50)
 @given(json_values())
 def test_canonical_text_is_its_own_canonical_form(value: Any) -> None:
     """Decoding canonical bytes and encoding them again changes nothing."""
@@ -59,7 +57,6 @@ def _numbers(value: Any) -> list[Any]:
     return [value]
 
 
-@settings(max_examples=50)
 @given(json_values(keys=ascii_texts))
 def test_the_order_of_members_does_not_matter(value: Any) -> None:
     """Two objects that differ in the order of their members have one digest."""
@@ -67,7 +64,7 @@ def test_the_order_of_members_does_not_matter(value: Any) -> None:
     assert canonical(pairs) == canonical(dict(reversed(pairs.items())))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         math.nan,
@@ -89,7 +86,7 @@ def test_the_order_of_members_does_not_matter(value: Any) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: [0.5, v], lambda v: {"é": {"a": [v]}}])
+@for_each("wrap", [lambda v: v, lambda v: [0.5, v], lambda v: {"é": {"a": [v]}}])
 def test_what_json_cannot_say_is_refused(value: object, wrap: Any) -> None:
     """NaN, infinities, big integers, lone surrogates, other types and other keys raise InvalidError at any depth."""
     with pytest.raises(InvalidError, match="cannot be canonical JSON"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.log import kinds
@@ -24,7 +24,6 @@ def test_a_whole_chain_holds(entries: list[Entry]) -> None:
     assert verify_chain(iter(entries), expect_head=head).valid
 
 
-@settings(max_examples=30)
 @given(histories)
 def test_events_make_a_chain_that_holds(facts: list[tuple[kinds.Data, str]]) -> None:
     """Any events, encoded one after another, make a valid chain."""

@@ -13,9 +13,11 @@ import rfc8785
 from hypothesis import example, given
 
 from adjourn.errors import InvalidError
-from adjourn.log import digest, kinds
 from adjourn.log import event as module
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES, Actor, Event, decode, encode, timestamp
+from support.cases import for_each
 from support.clock import NOON
 from support.strategies import actors, data, integers, milliseconds, texts
 
@@ -73,7 +75,7 @@ def test_texts_that_are_not_unicode_are_refused() -> None:
         encode(an_event(kinds.UpstreamCrashed(), by=Actor("\ud800", "agent")))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "stored",
     [
         b"",
@@ -144,7 +146,7 @@ def test_times_without_four_digits_of_a_year_are_refused(now: int) -> None:
         timestamp(now)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "stamp",
     [
         "",

@@ -8,16 +8,17 @@ from typing import get_args, get_origin
 import msgspec
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import make_vectors
 from adjourn.errors import InvalidError
 from adjourn.log.event import GENESIS, Actor, Event
 from adjourn.log.kinds import REGISTRY, Data, data_of, default_of, describe
+from support.cases import for_each
 from support.strategies import data_of_kind
 
-each_kind = pytest.mark.parametrize("kind", REGISTRY.values(), ids=REGISTRY.keys())
+each_kind = for_each("kind", REGISTRY.values(), ids=REGISTRY.keys())
 
 
 def with_data(kind: str, raw: bytes) -> Event:
@@ -45,7 +46,6 @@ def test_members_are_declared_in_the_order_of_canonical_json(kind: type[Data]) -
 
 
 @each_kind
-@settings(max_examples=20)
 @given(st.data())
 def test_data_of_each_kind_are_canonical_and_come_back(kind: type[Data], choose: st.DataObject) -> None:
     """Data are stored as the RFC 8785 form of themselves, without members at their default, and decode to themselves."""
@@ -88,7 +88,7 @@ def test_unknown_members_are_passed_over(kind: type[Data]) -> None:
     assert isinstance(data_of(with_data(kind.KIND, raw)), kind)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "raw"),
     [
         ("tool.allowed", b"{}"),

@@ -20,6 +20,7 @@ from adjourn.log.signing import (
     public_key,
     sign,
 )
+from support.cases import for_each
 
 PRIVATE = bytes(range(32))
 PUBLIC = public_key(PRIVATE)
@@ -42,7 +43,7 @@ def test_a_signature_holds_for_what_was_signed() -> None:
     assert sign(PRIVATE, HEAD) == SIGNATURE
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@for_each("field", FIELDS)
 def test_every_field_is_signed(field: str) -> None:
     """A change of any one field makes the signature fail."""
     value = getattr(HEAD, field)
@@ -81,7 +82,7 @@ def test_a_key_that_is_none_did_not_sign(public: bytes) -> None:
         check(public, SIGNATURE, HEAD)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "signature",
     [
         "",

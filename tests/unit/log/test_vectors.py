@@ -18,9 +18,11 @@ import pytest
 
 import make_vectors
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.log import canonical, kinds, merkle, signing
+from adjourn.log import kinds, merkle, signing
+from adjourn.log.canonical_json import canonical
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode, encode
+from support.cases import for_each
 
 FOLDER = Path(__file__).parents[3] / "spec" / "vectors"
 EVENTS: dict[str, Any] = json.loads((FOLDER / "events.json").read_text("utf-8"))
@@ -178,7 +180,7 @@ def test_the_roots_are_those_that_certificate_transparency_publishes() -> None:
     ]
 
 
-@pytest.mark.parametrize("vector", JCS["canonical"], ids=lambda vector: vector["json"][:20])
+@for_each("vector", JCS["canonical"], ids=lambda vector: vector["json"][:20])
 def test_the_canonical_texts_follow_from_the_rfc_alone(vector: dict[str, str]) -> None:
     """jcs.json has the texts that RFC 8785 gives, numbers by ECMAScript's rules."""
     assert canonical_text(json.loads(vector["json"])) == vector["canonical"]
@@ -199,7 +201,7 @@ def test_every_kind_has_vectors() -> None:
     assert {json.loads(event["bytes"])["event"] for event in EVENTS["events"]} == set(kinds.REGISTRY)
 
 
-@pytest.mark.parametrize("event", EVENTS["events"], ids=lambda event: json.loads(event["bytes"])["event"])
+@for_each("event", EVENTS["events"], ids=lambda event: json.loads(event["bytes"])["event"])
 def test_decoding_and_encoding_changes_no_byte(event: dict[str, str]) -> None:
     """An event of the vectors, decoded to its types and encoded again, has the same bytes and hash."""
     decoded = decode(event["bytes"].encode())
@@ -265,13 +267,13 @@ def test_the_signature_of_the_vectors_holds() -> None:
         signing.check(public, signed["signature"], signing.SignedHead(**(signed["head"] | {"seq": 0})))
 
 
-@pytest.mark.parametrize("vector", JCS["canonical"], ids=lambda vector: vector["json"][:20])
+@for_each("vector", JCS["canonical"], ids=lambda vector: vector["json"][:20])
 def test_our_canonical_texts_are_those_of_the_vectors(vector: dict[str, str]) -> None:
     """Each JSON text of jcs.json has the canonical bytes it should have, and they are their own canonical form."""
     assert canonical(json.loads(vector["json"])).decode() == vector["canonical"]
 
 
-@pytest.mark.parametrize("text", JCS["refused"], ids=lambda text: text[:20])
+@for_each("text", JCS["refused"], ids=lambda text: text[:20])
 def test_what_the_vectors_refuse_is_refused(text: str) -> None:
     """The JSON texts that have no canonical form raise InvalidError."""
     value = json.loads(text)

@@ -7,13 +7,14 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.log import MAX_DEPTH
+from adjourn.log.canonical_json import MAX_DEPTH
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message, without_params
 from adjourn.mcp.stdio import Oversize
+from support.cases import for_each
 
 KEYS = st.sampled_from(["id", "method", "params", "name", "a", "b", "c", ":", '"', "a:", "é", ""])
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -53,7 +54,6 @@ def test_the_era_is_told_by_the_message() -> None:
     assert not decode('{"id":1,"method":"ping","params":{"_meta":[]}}').modern
 
 
-@settings(max_examples=200, deadline=None)
 @given(JSON, st.sampled_from([(",", ":"), (", ", " : "), (" ,", ":\t")]), st.booleans())
 def test_strict_json_without_double_keys_is_taken(
     value: Any, separators: tuple[str, str], ascii_only: bool
@@ -74,7 +74,6 @@ def test_strict_json_without_double_keys_is_taken(
     assert message.raw == frames.one_line(line.encode() + b"\n")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(min_size=1, max_size=8), JSON, JSON, st.integers(0, 30), st.booleans())
 def test_a_key_that_stands_twice_at_any_depth_is_refused(
     key: str, one: Any, two: Any, depth: int, escaped: bool
@@ -106,8 +105,8 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), ALIKE)
-@pytest.mark.parametrize(
+@for_each(("one", "other"), ALIKE)
+@for_each(
     "shape",
     [
         "$",
@@ -128,8 +127,8 @@ def test_keys_that_some_reader_takes_for_one_are_refused(one: str, other: str, s
     assert "the same to some readers" in error.reason
 
 
-@pytest.mark.parametrize(("one", "other"), ALIKE)
-@pytest.mark.parametrize("shape", ["$", '{"a":[1,{"b":[$]}]}', '{"env":$}', '{"document":{"deep":$}}'])
+@for_each(("one", "other"), ALIKE)
+@for_each("shape", ["$", '{"a":[1,{"b":[$]}]}', '{"env":$}', '{"document":{"deep":$}}'])
 def test_keys_of_data_may_be_alike(one: str, other: str, shape: str) -> None:
     """In arguments the rules say which keys they read: `HTTP_PROXY` stands beside `http_proxy` in an environment."""
     both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
@@ -141,15 +140,15 @@ def test_keys_of_data_may_be_alike(one: str, other: str, shape: str) -> None:
     assert answer.may_clash
 
 
-@pytest.mark.parametrize(("one", "other"), ALIKE)
-@pytest.mark.parametrize("shape", ["$", '{"content":$}'])
+@for_each(("one", "other"), ALIKE)
+@for_each("shape", ["$", '{"content":$}'])
 def test_keys_of_an_answer_that_may_be_one_to_the_proxy_are_refused(one: str, other: str, shape: str) -> None:
     """A client's answer to a question of the proxy is read, too."""
     both = f"{{{json.dumps(one)}:1,{json.dumps(other)}:1000}}"
     assert "the same to some readers" in refusal(f'{{"id":5,"result":{shape.replace("$", both)}}}').reason
 
 
-@pytest.mark.parametrize(("one", "other"), ALIKE)
+@for_each(("one", "other"), ALIKE)
 def test_keys_of_different_objects_may_be_alike(one: str, other: str) -> None:
     """Either key may stand alone, beside the other one's object, or inside it."""
     arguments = {"list": [{one: 1}, {other: 2}], "deep": {one: {other: 1}}}
@@ -182,7 +181,7 @@ def test_a_watched_key_that_could_be_read_so_is_refused(key: str) -> None:
     assert "could be read as" in reason
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "1e400",
@@ -219,9 +218,7 @@ def test_texts_that_look_like_keys_are_no_keys() -> None:
     assert decode(text).params["arguments"] == {"a": ":", "b": '":', "c": ': "a":1'}
 
 
-@pytest.mark.parametrize(
-    "key", ["Method", "METHOD", "meth\\u006fD", "Params", "param\u017f", "Id", "ID", "Name", "Uri"]
-)
+@for_each("key", ["Method", "METHOD", "meth\\u006fD", "Params", "param\u017f", "Id", "ID", "Name", "Uri"])
 def test_a_watched_key_in_another_case_is_refused(key: str) -> None:
     """A key that another reader could take for a member of the protocol is refused."""
     assert "could be read as" in refusal(f'{{"id":1,"method":"x/y","{key}":{{}}}}').reason
@@ -281,9 +278,9 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("kind", BAD)
-@pytest.mark.parametrize("own", ["7", '"call-7"', "-1", '""'])
-@pytest.mark.parametrize(
+@for_each("kind", BAD)
+@for_each("own", ["7", '"call-7"', "-1", '""'])
+@for_each(
     "shape",
     [
         b'{"jsonrpc":"2.0","id":#,"method":"tools/call","params":{"name":"x","arguments":{"v":$}}}',
@@ -297,7 +294,7 @@ def test_an_unreadable_request_is_answered_with_its_id(kind: str, own: str, shap
     assert refusal(line).id == json.loads(own)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         b'{"jsonrpc":"2.0","method":"x","params":{"id":9,"v":NaN}}',
@@ -329,7 +326,7 @@ def test_no_id_is_told_where_there_is_not_one(line: bytes) -> None:
     assert refusal(line + b"\n").id is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("head", "tail", "own"),
     [
         (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"', b'"}}', 7),
@@ -343,7 +340,7 @@ def test_no_id_is_told_where_there_is_not_one(line: bytes) -> None:
         (b"[" * 10, b'{"id":7}', None),
     ],
 )
-@pytest.mark.parametrize("size", [1000, 40_000])
+@for_each("size", [1000, 40_000])
 def test_a_request_that_is_too_long_is_answered_with_its_id(
     head: bytes, tail: bytes, own: object, size: int
 ) -> None:
@@ -374,7 +371,6 @@ ODD = st.sampled_from(
 )
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=60) | ODD, st.integers(-5, 5) | st.text(max_size=4), st.booleans())
 def test_the_id_of_no_other_request_is_found(part: bytes, own: int | str, first: bool) -> None:
     """Whatever bytes stand in a request, the id in the error is its own, as every reader finds it, or none."""

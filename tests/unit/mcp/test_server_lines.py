@@ -6,7 +6,7 @@ import json
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.mcp import frames
@@ -14,6 +14,7 @@ from adjourn.mcp.frames import FrameError, Message
 from adjourn.mcp.server_lines import elements, read
 from adjourn.mcp.stdio import Oversize
 from adjourn.mcp.unreadable import HEAD_BYTES, ids_in
+from support.cases import for_each
 
 PLAIN = [
     b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n',
@@ -30,7 +31,7 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize("line", PLAIN)
+@for_each("line", PLAIN)
 def test_what_can_be_read_in_one_way_passes_byte_for_byte(line: bytes) -> None:
     """A line of a server that all readers take alike is passed on unchanged."""
     assert read(line)[0] == line
@@ -64,7 +65,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("case", ODD)
+@for_each("case", ODD)
 def test_what_some_would_read_otherwise_is_handed_over_as_it_was_read(case: str) -> None:
     """An ambiguous line is delivered with each member once, as it was read."""
     sent, expected = ODD[case]
@@ -110,7 +111,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("case", UNREADABLE)
+@for_each("case", UNREADABLE)
 def test_what_cannot_be_read_in_one_way_is_no_message_and_its_id_is_found(case: str) -> None:
     """A line that readers could take differently is refused, and the ids that it answers are found."""
     line, ids = UNREADABLE[case]
@@ -134,8 +135,8 @@ LENIENT = {
 }
 
 
-@pytest.mark.parametrize("kind", LENIENT)
-@pytest.mark.parametrize(
+@for_each("kind", LENIENT)
+@for_each(
     "shape",
     [
         b'{"jsonrpc":"2.0","id":1,"result":{"content":$,"isError":false}}\n',
@@ -175,7 +176,6 @@ PARTS = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=500, deadline=None)
 @given(PARTS, st.sampled_from(["result", "error"]), st.booleans(), st.sampled_from(["1", '"a"', "-3"]))
 def test_any_bytes_of_an_answer_reach_the_client(part: bytes, member: str, first: bool, own: str) -> None:
     """Whatever bytes the texts of an answer have, it is read as the answer to its request, and keeps its value's bytes."""

@@ -6,7 +6,7 @@ import os
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.mcp.stdio import CHUNK, ENDS, LineReader, Oversize, write_all
@@ -25,7 +25,6 @@ def _read_all(reading: int, limit: int = 1 << 30) -> list[bytes]:
     return lines
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.binary(max_size=50).map(lambda data: data.replace(b"\n", b"\r")), max_size=20),
     st.integers(1, 40),

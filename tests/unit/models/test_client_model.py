@@ -13,9 +13,8 @@ import pytest
 from adjourn.host import process
 from adjourn.host.clock import now
 from adjourn.host.process import Process, group_of
-from adjourn.models import client_model
-from adjourn.models.client_model import SamplingAnswer, SamplingClient, SamplingRequest
-from adjourn.models.model import ModelError
+from adjourn.models import model
+from adjourn.models.model import ModelError, SamplingAnswer, SamplingClient, SamplingRequest
 from adjourn.store import Store, open_store
 
 ROOT = "/srv/here"
@@ -39,7 +38,7 @@ def gone() -> Process:
 
 def _offered(store: Store, group: str = "g", client: str = "tester 1") -> SamplingClient:
     sampler = SamplingClient(process.current(), group, client)
-    client_model.offer(store, ROOT, sampler)
+    model.offer(store, ROOT, sampler)
     return sampler
 
 
@@ -47,10 +46,10 @@ def _answered(store: Store, sampler: SamplingClient, answer: SamplingAnswer) -> 
     """Answers the first question, as a proxy does."""
 
     def work() -> None:
-        while not (waiting := client_model.questions(store, ROOT, sampler.process, now())):
+        while not (waiting := model.questions(store, ROOT, sampler.process, now())):
             pass
-        assert client_model.take(store, waiting[0]) == REQUEST
-        client_model.reply(store, waiting[0], answer)
+        assert model.take(store, waiting[0]) == REQUEST
+        model.reply(store, waiting[0], answer)
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -70,7 +69,7 @@ def test_an_answer_comes_back_and_nothing_stays(store: Store, monkeypatch: pytes
     sampler = _offered(store)
     answer = SamplingAnswer(text="t", model="m", stop="endTurn")
     thread = _answered(store, sampler, answer)
-    assert client_model.ask(store, ROOT, REQUEST, seconds=10) == answer
+    assert model.ask(store, ROOT, REQUEST, seconds=10) == answer
     thread.join()
     assert store.refs("sampling/") == {}
     assert len(kept) == 2
@@ -81,43 +80,43 @@ def test_a_refusal_is_told_with_the_client_and_its_reason(store: Store) -> None:
     """A client's refusal is a model error that names the client and its reason."""
     _answered(store, _offered(store), SamplingAnswer(error="not now"))
     with pytest.raises(ModelError, match="tester 1 returned an error instead of its model's answer: not now"):
-        client_model.ask(store, ROOT, REQUEST, seconds=10)
+        model.ask(store, ROOT, REQUEST, seconds=10)
 
 
 def test_silence_ends_and_takes_the_question_back(store: Store) -> None:
     """A question without an answer times out and is withdrawn."""
     _offered(store)
     with pytest.raises(ModelError, match=r"gave no answer within 0\.1 seconds"):
-        client_model.ask(store, ROOT, REQUEST, seconds=0.1)
+        model.ask(store, ROOT, REQUEST, seconds=0.1)
     assert store.refs("sampling/") == {}
 
 
 def test_a_client_that_withdraws_is_not_waited_for(store: Store) -> None:
     """Its going is noticed while one waits, and before one asks."""
     sampler = _offered(store)
-    timer = threading.Timer(0.3, client_model.withdraw, [store, ROOT, sampler.process])
+    timer = threading.Timer(0.3, model.withdraw, [store, ROOT, sampler.process])
     timer.start()
     with pytest.raises(ModelError, match="exited before"):
-        client_model.ask(store, ROOT, REQUEST, seconds=10)
+        model.ask(store, ROOT, REQUEST, seconds=10)
     with pytest.raises(ModelError, match="no client is connected"):
-        client_model.sampling_client(store, ROOT)
+        model.sampling_client(store, ROOT)
 
 
 def test_only_living_clients_of_this_workspace_are_asked(store: Store, gone: Process) -> None:
     """A dead one is none, nor one of another workspace; the client that one was started by comes first."""
-    client_model.offer(store, "/srv/elsewhere", SamplingClient(process.current(), "g", "other"))
-    client_model.offer(store, ROOT, SamplingClient(gone, "g", "dead"))
+    model.offer(store, "/srv/elsewhere", SamplingClient(process.current(), "g", "other"))
+    model.offer(store, ROOT, SamplingClient(gone, "g", "dead"))
     with pytest.raises(ModelError):
-        client_model.sampling_client(store, ROOT)
+        model.sampling_client(store, ROOT)
     mine = Process(process.host(), os.getppid(), process.started(os.getppid()) or 0)
-    client_model.offer(store, ROOT, SamplingClient(process.current(), "a", "any"))
-    client_model.offer(store, ROOT, SamplingClient(mine, group_of(process.parent(), ROOT), "own"))
-    assert client_model.sampling_client(store, ROOT).client == "own"
+    model.offer(store, ROOT, SamplingClient(process.current(), "a", "any"))
+    model.offer(store, ROOT, SamplingClient(mine, group_of(process.parent(), ROOT), "own"))
+    assert model.sampling_client(store, ROOT).client == "own"
 
 
 def test_what_a_dead_proxy_left_is_cleared_away(store: Store, gone: Process) -> None:
     """With the next offer: its own, its questions and their documents; and so is a question whose time is over."""
-    client_model.offer(store, ROOT, SamplingClient(gone, "g", "dead"))
+    model.offer(store, ROOT, SamplingClient(gone, "g", "dead"))
     prefix = next(iter(store.refs("sampler/"))).replace("sampler/", "sampling/")
     document = store.put_blob(b"{}")
     store.swap(f"{prefix}/q", f"asked {document} {now() + 60_000}", expect=None)
@@ -127,7 +126,7 @@ def test_what_a_dead_proxy_left_is_cleared_away(store: Store, gone: Process) -> 
     assert store.get_blob(document) is None
     own = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
     store.swap(own, f"asked {store.put_blob(b'{}')} {now() - 1}", expect=None)
-    assert client_model.questions(store, ROOT, sampler.process, now()) == []
+    assert model.questions(store, ROOT, sampler.process, now()) == []
     assert store.refs("sampling/") == {}
 
 
@@ -137,11 +136,11 @@ def test_what_is_no_question_is_none(store: Store, value: str) -> None:
     sampler = _offered(store)
     name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
     store.swap(name, value, expect=None)
-    assert client_model.questions(store, ROOT, sampler.process, now()) == []
-    assert client_model.take(store, name) is None
-    client_model.reply(store, name, SamplingAnswer(error="cannot be read"))
+    assert model.questions(store, ROOT, sampler.process, now()) == []
+    assert model.take(store, name) is None
+    model.reply(store, name, SamplingAnswer(error="cannot be read"))
     assert store.ref(name) == value
-    client_model.erase(store, name)
+    model.erase(store, name)
 
 
 @pytest.mark.parametrize("document", [b"{}", b"nonsense", b'{"system": 1, "prompt": "p"}', None])
@@ -151,14 +150,14 @@ def test_a_question_that_cannot_be_read_is_none(store: Store, document: bytes | 
     name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
     named = "0" * 64 if document is None else store.put_blob(document)
     store.swap(name, f"asked {named} {now() + 60_000}", expect=None)
-    assert client_model.questions(store, ROOT, sampler.process, now()) == [name]
-    assert client_model.take(store, name) is None
+    assert model.questions(store, ROOT, sampler.process, now()) == [name]
+    assert model.take(store, name) is None
 
 
 def test_a_late_answer_is_dropped(store: Store) -> None:
     """Where nobody waits any more, nothing is written."""
     sampler = _offered(store)
     name = f"{next(iter(store.refs('sampler/'))).replace('sampler/', 'sampling/')}/q"
-    client_model.reply(store, name, SamplingAnswer(text="late"))
+    model.reply(store, name, SamplingAnswer(text="late"))
     assert store.refs("sampling/") == {}
     assert sampler.client == "tester 1"

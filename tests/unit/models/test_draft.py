@@ -12,14 +12,24 @@ from hypothesis import strategies as st
 
 from adjourn.aex import from_text
 from adjourn.aex.check import examine
+from adjourn.aex.expr import LETTERS, NAME, only
 from adjourn.aex.templates import sample_task
-from adjourn.aex.text import LETTERS, NAME, only
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES
 from adjourn.errors import AdjournError, InvalidError, RefusedError, UsageError
-from adjourn.models.draft import Draft, draft, headed, name_for, save, unfenced
-from adjourn.models.draft_prompt import SECOND_EXAMPLE, STATEMENTS, system_prompt
+from adjourn.models.draft import (
+    SECOND_EXAMPLE,
+    STATEMENTS,
+    Draft,
+    draft,
+    headed,
+    name_for,
+    save,
+    system_prompt,
+    unfenced,
+)
 from adjourn.models.model import Completion
 from adjourn.policy.contract import Contract
+from support.cases import for_each
 from support.policies import POLICY
 
 GOOD = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo file.read(paths=a) -> b\nreturn b\n'
@@ -190,9 +200,7 @@ def test_a_draft_is_kept_under_its_time_and_name(tmp_path: Path) -> None:
     assert (runs / "20260304-050607-one.aex").read_text() == GOOD.replace("anything", "one")
 
 
-@pytest.mark.parametrize(
-    "name", ["../../escaped", "/etc/x", "a/b", "..", ".", "\0", "a\nb", "x" * 300, "-", "ü"]
-)
+@for_each("name", ["../../escaped", "/etc/x", "a/b", "..", ".", "\0", "a\nb", "x" * 300, "-", "ü"])
 def test_d39_a_name_does_not_leave_the_folder(name: str, tmp_path: Path) -> None:
     """With any --name the draft is a file of `.aex/runs/`."""
     root = tmp_path / "in" / "root"

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import AdjournError, StoreError
-from adjourn.notify import Notification, Outbox
-from adjourn.notify import outbox as module
+from adjourn.notify import notifier as module
+from adjourn.notify.notifier import Outbox
+from adjourn.notify.senders import Notification
 
 HOUR = 3_600_000
 

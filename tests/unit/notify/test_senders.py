@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.handover import WaitingItem
-from adjourn.notify import Notification, UndeliveredError, body, sender_of, signature
+from adjourn.handover.inbox import WaitingItem
 from adjourn.notify import senders as module
-from adjourn.notify.message import notification
+from adjourn.notify.senders import Notification, UndeliveredError, body, notification, sender_of, signature
 from adjourn.notify.settings import CommandTarget, WebhookTarget
 from support.proxy import wait_for
 from support.receiver import receiving

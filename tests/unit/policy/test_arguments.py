@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import Policy, from_text
-from adjourn.policy.arguments import MAX_PATHS, judge, paths_of
-from adjourn.policy.unclear import ambiguous
+from adjourn.policy.calls import MAX_PATHS, judge, paths_of
+from adjourn.policy.protected.reason import ambiguous
+from support.cases import for_each
 from support.policies import policy_of
 from support.strategies import json_values
 
@@ -52,7 +53,7 @@ def policy(*lines: str) -> Policy:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "expected"),
     [
         ({"path": "src/a.py"}, ["src/a.py"]),
@@ -182,7 +183,7 @@ SCOPED = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "effect"),
     [
         ("file.read", {"path": "src/a.py"}, "allow"),
@@ -280,7 +281,7 @@ READING = policy_of(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "keys"),
     [
         ("t", {"order": {"amount": 1, "Amount": 1000}}, ("amount", "Amount")),
@@ -303,7 +304,7 @@ def test_keys_that_are_one_to_some_reader_are_ambiguous_where_a_rule_looks(
     assert ambiguous(READING, tool, arguments) == keys
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments"),
     [
         ("u", {"env": {"HTTP_PROXY": "a", "http_proxy": "b"}}),

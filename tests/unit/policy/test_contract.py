@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import IntegrityError
-from adjourn.log import digest
+from adjourn.log.canonical_json import digest
 from adjourn.policy.contract import BrokenContractError, Contract, for_task, read_contract
 from adjourn.store.memory import MemoryStore
 

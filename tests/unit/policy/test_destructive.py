@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
 from adjourn.policy.destructive import COMMANDS, DEFAULT, TOOLS, DestructiveRule, Matcher, read_settings
+from support.campaign import scaled
+from support.cases import for_each
 
 MATCHER = Matcher()
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "pages.md"
@@ -32,7 +34,7 @@ def here(tmp_path: Path) -> Matcher:
     return Matcher(root=str(tmp_path))
 
 
-@pytest.mark.parametrize("rule", COMMANDS, ids=[rule.label for rule in COMMANDS])
+@for_each("rule", COMMANDS, ids=[rule.label for rule in COMMANDS])
 def test_each_rule_finds_its_example(rule: DestructiveRule, here: Matcher) -> None:
     """Each rule of the documented table matches its example."""
     assert here.of_arguments({"command": rule.example}) == rule.label
@@ -40,7 +42,7 @@ def test_each_rule_finds_its_example(rule: DestructiveRule, here: Matcher) -> No
     assert here.of_arguments({"command": ["bash", "-lc", rule.example]}) == rule.label
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "expected"),
     [
         ("kubectl --context prod delete pod x", "kubectl"),
@@ -161,14 +163,14 @@ def lines(table: str) -> list[str]:
     return table.strip().splitlines()
 
 
-@pytest.mark.parametrize("line", lines(COUNTS))
+@for_each("line", lines(COUNTS))
 def test_what_counts(here: Matcher, line: str) -> None:
     """A command that deletes or overwrites something counts, however it is run."""
     command, _, expected = line.rpartition(" | ")
     assert here.of_arguments({"command": command}) == expected
 
 
-@pytest.mark.parametrize("command", lines(COUNTS_NOT))
+@for_each("command", lines(COUNTS_NOT))
 def test_what_does_not_count(here: Matcher, command: str) -> None:
     """What is printed, searched for, explained, rehearsed, read or appended to is no deletion."""
     assert here.of_arguments({"command": command}) == ""
@@ -303,7 +305,7 @@ def test_a_long_command_is_looked_at_in_time() -> None:
         "sudo rm",
         "> f ",
     ):
-        assert isinstance(label(word * 50_000), str)
+        assert isinstance(label(word * scaled(50_000)), str)
 
 
 # --- the file of a workspace

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.policy.protected import calls
 from adjourn.policy.protected.places import FOLDER, PROTECTED, SIGNATURES, places_of
+from support.cases import for_each
 from support.strategies import json_values
 
 POLICY = ".aex/policy.aex"
@@ -32,7 +33,7 @@ def root(tmp_path: Path) -> str:
     return os.path.realpath(tmp_path / "work")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "place"),
     [
         (".aex/policy.aex", POLICY),
@@ -85,7 +86,7 @@ def test_protected_places(root: str, path: str, place: str) -> None:
     assert protected_path({"path": path.replace("{root}", root)}, root) == place
 
 
-@pytest.mark.parametrize(
+@for_each(
     "path",
     [
         "", "src/a.py", "a.py", ".", "..", "/", "/etc/passwd", "~", "~/x", "~nobody-of-that-name/x", ".aex/runs/a.aex",
@@ -218,10 +219,8 @@ def test_links_elsewhere(root: str) -> None:
         assert protected_path({"path": f"{link}/x"}, root) is None
 
 
-@pytest.mark.parametrize(
-    "key", ["cmd", "command", "commands", "script", "code", "diff", "patch", "Command", "PATCH"]
-)
-@pytest.mark.parametrize(
+@for_each("key", ["cmd", "command", "commands", "script", "code", "diff", "patch", "Command", "PATCH"])
+@for_each(
     ("text", "place"),
     [
         ("rm -f .aex/policy.aex", POLICY),
@@ -246,7 +245,7 @@ def test_content_is_no_path(root: str) -> None:
     assert protected_path({"path": "README.md", "content": text}, root) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         {"files": [{"path": "a"}, {"path": ".aex/policy.aex"}]},
@@ -270,7 +269,7 @@ def test_a_key_without_a_slash_is_a_path_too(root: str) -> None:
     assert protected_path({"files": {".aex": None}}, root) == FOLDER
 
 
-@pytest.mark.parametrize("arguments", [None, 7, 1.5, True, [], {}, "", {"n": 1}, {"a.b": 1, "c": [None, {}]}])
+@for_each("arguments", [None, 7, 1.5, True, [], {}, "", {"n": 1}, {"a.b": 1, "c": [None, {}]}])
 def test_arguments_without_paths(root: str, arguments: object) -> None:
     """Any JSON is accepted as arguments."""
     assert protected_path(arguments, root) is None
@@ -383,7 +382,6 @@ STEPS = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=9),
     start=st.sampled_from(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces
 from adjourn.policy.protected.reason import UNREAD
+from support.cases import for_each
 from support.protected_places import POLICY, STORE, filled
 
 COMMANDS = [
@@ -203,8 +202,8 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("key", ["command", "cmd", "Command"])
-@pytest.mark.parametrize(("command", "place"), COMMANDS, ids=lambda value: str(value)[:60])
+@for_each("key", ["command", "cmd", "Command"])
+@for_each(("command", "place"), COMMANDS, ids=lambda value: str(value)[:60])
 def test_a_command_that_reaches_a_protected_place(
     places: ProtectedPlaces, key: str, command: str, place: str | None
 ) -> None:
@@ -288,13 +287,13 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("command", HARMLESS, ids=lambda command: command[:60])
+@for_each("command", HARMLESS, ids=lambda command: command[:60])
 def test_an_ordinary_command_passes(places: ProtectedPlaces, command: str) -> None:
     """What reads, speaks of, or stands beside a protected place may be run."""
     assert protected_path({"command": command, "description": "See .aex"}, places, tool="shell.exec") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "place"),
     [
         ({"command": ["rm", "-rf", ".aex"]}, FOLDER),

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces, places_of
 from adjourn.policy.shell.syntax import UnreadError, parse
+from support.campaign import scaled
+from support.cases import for_each
 from support.protected_places import CHECKPOINTS, POLICY, STORE, filled
 
 
@@ -49,8 +51,8 @@ PATCHES = [
 ]
 
 
-@pytest.mark.parametrize("text", PATCHES)
-@pytest.mark.parametrize(
+@for_each("text", PATCHES)
+@for_each(
     "arguments",
     [
         {"patch": "$"},
@@ -97,7 +99,7 @@ def test_a_patch_of_another_file_may_speak_of_it(places: ProtectedPlaces, argume
     assert protected_path(arguments, places, tool="edit_file") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sql", "place"),
     [
         ("ATTACH '.aex/adjourn.db' AS h", STORE),
@@ -123,13 +125,13 @@ def test_a_patch_of_another_file_may_speak_of_it(places: ProtectedPlaces, argume
         ("select 1", None),
     ],
 )
-@pytest.mark.parametrize("key", ["sql", "query", "statement", "SQL"])
+@for_each("key", ["sql", "query", "statement", "SQL"])
 def test_sql_that_opens_files(places: ProtectedPlaces, key: str, sql: str, place: str | None) -> None:
     """A statement that opens a file by its name may not name a protected one; any other may speak of it."""
     assert protected_path({key: filled(sql, places)}, places, tool="db.query") == place
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "place"),
     [
         ("delete_directory", {"path": "."}, FOLDER),
@@ -169,7 +171,7 @@ def test_what_is_around_a_protected_place(
     assert protected_path(filled(arguments, places), places, tool=tool) == place
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "place"),
     [
         ({"path": "~/.config/adjourn/keys/secret"}, KEYS),
@@ -235,7 +237,7 @@ def test_other_folders_for_keys(places: ProtectedPlaces, monkeypatch: pytest.Mon
 
 
 @pytest.mark.timeout(100)
-@pytest.mark.parametrize(
+@for_each(
     "piece",
     [
         "{,",
@@ -260,10 +262,10 @@ def test_other_folders_for_keys(places: ProtectedPlaces, monkeypatch: pytest.Mon
         ". ",
     ],
 )
-@pytest.mark.parametrize("begin", ["rm ", "find . "])
+@for_each("begin", ["rm ", "find . "])
 def test_no_text_is_judged_for_long(places: ProtectedPlaces, begin: str, piece: str) -> None:
     """Every reading of a command, of SQL and of a patch takes time in proportion to its length."""
-    text = begin + piece * (200_000 // len(piece))
+    text = begin + piece * (scaled(200_000) // len(piece))
     protected_path({"command": text, "sql": text, "patch": text, "input": text}, places, tool="delete_file")
 
 

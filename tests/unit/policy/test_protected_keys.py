@@ -10,11 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.policy.protected import protected_path
+from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces, places_of
+from support.campaign import scaled, scaled_seconds
+from support.cases import for_each
 from support.protected_places import filled
 
 PRIVATE = (KEYS, SOCKET)
@@ -111,8 +113,8 @@ def home_of(places: ProtectedPlaces) -> str:
     return os.path.dirname(places.root)
 
 
-@pytest.mark.parametrize("key", ["path", "file_path", "uri", "paths", "files"])
-@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+@for_each("key", ["path", "file_path", "uri", "paths", "files"])
+@for_each("spelling", SPELLINGS.values(), ids=SPELLINGS)
 def test_a_key_in_any_spelling(places: ProtectedPlaces, spelling: Callable[[str], str], key: str) -> None:
     """Neither a tool that reads nor one that writes may name a key, at any depth of its arguments."""
     text = spelling(home_of(places))
@@ -149,14 +151,14 @@ FOLDERS = {
 }
 
 
-@pytest.mark.parametrize(
+@for_each(
     "base",
     [
         "root", "cwd", "workdir", "working_directory", "base", "basePath", "dir", "directory", "folder", "project",
         "projectRoot", "repo_path", "workspaceFolder", "path", "location", "prefix", "whatever",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(("folder", "name"), FOLDERS.values(), ids=FOLDERS)
+@for_each(("folder", "name"), FOLDERS.values(), ids=FOLDERS)
 def test_a_key_below_a_folder_of_the_arguments(
     places: ProtectedPlaces, base: str, folder: str, name: str
 ) -> None:
@@ -203,8 +205,8 @@ SQL: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("key", ["sql", "query", "statement"])
-@pytest.mark.parametrize("statement", SQL.values(), ids=SQL)
+@for_each("key", ["sql", "query", "statement"])
+@for_each("statement", SQL.values(), ids=SQL)
 def test_a_key_in_sql(places: ProtectedPlaces, statement: Callable[[str], str], key: str) -> None:
     """A statement that opens a key is found in every form of a literal."""
     arguments = {key: statement(f"{home_of(places)}/{BELOW}")}
@@ -212,9 +214,9 @@ def test_a_key_in_sql(places: ProtectedPlaces, statement: Callable[[str], str], 
     assert protected_path(arguments, places, tool="db_run") == KEYS
 
 
-@pytest.mark.parametrize("name", [f"HOME_/{BELOW}", ".aex/policy.aex"])
-@pytest.mark.parametrize("key", ["diff", "edits", "blocks", "input"])
-@pytest.mark.parametrize(
+@for_each("name", [f"HOME_/{BELOW}", ".aex/policy.aex"])
+@for_each("key", ["diff", "edits", "blocks", "input"])
+@for_each(
     "block",
     [
         "{}\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n",
@@ -231,7 +233,7 @@ def test_a_block_to_search_and_replace(places: ProtectedPlaces, block: str, key:
     assert protected_path(arguments, places, tool="edit_file") is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments"),
     [
         ("Grep", {"pattern": ".", "path": "~"}),
@@ -291,7 +293,7 @@ HARMLESS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "arguments"), HARMLESS)
+@for_each(("tool", "arguments"), HARMLESS)
 def test_an_ordinary_call_that_reads(places: ProtectedPlaces, tool: str, arguments: dict[str, Any]) -> None:
     """What reads other files, or speaks of the keys, passes."""
     assert protected_path(filled(arguments, places), places, tool=tool, reads=True) is None
@@ -337,7 +339,7 @@ WRITING: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "arguments"), WRITING)
+@for_each(("tool", "arguments"), WRITING)
 def test_an_ordinary_call_that_writes(places: ProtectedPlaces, tool: str, arguments: dict[str, Any]) -> None:
     """A text that speaks of a protected place is no path to it."""
     assert protected_path(filled(arguments, places), places, tool=tool) is None
@@ -378,7 +380,6 @@ PIECES = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=PIECES)
 def test_a_key_in_pieces(places: ProtectedPlaces, pieces: dict[str, Any]) -> None:
     """A key is found wherever its path is cut into a folder and a name, with patterns in the name, and with anything around it."""
@@ -396,37 +397,40 @@ def test_a_key_in_pieces(places: ProtectedPlaces, pieces: dict[str, Any]) -> Non
     assert protected_path(arguments, places, tool="read_file", reads=True) in PRIVATE
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
-        {"paths": [f"src/d{number}" for number in range(20_000)]},
-        {"paths": ["src"] * 20_000},
-        {"files": ",".join(f"src/{number}.py" for number in range(9_000))},
-        {"a": {str(number): [{"path": f"src/{number}", "cwd": "src"}] for number in range(5_000)}},
-        {"a": [{"cwd": f"d{number}"} for number in range(5_000)], "command": "cat a " * 5_000},
-        {"path": "{a,b}" * 400},
-        {"path": "*a" * 2_000},
-        {"path": "/".join(["**"] * 1_000)},
-        {"path": "file:" * 20_000},
-        {"path": "%25" * 50_000},
-        {"path": "$HOME" * 20_000},
-        {"input": '{"a":' * 50_000},
-        {"input": '{"a":1,"a":' * 2_000 + "1" + "}" * 2_000},
+        {"paths": [f"src/d{number}" for number in range(scaled(20_000))]},
+        {"paths": ["src"] * scaled(20_000)},
+        {"files": ",".join(f"src/{number}.py" for number in range(scaled(9_000)))},
+        {"a": {str(number): [{"path": f"src/{number}", "cwd": "src"}] for number in range(scaled(5_000))}},
+        {
+            "a": [{"cwd": f"d{number}"} for number in range(scaled(5_000))],
+            "command": "cat a " * scaled(5_000),
+        },
+        {"path": "{a,b}" * scaled(400)},
+        {"path": "*a" * scaled(2_000)},
+        {"path": "/".join(["**"] * scaled(1_000))},
+        {"path": "file:" * scaled(20_000)},
+        {"path": "%25" * scaled(50_000)},
+        {"path": "$HOME" * scaled(20_000)},
+        {"input": '{"a":' * scaled(50_000)},
+        {"input": '{"a":1,"a":' * scaled(2_000) + "1" + "}" * scaled(2_000)},
         {"input": "[" * 900 + "]" * 900},
-        {"sql": "char(" * 50_000},
-        {"sql": "select " + "x'41414141' || " * 20_000},
-        {"diff": "a\n" * 50_000 + "<<<<<<< SEARCH\n" * 10_000},
+        {"sql": "char(" * scaled(50_000)},
+        {"sql": "select " + "x'41414141' || " * scaled(20_000)},
+        {"diff": "a\n" * scaled(50_000) + "<<<<<<< SEARCH\n" * scaled(10_000)},
     ],
     ids=lambda arguments: str(arguments)[:40],
 )
-@pytest.mark.parametrize("reads", [True, False])
+@for_each("reads", [True, False])
 def test_no_arguments_are_searched_for_long(
     places: ProtectedPlaces, arguments: dict[str, Any], reads: bool
 ) -> None:
     """The search takes time in proportion to the size of a call; one that would take longer is refused."""
     began = process_time()
     protected_path(arguments, places, tool="read_file", reads=reads)
-    assert process_time() - began < 5
+    assert process_time() - began < scaled_seconds(5)
 
 
 def test_too_many_folders_of_the_arguments_are_refused(places: ProtectedPlaces) -> None:

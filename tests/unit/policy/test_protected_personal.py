@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from adjourn.policy.person_commands import AT_TERMINAL, BY_CLIENT, OUTSIDE_CLIENT
-from adjourn.policy.protected import protected_path, reason_for
+from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import ProtectedPlaces, places_of
+from adjourn.policy.protected.reason import reason_for
+from support.cases import for_each
 
 SPEAKING = [
     "adjourn approve k3f9q2",
@@ -163,13 +165,13 @@ def found(line: object, places: ProtectedPlaces, key: str = "command") -> str | 
     return protected_path({key: line}, places, tool="Bash")
 
 
-@pytest.mark.parametrize("line", SPEAKING)
+@for_each("line", SPEAKING)
 def test_a_command_that_speaks_for_a_person_is_recognised(line: str, places: ProtectedPlaces) -> None:
     """However it is quoted, wrapped, fed, handed to another program, or given a terminal."""
     assert (found(line, places) or "").startswith("adjourn ")
 
 
-@pytest.mark.parametrize("line", SILENT)
+@for_each("line", SILENT)
 def test_a_command_that_only_names_or_reads_them_is_left_alone(line: str, places: ProtectedPlaces) -> None:
     """A command line that mentions such a command without running it is not refused."""
     assert found(line, places) is None

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.policy.protected import protected_path
+from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import SETTINGS, ProtectedPlaces, places_of
+from support.cases import for_each
 
 
 @pytest.fixture
@@ -34,15 +35,15 @@ NAMED: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", NAMED, ids=str)
-@pytest.mark.parametrize("reads", [True, False])
+@for_each("arguments", NAMED, ids=str)
+@for_each("reads", [True, False])
 def test_no_call_names_them(places: ProtectedPlaces, arguments: dict[str, Any], reads: bool) -> None:
     """By path, link, folder, another case, pattern or command, whether the tool has effects or not."""
     tool = "shell.exec" if "command" in arguments else "fs.open"
     assert protected_path(arguments, places, tool=tool, reads=reads) == SETTINGS
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         {"path": "src/a.py"},
@@ -54,7 +55,7 @@ def test_no_call_names_them(places: ProtectedPlaces, arguments: dict[str, Any], 
     ],
     ids=str,
 )
-@pytest.mark.parametrize("reads", [True, False])
+@for_each("reads", [True, False])
 def test_other_files_are_named_as_ever(
     places: ProtectedPlaces, arguments: dict[str, Any], reads: bool
 ) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.policy.protected import protected_path
+from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import ProtectedPlaces
 from adjourn.policy.protected.reason import UNREAD
+from support.cases import for_each
 from support.shell_lines import RUNS, WRITES
 
 DATA = Path(__file__).parents[2] / "data"
@@ -22,21 +23,21 @@ def found(line: str, places: ProtectedPlaces) -> str | None:
     return protected_path({"command": line}, places, places.root, tool="Bash")
 
 
-@pytest.mark.parametrize("form", [form for form in WRITES if "basename" not in form])
-@pytest.mark.parametrize("target", [".aex/policy.aex", "'.aex'/adjourn.db", "./.aex//policy.aex"])
+@for_each("form", [form for form in WRITES if "basename" not in form])
+@for_each("target", [".aex/policy.aex", "'.aex'/adjourn.db", "./.aex//policy.aex"])
 def test_a_form_that_writes_is_refused(places: ProtectedPlaces, form: str, target: str) -> None:
     """However a line makes a program write, a protected place is not written to."""
     assert found(form.format(*[target] * 3), places)
 
 
-@pytest.mark.parametrize("form", RUNS)
-@pytest.mark.parametrize("command", ["adjourn approve k3f9", "aex keys trust ann KEY"])
+@for_each("form", RUNS)
+@for_each("command", ["adjourn approve k3f9", "aex keys trust ann KEY"])
 def test_a_form_that_runs_is_refused(places: ProtectedPlaces, form: str, command: str) -> None:
     """However a line makes a shell run a command, it does not speak for a person."""
     assert found(form.format(*[command] * 3), places)
 
 
-@pytest.mark.parametrize("line", ATTACKS)
+@for_each("line", ATTACKS)
 def test_an_attack_is_refused(places: ProtectedPlaces, line: str) -> None:
     """A line that reaches a protected place, or speaks for a person, by some feature of bash or of a program is refused."""
     assert found(line, places)

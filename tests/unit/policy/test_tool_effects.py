@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.policy import effect_of, shared_words
-from adjourn.policy.tool_effects import DESTROYS, READS, WRITES, reading_of
+from adjourn.policy.tool_effects import DESTROYS, READS, WRITES, effect_of, reading_of, shared_words
+from support.cases import for_each
 
 TABLE = Path(__file__).resolve().parents[2] / "data" / "tool_effects.tsv"
 """Tools of real servers as they list them, with the verdict that a person came to by reading what each does."""
@@ -65,7 +65,7 @@ def test_the_tools_of_real_servers_are_ruled_on_safely() -> None:
     assert count["deny", "ask"] <= 8
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "expected"),
     [
         ("get_item", "allow"), ("listUsers", "allow"), ("read-file", "allow"), ("get_commit", "allow"), ("find", "allow"),
@@ -105,7 +105,7 @@ def test_no_annotation_makes_a_tool_harmless_that_is_named_otherwise(name: str) 
     assert reading_of(name, 0) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["get_deploy", "list_trash", "preview_delete", "is_reset", "get_or_drop", "clear_cache_status", "deploy_status", "delete_history"],
 )  # fmt: skip
@@ -114,7 +114,7 @@ def test_a_destroying_word_of_what_only_reads_never_denies(name: str) -> None:
     assert ruling(name, "read-only") in ("allow", "ask")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["commit_history", "comment_list", "pull_request_read", "post_details", "change_log", "open_nodes", "network_request",
      "query", "resolve", "thoughts", "get_terms_and_conditions", "request_details"],

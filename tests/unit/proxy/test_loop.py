@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from adjourn.proxy.loop import Loop, PipeWriter
-from adjourn.relay import NEVER, Outcome, Unread
+from adjourn.relay.ports import NEVER, Outcome, Unread
 
 MIB = 1 << 20
 

@@ -6,6 +6,7 @@ import pytest
 
 from adjourn.errors import UsageError
 from adjourn.proxy.options import OPTIONS, parse
+from support.cases import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,7 @@ def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert parse(["--task", "given", "--", "s"])["--task"] == "given"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         [],

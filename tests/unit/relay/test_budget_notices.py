@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from adjourn.relay.budget_notices import META_BUDGET, with_notice
-from adjourn.tasks import SpentShare
+from adjourn.relay.notices import META_BUDGET, with_notice
+from adjourn.tasks.budgets import SpentShare
 
 SHARE = SpentShare("calls", 75, 15, 20)
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.relay import NEVER, Outcome, Relay, RelayOptions, StderrLog
+from adjourn.relay.ports import NEVER, Outcome
+from adjourn.relay.relay import Relay, RelayOptions
+from adjourn.relay.stderr_log import StderrLog
 from support.workspace import Workspace
 
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "me", "version": "1"}}
@@ -34,6 +36,9 @@ class SlowWorker:
 
     def __init__(self) -> None:
         self._jobs: list[Callable[[], None]] = []
+
+    def time(self) -> float:
+        return 0.0
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Nothing that takes a while is waited for."""

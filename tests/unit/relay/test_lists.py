@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from adjourn.relay.lists import edit_tools, greeting, own_list
+from adjourn.relay.tools import edit_tools, greeting, own_list
 
 OURS = [{"name": "aex.resume"}]
 NUMBERS = b'{"f":1.0,"l":12345678901234567890123,"e":1e2,"u":"\\u00e9"}'

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from profiling import calls_of
 
-from adjourn.relay import NEVER, Outcome, Relay, RelayOptions, StderrLog
+from adjourn.relay.ports import NEVER, Outcome
+from adjourn.relay.relay import Relay, RelayOptions
+from adjourn.relay.stderr_log import StderrLog
 from support.workspace import Workspace
 
 REPEATED = 30
@@ -39,6 +41,9 @@ class Kept:
 
 class AtOnce:
     """An event loop that has nothing else to do."""
+
+    def time(self) -> float:
+        return 0.0
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """Nothing that takes a while is waited for."""

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.aex.conditions import parse_condition
-from adjourn.aex.expr import parse_value
-from adjourn.aex.text import Word
+from adjourn.aex.check_steps import parse_condition
+from adjourn.aex.expr import Word, parse_value
 from adjourn.errors import InvalidError
-from adjourn.runs.expressions import Names, as_text, evaluate, files_of, holds, truthy
+from adjourn.runs.interpreter import Names, as_text, evaluate, files_of, holds, truthy
+from support.cases import for_each
 from support.strategies import json_values
 
 
@@ -25,7 +25,7 @@ def names(**variables: Any) -> Names:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "value"),
     [
         ("input", "given"), ("both", "variable"), ('"input"', "input"), ("'input'", "input"), ("unknown", "unknown"),
@@ -43,7 +43,7 @@ def test_values(text: str, value: Any) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "true"),
     [
         (None, False), (False, False), (0, False), (0.0, False), ("", False), ([], False),
@@ -61,7 +61,7 @@ def condition_holds(text: str, touched: Any = None, **variables: Any) -> bool:
     return not holds(condition, names(**variables), touched or (lambda _patch: ["p.txt"]))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "variables", "expected"),
     [
         ("x", {"x": 1}, True), ("x", {"x": []}, False), ("x.y.z", {"x": {"y": {"z": "a"}}}, True),

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.runs import registry, runner
-from adjourn.runs.registry import RegistryError, registered
+from adjourn.runs import runner
+from adjourn.runs.runner import RegistryError, registered
 from adjourn.runs.tools import ToolError
 from support.runs import Bench
 
@@ -133,7 +133,7 @@ def test_bad_answers(  # noqa: PLR0917  # a table's columns
 ) -> None:
     """Each is shown; where nobody knows what happened the call is in doubt. Time counts for the whole answer."""
     if answer[1][:1] != b"[":
-        monkeypatch.setattr(registry, "MAX_ANSWER", 100)
+        monkeypatch.setattr(runner, "MAX_ANSWER", 100)
     server.answers[path] = answer
     tool = registered(server.tools(t={"url": path}), seconds=0.5)["t"]
     began = time.monotonic()

@@ -11,8 +11,7 @@ from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.models.model import ModelError
 from adjourn.policy.contract import BrokenContractError
-from adjourn.runs import start_run
-from adjourn.runs.start import InputsError
+from adjourn.runs.start import InputsError, start_run
 from adjourn.tasks.approvals import answer
 from support.runs import ANN, Answers, Bench
 

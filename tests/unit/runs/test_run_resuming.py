@@ -11,8 +11,8 @@ import pytest
 from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, UsageError
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
-from adjourn.runs import start_run
-from adjourn.runs.cancellation import Stop
+from adjourn.runs.start import start_run
+from adjourn.runs.step_calls import Stop
 from adjourn.runs.tools import ToolError
 from support.kills import Killed
 from support.runs import Answers, Bench
@@ -192,7 +192,7 @@ def test_two_processes_never_run_one_task(bench: Bench) -> None:
     bench.policy("allow *", "budget calls=0")
     first = start_run(bench.options(), bench.contract("do note.add(n=1)", "return 1"), {})
     with bench.patch.context() as patch:
-        patch.setattr("adjourn.runs.start.group_of", lambda _process, _root: "another")
+        patch.setattr("adjourn.host.process.group_of", lambda _process, _root: "another")
         with pytest.raises(HeldError):
             bench.resume()
     first.go()
@@ -245,7 +245,7 @@ def test_a_kill_at_each_write_of_a_run(
         "do note.add(n=9)",
         "return items",
     ]
-    from adjourn.store.sqlite import SqliteStore  # noqa: PLC0415
+    from adjourn.store.sqlite import SqliteStore
 
     append = SqliteStore.append
     point = survived = 0

@@ -10,8 +10,9 @@ import pytest
 
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
-from adjourn.runs import start_run, subprocesses, tools
-from adjourn.runs.patches import touched
+from adjourn.runs import subprocesses, tools
+from adjourn.runs.start import start_run
+from adjourn.runs.subprocesses import touched
 from support.runs import Bench
 
 PATCH = """diff --git a/a.txt b/a.txt

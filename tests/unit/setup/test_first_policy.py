@@ -7,6 +7,7 @@ import pytest
 from adjourn.aex import OWN_TOOLS, Policy, from_text
 from adjourn.setup.first_policy import ListedServer, compose, extended, ruled, section, unnamed
 from adjourn.setup.probe import Probed, ProbedTool
+from support.cases import for_each
 
 
 def server(name: str, *tools: str, failure: str = "") -> ListedServer:
@@ -66,7 +67,7 @@ def test_texts_of_a_server_stay_in_comments() -> None:
     assert "*" not in [rule.pattern for rule in permitted(text).allow]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "agent",
@@ -84,7 +85,7 @@ def test_texts_of_a_server_stay_in_comments() -> None:
         "user",
     ],
 )
-@pytest.mark.parametrize("asks", [True, False])
+@for_each("asks", [True, False])
 def test_a_server_inherits_no_rule_for_tools_of_no_server(name: str, *, asks: bool) -> None:
     """A server that is added later and has the name of adjourn's own tools is allowed nothing by the policy that was there."""
     policy = permitted(compose([], asks=asks))

@@ -6,7 +6,7 @@ import pytest
 
 from adjourn.aex import examine, from_text
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.setup import without_confirm
+from adjourn.setup.tightening import without_confirm
 
 POLICY = """policy workspace v1
 goal "x"

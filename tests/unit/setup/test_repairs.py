@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.setup import moved_programs
+from adjourn.setup.checks import moved_programs
 
 
 @pytest.fixture

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
-from adjourn.setup import jsonc, plan, undo
+from adjourn.setup import jsonc, undo
 from adjourn.setup.places import home
-from adjourn.setup.reversal import Reversal, reversal
+from adjourn.setup.planning import plan
+from adjourn.setup.undo import Reversal, reversal
 
 TOML = '# a\n[s.x]\ncommand = "u"\nargs = ["b"]\n\n[z]\n'
 CHANGED = TOML.replace("[s.x]\n", "[s.x]\nenv = []\n").replace('"u"', '"adjourn"')
@@ -92,7 +93,6 @@ def test_what_others_add_to_json_stays_and_nothing_else(
         assert found.left == []
 
 
-@settings(max_examples=40)
 @given(SERVERS, st.sampled_from([None, 2, "\t"]), st.booleans())
 def test_settings_are_the_same_bytes_after_undo(servers: dict[str, Any], indent: Any, is_toml: bool) -> None:
     """Whatever the settings hold, `init` and then `--undo` leave every byte as it was, and no file behind."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from adjourn.setup import home as home_of
-from adjourn.setup import plan, plan_for_user, undo, user_folder
-from adjourn.setup.places import CLIENTS, Home
+from adjourn.setup import undo
+from adjourn.setup.places import CLIENTS, Home, user_folder
+from adjourn.setup.places import home as home_of
+from adjourn.setup.planning import plan, plan_for_user
 from support.home import BIN
 from support.settings import FILES, PLACES, entries, place_of, started
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.setup.entries import entry_of, start_of
+from adjourn.setup.entries import HIDDEN, MAX_SHOWN, MAX_VARIABLES, entry_of, shown_start, start_of
 from adjourn.setup.probe import ServerStart
-from adjourn.setup.shown_start import HIDDEN, MAX_SHOWN, MAX_VARIABLES, shown_start
+from support.cases import for_each
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "TOKEN": "mine"}
 
@@ -67,7 +67,7 @@ def test_a_program_outside_is_shown_by_its_path(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("args", "named"),
     [
         (["server.js"], "server.js is"), (["--require=./server.js"], "server.js is"), (["-c", "sh ./server.js; true"], "server.js is"),
@@ -85,7 +85,7 @@ def test_arguments_that_are_files_of_the_workspace_are_named(
     assert found == [f"{named} in this workspace"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["PATH", "NODE_OPTIONS", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "PYTHONPATH", "PYTHONSTARTUP", "BASH_ENV", "ENV", "GIT_SSH_COMMAND",
      "GIT_CONFIG_KEY_0", "PERL5OPT", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "npm_config_registry",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.setup import jsonc, servers, spelling
+from adjourn.setup import jsonc, places, servers
 from adjourn.setup.places import SERVER_FILES, ServerFile
 
 PROXY = ["adjourn", "proxy", "--name", "s", "--"]
@@ -52,7 +52,7 @@ def test_words_are_put_before_the_command_in_the_client_s_own_spelling(path: str
     file = file_at(path)
     document = within(file, server, 0)
     [entry] = file.entries(document, path)
-    made = jsonc.read(spelling.with_words(json.dumps(document), entry, 0, PROXY)).value
+    made = jsonc.read(places.with_words(json.dumps(document), entry, 0, PROXY)).value
     [after] = file.entries(made, path)
     assert servers.words_of(after.server) == [*PROXY, "npx", "-y", "s"]
     assert after.server | {"command": "npx", "args": ["-y", "s"]} == entry.server

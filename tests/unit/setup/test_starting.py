@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import AdjournError
-from adjourn.setup import SetupPlan, jsonc, plan, servers, starting
+from adjourn.setup import jsonc, servers
 from adjourn.setup.places import home
+from adjourn.setup.planning import SetupPlan, plan
 
 HERE = os.path.dirname(sys.executable)
 OURS = [f"{HERE}/adjourn"]
@@ -40,7 +41,7 @@ def test_this_adjourn_is_recognized(root: str, start: list[str]) -> None:
     assert servers.is_behind(entry(*start, "proxy", "--", "npx", "files"), root)
     assert servers.is_code(entry(*start, "code"), root)
     assert servers.is_code(entry(*start, "proxy", "--task", "t", "--", *start, "code"), root)
-    assert starting.problem([*start, "hook"], root) == ""
+    assert servers.problem([*start, "hook"], root) == ""
 
 
 def test_a_link_to_this_adjourn_is_recognized(root: str, tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_an_environment_in_a_cache_is_recognized(tmp_path: Path, tagged: str, ca
     environment.mkdir(parents=True)
     if tagged:
         (tmp_path / tagged / "CACHEDIR.TAG").touch()
-    assert starting.cache_around(str(environment)) == (str(tmp_path / cache) if cache else "")
+    assert servers.cache_around(str(environment)) == (str(tmp_path / cache) if cache else "")
 
 
 def test_what_is_installed_in_a_cache_cannot_be_registered(
@@ -155,5 +156,5 @@ def test_what_is_installed_in_a_cache_cannot_be_registered(
     (tmp_path / "CACHEDIR.TAG").touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "here"))
     with pytest.raises(AdjournError, match=str(tmp_path)) as error:
-        starting.check_lasting()
+        servers.check_lasting()
     assert "uv tool install adjourn" in error.value.remedy

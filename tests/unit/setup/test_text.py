@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
 from adjourn.setup import jsonc, toml_text
+from support.cases import for_each
 
 WITH_COMMENTS = """\
 // the servers
@@ -90,7 +91,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert jsonc.read(text).value == known
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         '{"a": 1, "a": 2}',

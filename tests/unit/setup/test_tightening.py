@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.errors import InvalidError
-from adjourn.setup import ToolUse, tightened
+from adjourn.setup.tightening import ToolUse, tightened
 
 POLICY = """\
 policy work v1

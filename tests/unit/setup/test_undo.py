@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, StoreError
-from adjourn.setup import SettingsChange, undo
+from adjourn.setup import undo
 from adjourn.setup.places import home
+from adjourn.setup.planning import SettingsChange
 
 HELD, WANTED = '{"held": 0}', '{"a": 1}'
 

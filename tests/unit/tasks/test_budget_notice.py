@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from adjourn.aex import from_text
 from adjourn.aex.policy import Policy
-from adjourn.tasks import BudgetNotice, Ledger, notice_text
+from adjourn.tasks.budgets import BudgetNotice, notice_text
+from adjourn.tasks.ledger import Ledger
 
 
 def _policy(budget: str) -> Policy:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import Policy, Rule
@@ -25,6 +25,7 @@ from adjourn.tasks.decision import (
     decide,
 )
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, rate_key
+from support.cases import for_each
 from support.clock import NOON
 from support.events import TASK
 from support.policies import policy_of
@@ -133,7 +134,7 @@ TABLE: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wanted", "facts", "options", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
 def test_the_decision(
@@ -306,9 +307,7 @@ ROWS: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("wanted", "facts", "options", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS]
-)
+@for_each(("wanted", "facts", "options", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_the_decision_in_version_1(
     wanted: ToolRequest, facts: dict[str, Any], options: dict[str, Any], expected: object
 ) -> None:
@@ -388,7 +387,6 @@ claims = st.none() | st.builds(
 )
 
 
-@settings(max_examples=150)
 @given(calls, ledgers, claims, st.booleans())
 def test_what_only_observes_blocks_nothing(
     wanted: ToolRequest, ledger: Ledger, known: OnceClaim | None, auto_confirm: bool
@@ -425,7 +423,7 @@ def test_what_only_observes_counts_the_leg_over_the_limit() -> None:
     assert isinstance(decision.observed, Block)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@for_each("tool", TOOLS)
 def test_what_only_observes_still_asks_before_it_repeats_a_call_in_doubt(tool: str) -> None:
     """A call in doubt is no matter of policy: also where a rule would refuse its repetition, a person is asked."""
     doubt = msgspec.structs.replace(DOUBT, tool=tool)
@@ -439,7 +437,6 @@ def test_what_only_observes_still_asks_before_it_repeats_a_call_in_doubt(tool: s
     assert (passed.approval, isinstance(passed.observed, Block)) == ("q1", True)
 
 
-@settings(max_examples=60)
 @given(st.lists(st.integers(0, 40_000), max_size=40), st.integers(0, 3), st.booleans())
 def test_a_spent_limit_never_admits_more(gaps: list[int], amount: int, together: bool) -> None:
     """Of calls at any times, one by one or two at a time, no minute holds more that went forward than the limit."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from adjourn.log import Actor, kinds
+from adjourn.log import kinds
+from adjourn.log.event import Actor
 from adjourn.store import MemoryStore
-from adjourn.tasks import NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 
 PERSON = Actor("ann", "human")
 CALL = kinds.ToolAllowed(call="c", digest="0" * 64, effectful=False, tool="t")

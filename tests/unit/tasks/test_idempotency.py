@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from adjourn.errors import StoreError
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
 from adjourn.tasks import idempotency
@@ -277,7 +278,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(steps, st.booleans())
 def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) -> None:
     """Whatever calls, answers and words of people come: an import of the history would make the refs that were written."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.tasks.ledger import Approval, OpenCall, OpenSession
+from support.cases import for_each
 from support.clock import NOON
 from support.events import chained
 from support.ledger_facts import (
@@ -386,7 +386,7 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("facts", "expected"), [row[1:] for row in EFFECTS], ids=[row[0] for row in EFFECTS])
+@for_each(("facts", "expected"), [row[1:] for row in EFFECTS], ids=[row[0] for row in EFFECTS])
 def test_what_each_kind_does(facts: Facts, expected: dict[str, Any]) -> None:
     """After these facts the ledger has these values; whatever the row does not name it leaves as it should be."""
     ledger = after(*facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds, merkle
@@ -29,7 +29,6 @@ CHECKPOINT = (
 )
 
 
-@settings(max_examples=60)
 @given(histories)
 def test_spent_calls_never_come_back(facts: Facts) -> None:
     """Over any facts in any order, no count decreases, and each counted call adds exactly one."""
@@ -44,7 +43,6 @@ def test_spent_calls_never_come_back(facts: Facts) -> None:
         used, refused = ledger.calls_used, ledger.calls_refused
 
 
-@settings(max_examples=60)
 @given(histories)
 def test_a_ledger_survives_being_stored(facts: Facts) -> None:
     """Its JSON decodes to an equal ledger, which continues like the first."""
@@ -58,7 +56,6 @@ def test_a_ledger_survives_being_stored(facts: Facts) -> None:
     assert copy == ledger
 
 
-@settings(max_examples=60)
 @given(histories)
 def test_the_ledger_knows_the_head_and_the_root(facts: Facts) -> None:
     """Its hash is that of the last event, its tree's root that over all events' hashes."""
@@ -67,7 +64,6 @@ def test_the_ledger_knows_the_head_and_the_root(facts: Facts) -> None:
     assert ledger.tree.root() == merkle.root(bytes.fromhex(event_hash) for _, event_hash, _ in events)
 
 
-@settings(max_examples=60)
 @given(histories)
 def test_a_call_is_in_one_place_at_most_by_its_session(facts: Facts) -> None:
     """A settled, lost or closed session has no open calls, and what is in doubt had an effect."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from adjourn.aex import from_text, narrowed
 from adjourn.host import process
-from adjourn.policy import Principal
+from adjourn.policy.principal import Principal
 from adjourn.store import MemoryStore
-from adjourn.tasks.budget_notice import BudgetNotice, notice_text
+from adjourn.tasks.budgets import BudgetNotice, notice_text
 from adjourn.tasks.decision import Block, Forward
 from adjourn.tasks.lease import SessionIdentity
 from adjourn.tasks.session import Session

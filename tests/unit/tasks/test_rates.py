@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.log import kinds
@@ -42,7 +42,6 @@ def _next(ledger: Ledger, item: kinds.Data, now: int) -> Any:
     return event, ONE, b""
 
 
-@settings(max_examples=60)
 @given(times, st.integers(1, 5), st.sampled_from([1, 60, 3600]))
 def test_a_rate_never_lets_more_through_in_any_period(gaps: list[int], amount: int, seconds: int) -> None:
     """Whenever calls come: no period of the limit's length holds more of them than the limit, and room is given back."""
@@ -59,7 +58,6 @@ def test_a_rate_never_lets_more_through_in_any_period(gaps: list[int], amount: i
     assert rate_used(ledger, key, made[-1] + period * 62 // 60) == 0
 
 
-@settings(max_examples=60)
 @given(times)
 def test_a_rate_counts_the_very_calls_of_its_period_or_a_sixtieth_more(gaps: list[int]) -> None:
     """What a limit has used is never less than the calls of its period, and never more than those of 61 sixtieths."""
@@ -101,7 +99,6 @@ def test_a_limit_that_counts_on_is_not_the_first_to_be_forgotten(monkeypatch: py
     assert list(ledger.rates) == [keys[0], keys[2]]
 
 
-@settings(max_examples=60)
 @given(st.lists(st.integers(-PAUSE, 3 * PAUSE) | st.integers(0, 5000), max_size=40))
 def test_worked_time_only_grows_and_a_pause_counts_five_minutes_at_most(gaps: list[int]) -> None:
     """Time between events is work, as long as it is no pause; a clock that goes back takes nothing away."""
@@ -116,7 +113,6 @@ def test_worked_time_only_grows_and_a_pause_counts_five_minutes_at_most(gaps: li
         assert before <= ledger.worked == expected
 
 
-@settings(max_examples=60)
 @given(histories)
 def test_tokens_and_money_only_grow(facts: Facts) -> None:
     """Over any facts in any order, what was reported is never taken back."""

@@ -9,8 +9,15 @@ from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks.lease import SessionIdentity, is_alive
-from adjourn.tasks.replica import LEASE_MILLISECONDS, RENEW_SECONDS, SILENCE_SECONDS, ReplicaLease, time_of
+from adjourn.tasks.lease import (
+    LEASE_MILLISECONDS,
+    RENEW_SECONDS,
+    SILENCE_SECONDS,
+    ReplicaLease,
+    SessionIdentity,
+    is_alive,
+    time_of,
+)
 from adjourn.tasks.session import Session
 from support.clock import Clock
 from support.task_sessions import POLICY, READ, WRITE, SharedTask, admit_one

@@ -10,11 +10,11 @@ import pytest
 from adjourn.errors import HeldError
 from adjourn.host import process
 from adjourn.host.process import Process
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor, timestamp
 from adjourn.tasks.decision import Ask, Forward
-from adjourn.tasks.lease import TaskSwitchedError
-from adjourn.tasks.replica import LEASE_MILLISECONDS
+from adjourn.tasks.lease import LEASE_MILLISECONDS, TaskSwitchedError
 from support.policies import policy_of
 from support.task_sessions import ONE, READ, REMOTE_PROCESS, WRITE, SharedTask, admit_one
 

@@ -12,24 +12,14 @@ import pytest
 
 from adjourn.errors import HeldError, StoreError
 from adjourn.log import kinds
-from adjourn.policy import Principal
+from adjourn.policy.principal import Principal, space_of
 from adjourn.store import Append, Appended, SqliteStore
-from adjourn.tasks import (
-    SYSTEM,
-    Admitted,
-    Ledger,
-    NewEvent,
-    PendingCalls,
-    PendingCommit,
-    Session,
-    Task,
-    ToolRequest,
-    commit_together,
-    is_effectful,
-)
-from adjourn.tasks.decision import Forward
-from adjourn.tasks.space import space_of
+from adjourn.tasks.decision import Forward, ToolRequest
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.session import Admitted, PendingCalls, Session, is_effectful
 from adjourn.tasks.space_store import SpaceStore
+from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.together import PendingCommit, commit_together
 from adjourn.verification.verify import verify_task
 from support.policies import policy_of
 from support.task_sessions import READ, SECRET, WRITE, SharedTask, new_pending_calls

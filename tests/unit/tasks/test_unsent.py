@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.store import NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, MemoryStore, Swap
-from adjourn.tasks import PendingCalls, commit_together
 from adjourn.tasks.decision import Forward
+from adjourn.tasks.session import PendingCalls
+from adjourn.tasks.together import commit_together
 from adjourn.verification.verify import verify_task
 from support.task_sessions import READ, WRITE, SharedTask, admit_one
 

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from adjourn.aex import Policy
-from adjourn.log import canonical, digest, kinds
+from adjourn.clients.replaying import WhatIf
+from adjourn.log import kinds
+from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import timestamp
 from adjourn.tasks.decision import ToolRequest
-from adjourn.tasks.what_if import WhatIf
 from support.clock import NOON
 from support.events import TASK, chained
 from support.policies import policy_of

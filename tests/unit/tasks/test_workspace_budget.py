@@ -6,18 +6,18 @@ import threading
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import merge
 from adjourn.errors import IntegrityError
 from adjourn.host import process
 from adjourn.store import MemoryStore
+from adjourn.tasks.budgets import counted, name_of, spent
 from adjourn.tasks.decision import Block, Forward
 from adjourn.tasks.lease import SessionIdentity
 from adjourn.tasks.session import Admitted, Session
 from adjourn.tasks.task import Task
-from adjourn.tasks.workspace_budget import counted, name_of, spent
 from support.clock import NOON, Clock
 from support.policies import policy_of
 from support.task_sessions import READ, SECRET, WRITE, admit_one, block_reason
@@ -27,7 +27,6 @@ times = st.lists(st.integers(0, 400_000) | st.integers(0, 500), min_size=1, max_
 """Milliseconds from one call to the next: some quick, some slow."""
 
 
-@settings(max_examples=60)
 @given(times, st.integers(1, 5), st.sampled_from([60, HOUR, 86_400]))
 def test_no_period_holds_more_calls_than_the_budget(gaps: Sequence[int], amount: int, seconds: int) -> None:
     """Whenever calls come: no period of the budget's length holds more of them, and room is given back."""

@@ -9,35 +9,30 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import IntegrityError
 from adjourn.host import process
 from adjourn.host.process import Process
-from adjourn.log import Actor, kinds
-from adjourn.policy import Principal, arguments_digest
+from adjourn.log import kinds
+from adjourn.log.event import Actor
+from adjourn.policy.calls import arguments_digest
+from adjourn.policy.principal import Principal, space_of
 from adjourn.store import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks import (
-    ELSEWHERE,
-    Ask,
-    Forward,
-    Session,
-    SessionIdentity,
-    SpaceStore,
-    Task,
-    ToolRequest,
-    answer,
-    expire_sessions_of,
-    settle_doubt,
-    space_of,
-    waiting_approvals,
-    workspace_calls,
-)
-from adjourn.tasks.open_index import INDEX, entries
-from adjourn.tasks.workspace_calls import INDEXED
+from adjourn.tasks import workspace_calls
+from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
+from adjourn.tasks.decision import Ask, Forward, ToolRequest
+from adjourn.tasks.lease import SessionIdentity
+from adjourn.tasks.ledger import ELSEWHERE
+from adjourn.tasks.session import Session
+from adjourn.tasks.space_store import SpaceStore
+from adjourn.tasks.task import OPEN_INDEX as INDEX
+from adjourn.tasks.task import Task
+from adjourn.tasks.task import open_entries as entries
+from adjourn.tasks.workspace_calls import INDEXED, expire_sessions_of
 from support.policies import policy_of
 from support.task_sessions import DEPLOY, POLICY, READ, SECRET, WRITE, SharedTask, admit_one, block_reason
 
@@ -374,7 +369,6 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(ACTS)
 def test_the_index_is_what_the_ledgers_have_open(acts: list[tuple[str, int]]) -> None:  # noqa: C901  # a table of acts
     """Whatever happens, every call in doubt, unseen effect and question of every task has an entry, and nothing else has."""

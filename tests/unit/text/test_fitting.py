@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.shapes import shown_size
+from adjourn.checkpoints.attachments import shown_size
 from adjourn.cli.shared.terminal import cells
-from adjourn.text import fit_items, fit_text
+from adjourn.text.fitting import fit_items, fit_text
 
 MARK = "\n… cut here\n"
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adjourn.text import did_you_mean, nearest
-from adjourn.text.near_words import _distance
+from adjourn.text.near_words import _distance, did_you_mean, nearest
+from support.cases import for_each
 
 KNOWN = ["allow", "deny", "confirm", "budget", "checkpoint", "checkpoints", "git.status"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("word", "meant"),
     [
         ("alow", "allow"),
@@ -67,6 +66,6 @@ def test_the_distance_is_that_of_the_whole_table(left: str, right: str, most: in
 
 def test_many_long_words_take_a_bounded_time() -> None:
     """A hostile word among many known ones is compared in less than a second."""
-    start = time.perf_counter()
+    start = time.process_time()
     nearest("a" * 63 + "b", ("a" * 55 + f"{number:09}" for number in range(1_000_000)))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.text import BudgetPoint, budget_plot, sparkline, thinned
+from adjourn.text.plot import BudgetPoint, budget_plot, sparkline, thinned
 
 SVG = "{http://www.w3.org/2000/svg}"
 POINTS = st.lists(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from adjourn.hooks import claude_code, tell
 from adjourn.text.quoting import clean
-from adjourn.text.terminal import is_seen, visible, visible_json, visible_line, visible_lines
+from adjourn.text.redact import is_seen, visible, visible_json, visible_line, visible_lines
+from support.cases import for_each
 
 UNSEEN = [
     "\x00", "\x07", "\x1b", "\x7f", "\x80", "\x85", "\x9b", "\x9d", "\u202a", "\u202e", "\u2066", "\u2069", "\u200e", "\u200f",
@@ -21,7 +22,7 @@ UNSEEN = [
 anything = st.text(st.characters(exclude_categories=[]) | st.sampled_from(UNSEEN), max_size=40)
 
 
-@pytest.mark.parametrize("character", UNSEEN, ids=[f"{ord(character):04x}" for character in UNSEEN])
+@for_each("character", UNSEEN, ids=[f"{ord(character):04x}" for character in UNSEEN])
 def test_what_is_not_seen_is_shown_as_an_escape(character: str) -> None:
     """Controls, bidirectional and format characters, fillers and tags appear as escapes, and are dropped from what is kept."""
     text = f"a{character}b"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.log import Actor, kinds
-from adjourn.tasks import NewEvent, answer, settle_doubt
+from adjourn.log import kinds
+from adjourn.log.event import Actor
+from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.task import NewEvent
 from support.page_in_memory import ANN, PageInMemory
 from support.task_sessions import SECRET, SharedTask
 from support.waiting import RECORD, asked, in_doubt, noted, opened
@@ -16,8 +18,8 @@ BOB = Actor("bob", "human")
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page loads tasks with the keys of the store in memory."""
-    monkeypatch.setattr("adjourn.host.secret", lambda: SECRET)
-    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
 
 
 @pytest.fixture

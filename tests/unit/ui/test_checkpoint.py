@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.checkpoints.report import AgentReport
+from adjourn.checkpoints.page import AgentReport
 from support.page import notice_of
 from support.page_in_memory import PageInMemory
 from support.pages import mark, page

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.knowledge.model.documents import Tree
-from adjourn.ui.graph_picture import MAX_BOXES, Arrow, Box, graph_picture
-from adjourn.ui.task_pictures import lane_picture, lanes_of
+from adjourn.ui.pages.cognition import MAX_BOXES, Arrow, Box, graph_picture
+from adjourn.ui.pages.task import lane_picture, lanes_of
 from support.cognition import opened
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
@@ -22,7 +22,7 @@ HOSTILE = '</svg><script>alert(1)</script>"&\u202e'
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> SharedTask:
-    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
     return SharedTask()
 
 

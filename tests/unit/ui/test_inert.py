@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from adjourn.log import Actor
-from adjourn.tasks import answer
+from adjourn.log.event import Actor
+from adjourn.tasks.approvals import answer
+from support.cases import for_each
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 from support.waiting import asked, called, in_doubt, noted, opened
@@ -48,8 +49,8 @@ class _Elements(HTMLParser):
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adjourn.host.secret", lambda: SECRET)
-    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
 
 
 def filled(attack: str) -> PageInMemory:
@@ -73,7 +74,7 @@ def filled(attack: str) -> PageInMemory:
     return PageInMemory(shared.store, shared.clock, root=f"/srv/{attack}").enter()
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
+@for_each("attack", ATTACKS)
 def test_text_of_an_agent_is_shown_and_never_live(attack: str) -> None:
     """Markup in tool, server, arguments, rule, goal, question, options, steps, decision and folder makes no element and no attribute."""
     page = filled(attack).get()
@@ -116,7 +117,7 @@ def test_ten_megabytes_are_cut_and_do_not_stop_the_page() -> None:
     assert len(page) < MEBIBYTE
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [
         "",

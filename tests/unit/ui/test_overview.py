@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from adjourn.log import Actor, kinds
+from adjourn.log import kinds
+from adjourn.log.event import Actor
 from adjourn.store import Entry, Head, Store
-from adjourn.tasks import NewEvent, Task
-from adjourn.ui import overview
-from adjourn.ui.overview import Overview
+from adjourn.tasks.task import NewEvent, Task
+from adjourn.ui import site
+from adjourn.ui.site import Overview
 from support.task_sessions import READ, SECRET, WRITE, SharedTask, admit_one
 from support.waiting import asked, noted, opened
 
@@ -27,10 +28,10 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(task)
             super().__init__(store, task, **options)
 
-    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
-    monkeypatch.setattr(overview, "Task", Seen)
-    monkeypatch.setattr("adjourn.handover.inbox.Task", Seen)
-    monkeypatch.setattr(overview, "READ_SECONDS", 60.0)
+    monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
+    monkeypatch.setattr(site, "Task", Seen)
+    monkeypatch.setattr("adjourn.tasks.task.Task", Seen)
+    monkeypatch.setattr(site, "READ_SECONDS", 60.0)
     return names
 
 
@@ -86,7 +87,7 @@ def test_a_call_whose_session_died_shows_as_in_doubt(
     admitted = admit_one(shared.opened(), WRITE)
     known = Overview(shared.clock)
     assert known.waiting(shared.store)[0].items == []
-    monkeypatch.setattr("adjourn.tasks.lease.lives", lambda process: False)
+    monkeypatch.setattr("adjourn.host.process.lives", lambda process: False)
     assert [one.id for one in known.waiting(shared.store)[0].items] == [admitted.call]
 
 
@@ -144,11 +145,11 @@ def test_tasks_that_could_not_be_read_in_time_come_with_the_next_looks(
     asked(opened(shared))
     add(shared, "t2")
     known = Overview(shared.clock)
-    monkeypatch.setattr(overview, "READ_SECONDS", -1.0)
+    monkeypatch.setattr(site, "READ_SECONDS", -1.0)
     inbox, left = known.waiting(shared.store)
     assert (inbox.items, left) == ([], 1)
     inbox, left = known.waiting(shared.store)
     assert (len(inbox.items), left) == (1, 0)
-    monkeypatch.setattr(overview, "READ_SECONDS", 60.0)
+    monkeypatch.setattr(site, "READ_SECONDS", 60.0)
     inbox, left = known.waiting(shared.store)
     assert (len(inbox.items), left) == (1, 0)

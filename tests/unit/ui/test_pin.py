@@ -14,11 +14,11 @@ from adjourn.clients import person
 from adjourn.host import pin as pins
 from adjourn.host.pin import AccountPin
 from adjourn.log import kinds
-from adjourn.tasks import waiting_approvals
-from adjourn.ui import Site
-from adjourn.ui.access import Access
+from adjourn.tasks.approvals import waiting_approvals
 from adjourn.ui.app import Application
+from adjourn.ui.guard import Access
 from adjourn.ui.pages import OF_A_TEAM, PAGES
+from adjourn.ui.site import Site
 from support import waiting
 from support.page_in_memory import ANN, PageInMemory
 from support.task_sessions import SharedTask

@@ -23,7 +23,7 @@ budget calls=5
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     (tmp_path / "work/.aex").mkdir(parents=True)
     (tmp_path / "work/.aex/policy.aex").write_text(POLICY)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 
@@ -32,7 +32,7 @@ def fields(goal: str = "Ship it", say: str = "batches of 5,000") -> dict[str, An
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SharedTask:
-    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     return SharedTask()
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
-from house import Source
+from house import product
 
-SOURCE = Source(Path(__file__).parents[3] / "src")
-COMMANDS = {"adjourn.cli.setup.tour", "adjourn.cli.working.serve", "adjourn.cli.working.ui"}
+COMMANDS = {"adjourn.cli.setup.tour", "adjourn.cli.working.serve"}
 HEAVY = {"anyio", "jinja2", "markupsafe", "sse_starlette", "starlette", "uvicorn"}
 
 
 def test_only_its_commands_import_the_page() -> None:
     """No module outside the page imports a module of it, but those of `adjourn ui`, `adjourn demo --ui` and `adjourn serve`."""
+    source = product()
     importers = {
         name
-        for name, module in SOURCE.modules.items()
+        for name, module in source.modules.items()
         if not name.startswith("adjourn.ui")
-        and any(target.startswith("adjourn.ui") for target in SOURCE.imports_of(module, deferred=True))
+        and any(target.startswith("adjourn.ui") for target in source.imports_of(module, deferred=True))
     }
     assert importers == COMMANDS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.checkpoints.report import AgentReport, ReportedArtifact
+from adjourn.checkpoints.page import AgentReport, ReportedArtifact
 from adjourn.checkpoints.rollback import carry_out, plan, target_of
 from support.page_in_memory import PageInMemory
 from support.pages import mark

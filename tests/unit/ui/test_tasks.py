@@ -7,11 +7,13 @@ import re
 import pytest
 
 from adjourn.cli.setup.tour import make_week
-from adjourn.host import now, open_at
-from adjourn.log import Actor, kinds
+from adjourn.host.clock import now
+from adjourn.host.workspace_store import open_at
+from adjourn.log import kinds
+from adjourn.log.event import Actor
 from adjourn.store import Store
-from adjourn.tasks import NewEvent, Task
-from adjourn.ui import overview
+from adjourn.tasks.task import NewEvent, Task
+from adjourn.ui import site
 from adjourn.ui.pages import task as task_page
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
@@ -90,7 +92,7 @@ def test_a_task_that_is_not_there_is_said(page: PageInMemory, address: str) -> N
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> SharedTask:
-    monkeypatch.setattr("adjourn.host.reading_secret", lambda: SECRET)
+    monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
     return SharedTask()
 
 
@@ -134,9 +136,9 @@ def test_a_look_at_the_list_takes_a_moment_only(shared: SharedTask, monkeypatch:
         facts = [NewEvent(kinds.TaskOpened(goal="g"), AGENT)]
         Task(shared.store, f"t{number}", clock=shared.clock, secret=SECRET).commit(lambda _: facts)  # noqa: B023
     page = PageInMemory(shared.store, shared.clock).enter()
-    monkeypatch.setattr(overview, "READ_SECONDS", -1.0)
+    monkeypatch.setattr(site, "READ_SECONDS", -1.0)
     first = page.get("/tasks")
     assert "5 tasks" in first
     assert "still being read" in first
-    monkeypatch.setattr(overview, "READ_SECONDS", 60.0)
+    monkeypatch.setattr(site, "READ_SECONDS", 60.0)
     assert len(names(page.get("/tasks"))) == 5

@@ -12,13 +12,15 @@ import httpx
 import pytest
 
 from adjourn.errors import StoreError
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore
-from adjourn.log import Actor
-from adjourn.policy import Principal
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log.event import Actor
+from adjourn.policy.principal import Principal, space_of
 from adjourn.store import MemoryStore
-from adjourn.tasks import SpaceStore, space_of
-from adjourn.ui import Site, TeamPage, team
+from adjourn.tasks.space_store import SpaceStore
+from adjourn.ui import team
+from adjourn.ui.site import Site
+from adjourn.ui.team import TeamPage
 from support.clock import Clock
 
 HOST = "inbox.example.com"

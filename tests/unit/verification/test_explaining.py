@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from adjourn.verification.explaining import TESTS, explained
-from adjourn.verification.report import CODES, Located, VerificationReport, finding
+from adjourn.verification.report import CODES, TESTS, Located, VerificationReport, explained, finding
 
 
 def test_every_code_belongs_to_one_test() -> None:

@@ -13,12 +13,12 @@ import pytest
 
 from adjourn.checkpoints import checkpoint
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.records.store import CRStore
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks import NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 from adjourn.verification.verify import verify_store, verify_task
 
 NOON = 1_777_735_812_345

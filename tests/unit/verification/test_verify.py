@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints import checkpoint
 from adjourn.errors import NotFoundError
 from adjourn.host import keys
-from adjourn.log import digest, kinds
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Actor, Event, encode, timestamp
 from adjourn.store.base import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
-from adjourn.tasks import NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 from adjourn.verification.report import CODES
-from adjourn.verification.task_check import CHUNK, is_chain
-from adjourn.verification.verify import verify_store, verify_task
+from adjourn.verification.verify import CHUNK, is_chain, verify_store, verify_task
 
 NOON = 1_777_735_812_345
 AGENT = Actor("claude-code", "agent")
@@ -83,11 +83,6 @@ def test_a_good_history_is_valid_and_counted() -> None:
     assert report.tasks[0].head == entries[-1].hash
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=60,
-    deadline=None,
-)
 @given(st.data())
 def test_every_changed_byte_is_found_at_its_event(data: st.DataObject) -> None:
     """A changed byte in any event is a hash mismatch at that event, also in a quick verification."""
@@ -101,11 +96,6 @@ def test_every_changed_byte_is_found_at_its_event(data: st.DataObject) -> None:
     assert found(filled(entries), deep=False)[0] == ("hash-mismatch", seq)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=30,
-    deadline=None,
-)
 @given(st.data())
 def test_every_dropped_or_swapped_event_is_found(data: st.DataObject) -> None:
     """An event that is missing or out of order is a parent mismatch at the first position that differs."""
@@ -116,11 +106,6 @@ def test_every_dropped_or_swapped_event_is_found(data: st.DataObject) -> None:
     assert found(filled(swapped))[0] == ("parent-mismatch", seq)
 
 
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=60,
-    deadline=None,
-)
 @given(st.data())
 def test_a_page_is_a_chain_where_each_entry_is(data: st.DataObject) -> None:
     """The check of a page at once accepts what the check of one entry after another accepts, and nothing else."""

@@ -11,20 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from adjourn.aex import render
-from adjourn.checkpoints import (
-    MAX_PAGE_BYTES,
-    NO_REPORT,
-    AgentReport,
-    CheckpointRequest,
-    edit_page,
-    environment,
-    page_files,
-    parse,
-    report_of,
-    save_checkpoint,
-    task_checkpoint_name,
-)
+from adjourn.aex.diagnostics import render
+from adjourn.checkpoints import environment, page_files
+from adjourn.checkpoints.page import MAX_PAGE_BYTES, NO_REPORT, AgentReport, report_of
+from adjourn.checkpoints.page_writer import edit_page
+from adjourn.checkpoints.parser import parse
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint, task_checkpoint_name
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, user
 from adjourn.cli.shared.output import (
     complain,
@@ -38,14 +30,18 @@ from adjourn.cli.shared.output import (
 )
 from adjourn.cli.shared.usage import SuggestingGroup
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, UsageError
-from adjourn.host import create_file, find, now, read_file, workspace_of
-from adjourn.log import digest, timestamp
-from adjourn.policy import COMMANDS, FILE, TOOLS, read_settings
-from adjourn.tasks import tasks_of
-from adjourn.text import span
+from adjourn.host.clock import now
+from adjourn.host.executables import find
+from adjourn.host.finding import workspace_of
+from adjourn.host.workspace import create_file, read_file
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
+from adjourn.policy.destructive import COMMANDS, FILE, TOOLS, read_settings
+from adjourn.tasks.task import tasks_of
+from adjourn.text.times import span
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints import FoundPage
+    from adjourn.checkpoints.page_files import FoundPage
 
 
 @click.group(

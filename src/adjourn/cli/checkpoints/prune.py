@@ -1,4 +1,4 @@
-"""`adjourn prune`."""
+"""`adjourn prune`, `gc` and `migrate`: the upkeep of a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import counted, safe, say, say_json, say_table, shown_bytes
 from adjourn.cli.shared.terminal import Spinner
-from adjourn.retention import RetentionRules, plan, prune
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
@@ -84,6 +83,8 @@ def prune_(
 
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. A deleted checkpoint cannot be resumed by its name.
     """
+    from adjourn.retention.pruning import RetentionRules, plan, prune
+
     rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
     with Spinner("pruning" if yes else "looking"):
         found = plan(context.store, context.root, rules, context.now)
@@ -103,3 +104,62 @@ def prune_(
         say_table(("NAME", "TASK", "SIZE"), rows)
         if len(found.points) > 50:
             say(f"  and {len(found.points) - 50} more")
+
+
+# --- `adjourn gc`
+
+
+@click.command(epilog=example("adjourn gc", "adjourn gc --json"))
+@at_store
+@for_machines
+def gc(context: CommandContext, *, as_json: bool) -> None:
+    """Delete data that nothing refers to, and report the space freed.
+
+    Deletes partly written files of killed processes, expired leases, caches of inactive tasks, and documents that no event or
+    name refers to (not while a session is open). When the histories in the folders of one task take more than 64 MiB, they
+    are replaced by one that the folders share. The store's file does not shrink; it reuses the space.
+    """
+    from adjourn.retention.pruning import collect
+
+    with Spinner("looking"):
+        freed = collect(context.store_or_none(), context.root, context.now)
+    if as_json:
+        say_json(freed=[one._asdict() for one in freed], size=sum(one.size for one in freed))
+        return
+    say(f"freed {shown_bytes(sum(one.size for one in freed))}")
+    for one in freed:
+        if one.number or "(" in one.what:
+            say(f"  {one.number} {one.what}, {shown_bytes(one.size)}")
+
+
+# --- `adjourn migrate`
+
+
+@click.command(epilog=example("adjourn migrate", "adjourn migrate --partitions 8"))
+@at_store
+@click.option(
+    "--partitions",
+    type=click.IntRange(2, 64),
+    metavar="N",
+    help="Move events into N partitions by stream (2-64; PostgreSQL).",
+)
+@for_machines
+def migrate_(context: CommandContext, *, partitions: int | None, as_json: bool) -> None:
+    """Bring a store to the newest schema while others use it.
+
+    A SQLite store is brought there whenever it is opened. A PostgreSQL store is used as it is until this command runs. Update
+    adjourn everywhere first: versions that do not know the new schema cannot append to it. With --partitions, events are copied in
+    small batches. Sessions continue, with pauses of at most two seconds. After an interruption, run the same command again: it continues.
+    """
+    from adjourn.host.workspace_store import migrate_at, shown_store
+    from adjourn.store.migrate import LATEST
+
+    where = shown_store(context.url)
+    _ = context.store  # it is there
+    with Spinner("migrating"):
+        copied = max(migrate_at(context.root, context.url, partitions or 0), default=0)
+    schema = LATEST["postgres" if where.startswith("postgresql:") else "sqlite"]
+    if as_json:
+        say_json(store=where, schema=schema, copied=copied)
+        return
+    say(f"{where} has schema {schema}" + (f"; {counted(copied, 'event')} copied" if copied else ""))

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from adjourn.aex import discover, effective, narrowed, render
-from adjourn.cli.contracts.explain import answer, place, rule_json, show
-from adjourn.cli.contracts.what_if import show_replay
+from adjourn.aex.diagnostics import render
+from adjourn.aex.layers import discover, effective, narrowed
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule
 from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder, with_policy
-from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json
-from adjourn.cli.shared.rule_names import rule_findings
-from adjourn.cli.shared.terminal import cells
-from adjourn.host import workspace_of
-from adjourn.policy import Principal
+from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json, say_table
+from adjourn.cli.shared.task_view import current_task
+from adjourn.cli.shared.terminal import Spinner, cells
+from adjourn.clients.replaying import replay_calls
+from adjourn.errors import AdjournError
+from adjourn.host.finding import workspace_of
+from adjourn.policy.contract import Contract
+from adjourn.policy.principal import Principal
+from adjourn.tasks.budgets import workspace_spent
+from adjourn.tasks.ledger import Ledger
+from adjourn.text.times import ago
 
 if TYPE_CHECKING:
-    from adjourn.aex import Policy, Rule
+    from adjourn.clients.explaining import ExplainedCall
+    from adjourn.clients.replaying import Stopped
+
 
 _TITLES = {
     "allow": "Allowed:",
@@ -74,6 +84,8 @@ def effective_(
     With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are evaluated again, and what a policy in
     mode observe recorded is listed.
     """
+    from adjourn.cli.contracts.check import rule_findings
+
     if arguments and not explain:
         raise click.UsageError("--args goes with --explain TOOL")
     root = workspace_of().root
@@ -181,3 +193,177 @@ def _print_budget(permissions: Policy) -> None:
         say("\nBudget:")
     for line in lines:
         say(f"  {line}")
+
+
+# --- `adjourn effective --replay`
+
+_WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
+MAX_TOOLS = 4
+
+
+def show_replay(policy: Policy, *, as_json: bool) -> int:
+    """Show which recorded calls of all tasks in the workspace's store the policy would have stopped. Returns the exit code."""
+    context = CommandContext()
+    with Spinner("judging the recorded calls"):
+        result = replay_calls(context.store, policy, context.tree).outcome
+    rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
+    if as_json:
+        say_json(judged=result.judged, untold=result.untold, rules=[_to_json(row) for row in rows])
+        return 0
+    would = [row for row in rows if not row.recorded]
+    say(
+        f"of {result.judged} recorded calls this policy would refuse {result.count('block')}, and ask about {result.count('ask')}"
+    )
+    _section("", would, context.now)
+    _section("\nRecorded by a policy in mode observe:", [row for row in rows if row.recorded], context.now)
+    if result.untold:
+        say(
+            f"\n{result.untold.total()} could not be evaluated, because their arguments were not recorded in full:"
+        )
+        say("  " + _tools(result.untold.most_common()))
+    return 0
+
+
+def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
+    if not rows:
+        return
+    if title:
+        say(title)
+    shown = [
+        (_WORDS[row.decision], str(row.calls), ago(row.last, now), _tools(row.tools.most_common()), row.rule)
+        for row in rows
+    ]
+    say_table(("", "calls", "last", "tools", "rule"), shown)
+
+
+def _tools(counted: Sequence[tuple[str, int]]) -> str:
+    named = [f"{tool} ({calls})" if calls > 1 else tool for tool, calls in counted[:MAX_TOOLS]]
+    return ", ".join(named) + (f" and {len(counted) - MAX_TOOLS} more" if len(counted) > MAX_TOOLS else "")
+
+
+def _to_json(row: Stopped) -> dict[str, Any]:
+    return {
+        "decision": row.decision,
+        "rule": row.rule,
+        "recorded": row.recorded,
+        "calls": row.calls,
+        "tools": row.tools,
+        "last": row.last,
+    }
+
+
+# --- `adjourn effective --explain`
+
+_COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
+
+
+def answer(
+    permissions: Policy, policy_path: str, tool: str, arguments: str, context: CommandContext
+) -> list[ExplainedCall]:
+    """What would happen to a call of the tool; one answer for each server that may be meant."""
+    from adjourn.cli.contracts.check import known_here
+    from adjourn.clients.client import ClientContext
+    from adjourn.clients.client_options import ClientOptions
+    from adjourn.clients.explaining import CallSetting, explain_call
+
+    known, given = known_here(context), _decoded(arguments)
+    options = ClientOptions(
+        root=os.path.realpath(context.root),
+        contract=Contract(policy=permissions, policy_files=(policy_path,) if policy_path else ()),
+    )
+    setting = CallSetting(
+        permissions, ClientContext(options), _ledger(context), known, _spent(permissions, context)
+    )
+    return explain_call(setting, tool, given)
+
+
+def _ledger(context: CommandContext) -> Ledger:
+    """The state of the task that a call would be made in; an empty one, where there is none yet."""
+    try:
+        if context.store_or_none() is not None:
+            return current_task(context).ledger
+    except AdjournError:
+        pass
+    return Ledger(task="")
+
+
+def _spent(permissions: Policy, context: CommandContext) -> Mapping[str, int]:
+    """What all tasks have spent of the budgets of the workspace; nothing, where there is no store yet."""
+    if not permissions.workspace_budgets or context.store_or_none() is None:
+        return {}
+    return workspace_spent(context.store, permissions.workspace_budgets, context.now)
+
+
+def _decoded(arguments: str) -> Mapping[str, object]:
+    try:
+        return msgspec.json.decode(arguments or "{}", type=dict[str, object])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise click.UsageError(f"--args is not a JSON object: {error}") from error
+
+
+# --- showing it
+
+
+def show(
+    answers: Sequence[ExplainedCall], permissions: Policy, *, tool: str, unlooked: bool, as_json: bool
+) -> int:
+    """Print the answers. Returns the exit code: 3 if a call would be refused."""
+    if as_json:
+        _explain_print_json(answers, permissions, tool)
+    else:
+        for number, one in enumerate(answers):
+            if number:
+                say("")
+            _explain_print(one, unlooked=unlooked)
+    return 0 if all(one.permitted for one in answers) else 3
+
+
+def _explain_print(one: ExplainedCall, *, unlooked: bool) -> None:
+    found = one.explanation
+    say(f"{found.answer}: {safe(one.shown)} {safe(found.why)}", _COLOURS[found.answer])
+    for note in one.notes:
+        say(f"  {safe(note)}")
+    if unlooked:
+        say("  this is the answer for a call without arguments; give them with --args JSON")
+    for part in found.parts:
+        say(f"\n  {part.rule.kind} {safe(part.rule.text)}  {place(part.rule)}")
+        say(f"    {safe(part.why)}")
+
+
+def _explain_print_json(answers: Sequence[ExplainedCall], permissions: Policy, tool: str) -> None:
+    told = [_explain_to_json(one, permissions) for one in answers]
+    if len(told) == 1:
+        say_json({"tool": tool} | told[0])
+        return
+    strictest = min(told, key=lambda one: ("no", "ask", "yes").index(one["answer"]))
+    say_json({"tool": tool} | strictest | {"servers": told})
+
+
+def _explain_to_json(one: ExplainedCall, permissions: Policy) -> dict[str, Any]:
+    found = one.explanation
+    rules = [
+        {"kind": part.rule.kind} | rule_json(part.rule) | {"decides": part.decides, "why": part.why}
+        for part in found.parts
+    ]
+    return (
+        {"answer": found.answer, "why": found.why, "mode": "observe" if permissions.observe else "enforce", "rules": rules}
+        | ({"server": one.server} if one.server else {})
+        | ({"notes": one.notes} if one.notes else {})
+    )  # fmt: skip
+
+
+def rule_json(rule: Rule) -> dict[str, Any]:
+    """A rule for machines."""
+    told: dict[str, Any] = {"pattern": rule.pattern}
+    if rule.clauses:
+        told["clauses"] = rule.clauses
+    if rule.whom:
+        told["for"] = list(rule.whom)
+    told |= {"source": rule.source, "line": rule.line}
+    return told | ({"under": rule_json(rule.under)} if rule.under else {})
+
+
+def place(rule: Rule) -> str:
+    """Where a rule is written, for people."""
+    under = f", under {safe(rule.under.text)}  {place(rule.under)}" if rule.under else ""
+    return f"{safe(rule.source)}:{rule.line}{under}"

@@ -1,26 +1,121 @@
-"""`adjourn verify`."""
+"""`adjourn verify` and `adjourn sign`: histories, checkpoints and contracts, and the signatures on them."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
+import msgspec
 
-from adjourn.checkpoints import anchors
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, speak
+from adjourn.aex.seal import MAX_SEAL_BYTES, Seal
+from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, speak, user
+from adjourn.cli.shared.documents import text_of
 from adjourn.cli.shared.output import complain, safe, say, say_finding, say_json
-from adjourn.cli.shared.sessions import verify_sessions
-from adjourn.cli.shared.signatures import SignatureQuery, secret_of, verify_signature, with_secret
 from adjourn.cli.shared.terminal import ProgressLine, Spinner
-from adjourn.errors import NotFoundError, RefusedError, UsageError
-from adjourn.host import reading_secret
-from adjourn.tasks import KeptHeads, tasks_of
-from adjourn.text import did_you_mean
-from adjourn.verification import Around, VerificationReport, verify_folder, verify_store, verify_task
+from adjourn.errors import InvalidError, NotFoundError, RefusedError, UsageError
+from adjourn.host.clock import now
+from adjourn.host.finding import workspace_of
+from adjourn.host.keys import reading_secret
+from adjourn.host.workspace import read_file
+from adjourn.log.event import timestamp
+from adjourn.policy import signatures
+from adjourn.policy.signatures import read_secret
+from adjourn.tasks.task import tasks_of
+from adjourn.text.near_words import did_you_mean
 
 if TYPE_CHECKING:
-    from adjourn.verification import Located
+    from adjourn.aex.seal import PublishedSeal
+    from adjourn.verification.report import Located, VerificationReport
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_COVERS = ("text", "signer", "time")
+
+
+def with_secret(function: _F) -> _F:
+    """Adds --key and --key-file."""
+    key = click.option(
+        "--key",
+        metavar="SECRET",
+        help="Shared secret. Other users of this machine can see it on the command line.",
+    )
+    key_file = click.option("--key-file", metavar="FILE", help="File that contains the shared secret.")
+    return key(key_file(function))
+
+
+def secret_of(key: str | None, key_file: str | None) -> bytes | None:
+    """The shared secret that was given, if one was. An empty one, of a variable that is not set, must not pass for none."""
+    if key is not None and key_file is not None:
+        raise UsageError("--key and --key-file are both given", "give only one of them")
+    if key == "" or key_file == "":
+        raise UsageError("the secret is empty", "leave out --key and --key-file to sign with your own key")
+    if key is not None:
+        return key.encode(errors="surrogateescape")
+    if key_file is None:
+        return None
+
+    return read_secret(key_file, workspace_of().root)
+
+
+class SignatureQuery(NamedTuple):
+    """What `adjourn verify FILE` was asked."""
+
+    file: str
+    signature: str
+    signer: str
+    secret: bytes | None
+
+
+def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
+    """Check the signature of a contract, say what it is worth; returns the exit code."""
+    text = text_of(asked.file).encode()
+    path = asked.signature or signatures.place(asked.file)
+    try:
+        held = signatures.verify(
+            text,
+            read_file(path, MAX_SEAL_BYTES, workspace_of().root),
+            secret=asked.secret,
+            signer=asked.signer,
+        )
+    except (InvalidError, NotFoundError) as error:
+        remedy = error.remedy or f"sign it: adjourn sign {asked.file}"
+        if as_json:
+            say_json(_signatures_to_json(asked.file, path, reason=error.message, help=remedy))
+        else:
+            say(f"INVALID: {safe(asked.file)}: {safe(error.message)}", "red")
+            say(f"  help: {safe(remedy)}")
+        return 1
+    if as_json:
+        covers = _COVERS[:1] if held.only_text else _COVERS
+        told = _signatures_to_json(
+            asked.file, path, covers=covers, trustedAs=held.names, signature=members(held.seal)
+        )
+        say_json(told)
+        return 0
+    known = f", trusted as {safe(' and '.join(held.names))}" if held.names else ""
+    said = f"{safe(held.seal.signer)} at {safe(held.seal.signed_at)}"
+    say(f"valid: {safe(asked.file)}, signed by {said} with {what_signed(held.seal)}{known}", "green")
+    if held.only_text:
+        say("warning: this old form covers only the text; signer and time may have been changed")
+        say("  sign it again: adjourn sign FILE")
+    return 0
+
+
+def _signatures_to_json(file: str, path: str, *, reason: str = "", **more: Any) -> dict[str, Any]:
+    return {"valid": not reason, "file": file, "path": path, "reason": reason, **more}
+
+
+def members(made: Seal | PublishedSeal) -> dict[str, Any]:
+    """Of a signature file, for machines."""
+    told: dict[str, Any] = msgspec.to_builtins(made)
+    return told
+
+
+def what_signed(made: Seal | PublishedSeal) -> str:
+    """What signed, for people."""
+    return made.key if isinstance(made, Seal) and not made.shared else "a shared secret"
 
 
 class VerifyOptions(NamedTuple):
@@ -83,6 +178,9 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     No session continues with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
     lets the next session continue from what is there.
     """
+    from adjourn.cli.shared.lookup import verify_sessions
+    from adjourn.verification.verify import verify_folder
+
     given = VerifyOptions(**options)
     if os.path.isfile(what) or what.endswith(".aex"):
         if given.for_history:
@@ -120,6 +218,8 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
 
 
 def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> VerificationReport:
+    from adjourn.verification.verify import Around, verify_store, verify_task
+
     around = Around(reading_secret(), context.root)
     with ProgressLine("verifying") as progress:
         if what:
@@ -137,6 +237,9 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
 
     Raises `RefusedError` where the events that are left do not hold.
     """
+    from adjourn.checkpoints import anchors
+    from adjourn.verification.report import VerificationReport
+
     speak()
     checked = VerificationReport(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
     for task in report.tasks:
@@ -158,6 +261,8 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
 
 def _task_id(context: CommandContext, start: str) -> str:
     """The id itself, without loading the task: loading refuses what is to be examined here. One that is missing, too."""
+    from adjourn.tasks.heads import KeptHeads
+
     kept = [one.task for one in KeptHeads(context.store, reading_secret()).known()]
     names = list(dict.fromkeys([*tasks_of(context.store), *kept]))
     found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
@@ -240,3 +345,40 @@ def _where(found: Located) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+# --- `adjourn sign`
+
+
+@click.command(
+    epilog=example(
+        "adjourn sign tasks/fix-test.aex", "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret"
+    )
+)
+@click.argument("file")
+@click.option(
+    "--id", "signer", default="", metavar="NAME", help="Who signs (default: the name of your account)."
+)
+@with_secret
+@click.option("--output", default="", metavar="FILE", help="Signature file (default: FILE.signature.json).")
+@in_folder
+@for_machines
+def sign(
+    file: str, *, signer: str, key: str | None, key_file: str | None, output: str, as_json: bool
+) -> None:
+    """Sign a contract: record that you vouch for exactly this text.
+
+    Signs with your own key; others get it from `adjourn keys show`. With --key or --key-file, signs with a secret that you share
+    with those who verify; each of them could have made the signature.
+    """
+    secret = secret_of(key, key_file)
+    text = text_of(file).encode()
+    speak()
+    made = signatures.sign(file, text, signer=signer or user().id, signed_at=timestamp(now()), secret=secret)
+    path = output or signatures.place(file)
+    signatures.write(made, path)
+    if as_json:
+        say_json(path=path, signature=members(made))
+        return
+    say(f"signed: {safe(file)}, by {safe(made.signer)} with {what_signed(made)}")
+    say(f"  written: {safe(path)} ({members(made)['schema']})")

@@ -1,23 +1,29 @@
-"""`adjourn approve`, `adjourn deny` and `adjourn answer`."""
+"""`adjourn approve`, `deny`, `answer`, `decide` and `settle`: what a person says to what waits for them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
+import msgspec
 
-from adjourn.cli.records.select import author, items, one_item, records_at, written
+from adjourn.cli.records.view import author, items, one_item, records_at, written
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
 from adjourn.cli.shared.task_view import approval_json, each_task
 from adjourn.errors import AdjournError, NotFoundError, UsageError
-from adjourn.log import timestamp, tool_name
-from adjourn.tasks import answer, waiting_approvals
-from adjourn.text import did_you_mean, left
+from adjourn.log.event import timestamp
+from adjourn.log.kinds import tool_name
+from adjourn.tasks.approvals import waiting_approvals
+from adjourn.text.near_words import did_you_mean
+from adjourn.text.times import ago, left
 
 if TYPE_CHECKING:
-    from adjourn.cli.records.select import Item
-    from adjourn.tasks import Approval
+    from adjourn.cli.records.view import Item
+    from adjourn.knowledge.model.documents import Tree
+    from adjourn.knowledge.records.store import CRStore
+    from adjourn.tasks.ledger import Approval, OpenCall
+
 
 _RECORD = click.option(
     "--record", metavar="RECORD", default="", help="Record to look in, if several have that id."
@@ -97,6 +103,8 @@ def answer_(
 def _answer(
     context: CommandContext, start: str, record: str, *, yes: bool, because: str = "", as_json: bool
 ) -> None:
+    from adjourn.tasks.approvals import answer
+
     waiting = _open(context)
     points = [
         one for one in items(records_at(context), "resume point") if one.item["approvalStatus"] == "pending"
@@ -231,3 +239,184 @@ def _list_questions(found: list[Item], *, as_json: bool) -> None:
             ("  blocks", ", ".join(asked["blocksResumePoints"])),
             ("  record", one.cr_id),
         )
+
+
+# --- `adjourn decide`
+
+
+class DecisionAction(NamedTuple):
+    """What to do with a decision, as the options of `adjourn decide` say it."""
+
+    override: str | None
+    contest: str | None
+    accept: bool
+    reject: bool
+    variant: int | None
+    because: str
+
+    @property
+    def actions(self) -> int:
+        """How many actions were given; one is right."""
+        return sum([self.override is not None, self.contest is not None, self.accept, self.reject])
+
+    def apply(self, store: CRStore, found: Item) -> Tree:
+        """Change the decision. Returns the new version of its record."""
+        by = author()
+        if self.override is not None:
+            return store.override_decision(found.cr_id, found.id, self.override, by, rationale=self.because)
+        if self.contest is not None:
+            return store.contest_decision(found.cr_id, found.id, self.contest, self.because, by)
+        status: Literal["accepted", "rejected"] = "accepted" if self.accept else "rejected"
+        return store.settle_decision(found.cr_id, found.id, status, by, variant=self.variant)
+
+
+@click.command(
+    epilog=example(
+        "adjourn decide",
+        'adjourn decide d1 --override "Use PostgreSQL" --because "two machines write"',
+        'adjourn decide d1 --contest "Use SQLite" --because "nothing to run"',
+        "adjourn decide d1 --accept --variant 1",
+    )
+)
+@click.argument("decision", default="")
+@click.option("--override", metavar="TEXT", default=None, help="Replace the decision with this text.")
+@click.option(
+    "--contest", metavar="TEXT", default=None, help="Contest the decision with this text: it is open again."
+)
+@click.option("--accept", is_flag=True, help="Accept the decision.")
+@click.option("--reject", is_flag=True, help="Reject the decision.")
+@click.option(
+    "--variant", type=click.IntRange(min=0), metavar="N", default=None, help="Accept the text of variant N."
+)
+@click.option("--because", metavar="TEXT", default="", help="Give the reason.")
+@click.option(
+    "--record", metavar="RECORD", default="", help="Record to look in, if several have such a decision."
+)
+@at_store
+@for_machines
+def decide(context: CommandContext, decision: str, *, record: str, as_json: bool, **action: Any) -> None:
+    """Override, contest or settle a decision in a record; without DECISION, list those that are not settled.
+
+    DECISION is its id or a beginning of it. The earlier text stays as a variant.
+    """
+    store = records_at(context)
+    known = items(store, "decision")
+    given = DecisionAction(**action)
+    if not decision:
+        if given.actions:
+            raise UsageError("no decision is named", "list those that are not settled: adjourn decide")
+        _decide_list(
+            [one for one in known if one.item["status"] in ("contested", "tentative")], as_json=as_json
+        )
+        return
+    if given.actions != 1:
+        raise UsageError("no action is given", "give --override, --contest, --accept or --reject")
+    found = one_item(known, decision, "decision", "list them: adjourn record show", record)
+    if given.contest is not None and not given.because:
+        raise UsageError("why?", "give the reason with --because")
+    after = given.apply(store, found)
+    changed = next(item for item in after["decisions"] if item["id"] == found.id)
+    if as_json:
+        say_json(written(after, decision=changed))
+        return
+    say(f"{changed['status']}: {safe(found.id)} {safe(changed['description'])}")
+    if changed["affects"]:
+        say(f"  review again: {safe(', '.join(changed['affects']))}")
+
+
+def _decide_list(found: list[Item], *, as_json: bool) -> None:
+    if as_json:
+        say_json(decisions=[one.item | {"record": one.cr_id} for one in found])
+        return
+    if not found:
+        say("every decision is settled")
+        return
+    say(f"{len(found)} not settled: `adjourn decide ID --accept`, --reject, --override or --contest")
+    for one in found:
+        variants = one.item.get("variants", ())
+        say(f"\n{safe(one.id)}  {safe(one.item['description'])} ({one.item['status']})")
+        rows = [
+            (f"  variant {n}", f"{v['author']['id']}: {v['decision']} ({v['rationale']})")
+            for n, v in enumerate(variants)
+        ]
+        say_facts(("  because", one.item["rationale"]), *rows, ("  record", one.cr_id))
+
+
+# --- `adjourn settle`
+
+
+@click.command(
+    epilog=example("adjourn settle", 'adjourn settle 7k3f9q2m.4 --done --note "the file is there"')
+)
+@click.argument("call", default="")
+@click.option("--done", is_flag=True, help="Record that its effect happened.")
+@click.option("--not-done", "not_done", is_flag=True, help="Record that its effect did not happen.")
+@click.option("--note", default="", metavar="TEXT", help="Record how you know.")
+@at_store
+@for_machines
+def settle(
+    context: CommandContext, call: str, *, done: bool, not_done: bool, note: str, as_json: bool
+) -> None:
+    """Record whether a call in doubt took effect; without CALL, list the calls in doubt.
+
+    A call is in doubt when it was sent and its session ended before an answer came. Check what it would have changed, then record
+    the result. CALL is its id or a beginning of it.
+    """
+    from adjourn.checkpoints.save import refresh_page
+    from adjourn.tasks.approvals import settle_doubt
+    from adjourn.tasks.lease import expire_dead_sessions
+
+    known = _in_doubt(context)
+    if not call:
+        if done or not_done or note:
+            raise UsageError("no call is named", "list the calls in doubt: adjourn settle")
+        _settle_list(known, context.now, as_json=as_json)
+        return
+    if done == not_done:
+        raise UsageError("no result is given", "give --done or --not-done")
+    task, found = _settle_one(known, call)
+    writable = context.writable(task)
+    expire_dead_sessions(writable)
+    settle_doubt(writable, found.call, happened=done, by=user(), note=note)
+    refresh_page(writable, context.root, context.tree)
+    outcome = "done" if done else "not-done"
+    if as_json:
+        say_json(call=found.call, task=task, tool=found.tool, server=found.server, outcome=outcome)
+    else:
+        say(f"settled as {outcome}: {found.call} {safe(tool_name(found))} {safe(found.arguments)}".rstrip())
+
+
+def _in_doubt(context: CommandContext) -> list[tuple[str, OpenCall]]:
+    from adjourn.cli.shared.task_view import doubts, holders
+
+    found = []
+    for name, task in each_task(context):
+        if not isinstance(task, AdjournError):
+            found += [(name, one) for one in doubts(task.ledger, holders(context, task.ledger))]
+    return found
+
+
+def _settle_one(known: list[tuple[str, OpenCall]], start: str) -> tuple[str, OpenCall]:
+    found = [pair for pair in known if pair[1].call == start] or [
+        pair for pair in known if pair[1].call.startswith(start)
+    ]
+    if len(found) != 1:
+        count = (
+            f"{len(found)} calls in doubt begin with {start!r}" if found else f"no call {start!r} is in doubt"
+        )
+        near = "" if found else did_you_mean(start, [call.call for _, call in known])
+        raise NotFoundError(count, near or "list the calls in doubt: adjourn settle")
+    return found[0]
+
+
+def _settle_list(known: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None:
+    if as_json:
+        say_json(inDoubt=[msgspec.to_builtins(one) | {"task": task} for task, one in known])
+        return
+    if not known:
+        say("no call is in doubt")
+        return
+    say(f"{len(known)} in doubt: `adjourn settle CALL --done`, or `--not-done`")
+    for task, one in known:
+        say(f"\n{safe(one.call)}  {safe(tool_name(one))}")
+        say_facts(("  arguments", one.arguments), ("  sent", ago(one.since, now)), ("  task", task))

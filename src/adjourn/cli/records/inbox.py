@@ -9,10 +9,10 @@ from adjourn.cli.shared.context import CommandContext, at_store, example, for_ma
 from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.shared.terminal import Spinner, interactive, width
 from adjourn.errors import NotFoundError
-from adjourn.handover import Inbox, KnownStream, WaitingItem, find_waiting
-from adjourn.host import reading_secret
-from adjourn.knowledge.records import record_of
-from adjourn.text import ago, left
+from adjourn.handover.inbox import Inbox, KnownStream, WaitingItem, find_waiting
+from adjourn.host.keys import reading_secret
+from adjourn.knowledge.records.task_record import record_of
+from adjourn.text.times import ago, left
 
 _KINDS = {"resume-point": "resume point", "in-doubt": "call in doubt"}
 _OPTIONS = {"decision": "variant"}
@@ -36,7 +36,7 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     if missing and not (found.items or found.unreadable or record_of(context.store, name)):
         raise missing
     if interactive() and not (as_json or as_list):
-        from adjourn.cli.records.inbox_session import InboxSession  # noqa: PLC0415  # only for a terminal
+        from adjourn.cli.records.inbox_session import InboxSession  # only for a terminal
 
         known: dict[str, KnownStream] = {}
         session = InboxSession(context, lambda: _find(context, name, known))

@@ -8,25 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.records.select import author, find_id, find_version, records_at, written
+from adjourn.cli.records.view import author, find_id, find_version, records_at, written
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import AdjournError, InvalidError, UsageError
-from adjourn.host import keys, read_file, read_lines, workspace_of, write_file
-from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, tree_of
-from adjourn.knowledge.records import (
-    MAX_BYTES,
-    CRStore,
-    Fork,
-    SignedRecordHead,
-    export_record,
-    import_record,
-    read_proof,
-)
-from adjourn.log import fingerprint
+from adjourn.host import keys
+from adjourn.host.finding import workspace_of
+from adjourn.host.workspace import read_file, read_lines, write_file
+from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES, tree_of
+from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof
+from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.transfer import MAX_BYTES, Fork, export_record, import_record
+from adjourn.log.signing import fingerprint
 
 if TYPE_CHECKING:
-    from adjourn.knowledge.records import ConsistencyProof, InclusionProof
+    from adjourn.knowledge.records.proofs import ConsistencyProof, InclusionProof
+
 
 _MAX_PROOF = 64 * 1024
 

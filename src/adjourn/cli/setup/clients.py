@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
 
-from adjourn.cli.setup import init_summary
-from adjourn.cli.setup.starts import AskedStart, agreed
 from adjourn.cli.shared.context import CommandContext, check_person
 from adjourn.cli.shared.output import (
     complain,
@@ -25,28 +24,19 @@ from adjourn.cli.shared.output import (
     say_facts,
     say_json,
     say_prose,
+    say_table,
     unified_diff,
 )
 from adjourn.cli.shared.terminal import Spinner, print_diff
-from adjourn.clients import keep_tools
+from adjourn.clients.served_tools import keep_tools
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.setup import (
-    IGNORED,
-    POLICY,
-    SERVER_FILES,
-    ListedServer,
-    Probed,
-    ServerEntry,
-    ServerStart,
-    SetupNote,
-    home,
-    plan,
-    plan_for_user,
-    policy_plan,
-    probe_all,
-    undo,
-    user_folder,
-)
+from adjourn.policy.tool_effects import Effect
+from adjourn.setup import policy_plan, undo
+from adjourn.setup.entries import ServerEntry, shown_start
+from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
+from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
+from adjourn.setup.planning import SetupNote, SetupPlan, plan, plan_for_user
+from adjourn.setup.probe import Probed, ServerStart, probe_all
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
@@ -107,7 +97,7 @@ def set_up(how: Asked, *, observe: bool) -> int:
         return 0
     extends = any(change.before and change.path.endswith(".aex") for change in pending)
     if not how.as_json and (how.diff or not how.yes or extends):
-        init_summary.show_tools(listed)
+        show_tools(listed)
     head = f"{clients}: {counted(len(pending), 'file')} to change"
     if not _agreed(head, shown, how):
         _tell("nothing was changed", shown, notes, root, as_json=how.as_json, done=False, servers=listed)
@@ -120,7 +110,7 @@ def set_up(how: Asked, *, observe: bool) -> int:
     said = f"set up: {clients}" if made.clients else NO_CLIENT
     if not how.as_json:
         say(said)
-        init_summary.show(made, listed, [one.name for one in shown], observe=observe)
+        show(made, listed, [one.name for one in shown], observe=observe)
         _tell_notes(notes, root)
         propose_pin(root, how)
         return 0
@@ -131,7 +121,7 @@ def set_up(how: Asked, *, observe: bool) -> int:
 def propose_pin(root: str, how: Asked) -> None:
     """Propose a PIN where the policy lets a shell run unasked; with --yes only say so."""
     if not how.as_json:
-        from adjourn.cli.shared.pin_setting import propose_pin as propose  # noqa: PLC0415  # not for the help
+        from adjourn.cli.contracts.keys import propose_pin as propose  # not for the help
 
         propose(root, may_ask=not how.yes)
 
@@ -158,7 +148,7 @@ def set_up_user(how: Asked) -> int:
     undo.make(pending, root)
     _tell(f"set up for every project: {clients}", shown, made.notes, root, as_json=how.as_json, done=True)
     if not how.as_json:
-        init_summary.show_user([one.name for one in shown])
+        show_user([one.name for one in shown])
     return 0
 
 
@@ -275,7 +265,7 @@ def _tell(
         return
     told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
     members = {"done": done, "files": [one.to_json() for one in shown], "notes": told}
-    say_json(members if servers is None else members | {"servers": init_summary.to_json(servers)})
+    say_json(members if servers is None else members | {"servers": to_json(servers)})
 
 
 def _tell_notes(notes: Sequence[SetupNote], root: str) -> None:
@@ -294,3 +284,133 @@ def _shown(path: str, root: str) -> str:
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
+
+
+# --- what `adjourn init` says about servers and their tools
+
+MAX_ROWS = 200
+"""Tools in the table."""
+MAX_NAMED = 6
+"""Tools that the summary names one by one."""
+
+
+def show_tools(servers: Sequence[ListedServer]) -> None:
+    """The table of the servers' tools: what each does, why that is thought, what the policy does with it."""
+    tools = [tool for server in servers for tool in ruled(server)]
+    if tools:
+        say_table(
+            ("SERVER", "TOOL", "DOES", "POLICY", "WHY"),
+            [
+                (one.server, one.tool.name, one.effect.kind, one.ruling or "refused", one.effect.why)
+                for one in tools[:MAX_ROWS]
+            ],
+        )
+        say(f"… {len(tools) - MAX_ROWS:,} more\n" if len(tools) > MAX_ROWS else "")
+
+
+def show(made: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[str], *, observe: bool) -> None:
+    """What was found, what was written, what the agents may do now, what to do next."""
+    tools = [tool for server in servers for tool in ruled(server)]
+    has_policy = any(change.path.endswith(".aex") for change in made.pending)
+    is_first = any(change.path.endswith(".aex") and change.before is None for change in made.pending)
+    rows = [("found", "; ".join(map(_found, servers))), ("changed", ", ".join(changed))]
+    if has_policy:
+        shell = ["shell.exec"] if CODEX not in made.clients else []
+        reading = (["file.read"] + ["shell.exec to read"] * (not shell)) * is_first + _named(tools, "allow")
+        asking = ["file.write", "network.*", *shell] * is_first + _named(tools, "confirm")
+        rows += [
+            ("allowed", _some(reading)),
+            ("asks first", _some(asking)),
+            ("refused", ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"])),
+        ]
+    if observe and is_first:
+        rows.append(("mode", "observe: nothing is refused yet; when it has run for a while: adjourn tighten"))
+    rows += [
+        ("next", "read .aex/policy.aex, then start your client here"),
+        ("check", "adjourn doctor; undo: adjourn init --undo"),
+    ]
+    say_facts(*((f"  {name}", value) for name, value in rows))
+
+
+def show_user(changed: Sequence[str]) -> None:
+    """What a set-up of the user's own settings changed, where it counts, what to do next."""
+    say_facts(
+        ("  changed", ", ".join(changed)),
+        ("  governed", "every folder of a workspace, and each work tree of its repository"),
+        ("  elsewhere", "servers and hooks do what they did before"),
+        ("  next", "write a policy in a project: adjourn init --policy"),
+        ("  undo", "adjourn init --user --undo"),
+    )
+
+
+def to_json(servers: Iterable[ListedServer]) -> list[dict[str, Any]]:
+    """The servers with their tools, for `--json`."""
+    return [
+        {
+            "server": server.name,
+            "command": safe(server.source),
+            "failure": safe(server.probed.failure),
+            "errors": list(server.probed.errors),
+            "tools": [_tool_json(tool) for tool in ruled(server)],
+        }
+        for server in servers
+    ]
+
+
+def _tool_json(tool: RuledTool) -> dict[str, str]:
+    return {
+        "tool": safe(tool.tool.name),
+        "does": tool.effect.kind,
+        "policy": tool.ruling or "refused",
+        "why": tool.effect.why,
+    }
+
+
+def _found(server: ListedServer) -> str:
+    if failure := server.probed.failure:
+        said = f" ({server.probed.errors[-1]})" if server.probed.errors else ""
+        return f"{server.name}: no tools, it {failure}{said}"
+    does = Counter(tool.effect.kind for tool in ruled(server))
+    parts = [f"{does[kind]} {verb}" for kind, verb in _VERBS if does[kind]]
+    return f"{server.name}: {counted(len(server.probed.tools), 'tool')}" + (
+        f" ({', '.join(parts)})" if parts else ""
+    )
+
+
+_VERBS: tuple[tuple[Effect, str], ...] = (("reads", "read"), ("writes", "write"), ("destroys", "destroy"))
+
+
+def _named(tools: Sequence[RuledTool], ruling: str) -> list[str]:
+    return [tool.name for tool in tools if tool.ruling == ruling]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(_some_of(names))
+
+
+def _some_of(names: Sequence[str]) -> list[str]:
+    return [*names[:MAX_NAMED], *([f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else [])]
+
+
+# --- asking before servers are started
+
+
+class AskedStart(NamedTuple):
+    """A server that is started if the person agrees. `behind` is the command of the proxy in front of it; "" for none."""
+
+    entry: ServerEntry
+    start: ServerStart
+    behind: str = ""
+
+
+def agreed(asked: Sequence[AskedStart], root: str, purpose: str) -> bool:
+    """Whether the person at the terminal agrees that these are started. `purpose` begins a sentence: "to see …"."""
+    say_prose(
+        f"{purpose}, adjourn starts these servers once, and calls nothing. Files of this folder name them: each runs with your rights,"
+        " and may run further files of the folder that it starts in"
+    )
+    for entry, start, behind in asked:
+        say(f"  {safe(entry.name)} ({safe(entry.path.removeprefix(os.path.join(root, '')))})")
+        rows = [*shown_start(entry, start, root), *([("behind", behind)] if behind else [])]
+        say_facts(*((f"    {name}", safe(value)) for name, value in rows))
+    return click.confirm("Start them?", default=False)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import click
 
-from adjourn.cli.shared.commands import COMMANDS
+from adjourn.cli.app import COMMANDS
 from adjourn.cli.shared.context import example
-from adjourn.cli.shared.names import KINDS, say_names
+from adjourn.cli.shared.start import KINDS, say_names
 
 SHELLS = ("bash", "zsh", "fish")
 _OF_ARGUMENT = {"task": "tasks", "checkpoint": "checkpoints"}

@@ -26,8 +26,15 @@ from adjourn.cli.shared.context import example, user
 from adjourn.cli.shared.output import say_prose
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import AdjournError
-from adjourn.host import DEFAULT_STORE, find, now, open_at, outside, python, secret
-from adjourn.tasks import Task, expire_dead_sessions, settle_doubt, tasks_of
+from adjourn.host import executables
+from adjourn.host.clock import now
+from adjourn.host.executables import find, outside
+from adjourn.host.finding import DEFAULT_STORE
+from adjourn.host.keys import secret
+from adjourn.host.workspace_store import open_at
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.lease import expire_dead_sessions
+from adjourn.tasks.task import Task, tasks_of
 
 SERVER = "mcp-server-git>=2026.10"
 SDK = "mcp>=2.3"
@@ -58,7 +65,7 @@ def demo(*, keep: bool, shows_page: bool, no_open: bool) -> None:
     The first run installs a real MCP server and the official SDK into a cached environment of its own. --ui needs neither.
     """
     if shows_page:
-        from adjourn.cli.setup.tour import show_week  # noqa: PLC0415  # what a client and the page load
+        from adjourn.cli.setup.tour import show_week  # what a client and the page load
 
         show_week(keep=keep, opens=not no_open)
         return
@@ -87,8 +94,8 @@ def _environment() -> Path:
         click.echo("Preparing: installing mcp-server-git and the MCP SDK (once) …", err=True)
     shutil.rmtree(cache, ignore_errors=True)
     for command in (
-        python.command("-m", "venv", str(cache)),
-        python.command(
+        executables.python_command("-m", "venv", str(cache)),
+        executables.python_command(
             "-m",
             "pip",
             "install",
@@ -125,8 +132,8 @@ class Story:
         }  # fmt: skip
         self.chapters = 0
         self.proxy = [
-            *python.command("-m", "adjourn", "proxy", "--"),
-            *python.command("-m", "mcp_server_git", "--repository", str(folder), executable=self.interpreter),
+            *executables.python_command("-m", "adjourn", "proxy", "--"),
+            *executables.python_command("-m", "mcp_server_git", "--repository", str(folder), executable=self.interpreter),
         ]  # fmt: skip
 
     def tell(self) -> None:
@@ -253,7 +260,7 @@ class Story:
 
     def _adjourn(self, *arguments: str) -> None:
         self._say(f"  $ adjourn {' '.join(arguments[:3])}", "bold")
-        text = self._run(*python.command("-m", "adjourn", *arguments))
+        text = self._run(*executables.python_command("-m", "adjourn", *arguments))
         for line in text.rstrip().splitlines():
             self._say(f"     {line}")
 
@@ -292,7 +299,7 @@ class DemoClient:
         self.texts: list[str] = []
         program = Path(__file__).with_name("demo_client.py")
         self._process = subprocess.Popen(
-            python.command(str(program), json.dumps(script), executable=story.interpreter),
+            executables.python_command(str(program), json.dumps(script), executable=story.interpreter),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=story.environment,

@@ -13,22 +13,26 @@ from typing import Literal
 
 import click
 
-from adjourn import __version__, code
+from adjourn import __version__
 from adjourn.checkpoints import rollback
-from adjourn.cli.setup import doctor_fixes, doctor_tries
+from adjourn.cli.setup import doctor_tries
 from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json
-from adjourn.cli.shared.rule_names import rule_findings
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.handover import waiting_in_record
-from adjourn.host import GitCommand, distrusting, keys, reading_secret, strays
-from adjourn.log import tool_name
-from adjourn.policy import BrokenContractError, read_contract
-from adjourn.setup import findings, has_code_behind_proxy, home
-from adjourn.store import LATEST
-from adjourn.tasks import KeptHeads, Ledger
+from adjourn.handover.inbox import waiting_in_record
+from adjourn.host import keys
+from adjourn.host.executables import strays
+from adjourn.host.git import GitCommand, distrusting
+from adjourn.host.keys import reading_secret
+from adjourn.log.kinds import tool_name
+from adjourn.policy.contract import BrokenContractError, read_contract
+from adjourn.setup.checks import findings, has_code_behind_proxy
+from adjourn.setup.places import home
+from adjourn.store.migrate import LATEST
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.ledger import Ledger
 
 _GIT_SECONDS = 5
 _OLDEST_PYTHON = (3, 11)
@@ -50,7 +54,7 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
     """
     findings: list[Finding] = []
     checks = []
-    fixed = list(doctor_fixes.fix(context)) if fix else []
+    fixed = list(doctor_tries.fix(context)) if fix else []
     servers = partial(doctor_tries.servers, yes=yes, as_json=as_json)
     looks: dict[str, Callable[[CommandContext], Iterator[Finding]]] = {**CHECKS, "servers": servers}
     for name, look in looks.items():
@@ -212,6 +216,8 @@ def _untried(context: CommandContext) -> Iterator[Finding]:
 
 
 def _rules(context: CommandContext) -> Iterator[Finding]:
+    from adjourn.cli.contracts.check import rule_findings
+
     with suppress(AdjournError):  # `_policy` has said it
         yield from rule_findings(read_contract(context.root).policy, context)
 
@@ -271,18 +277,23 @@ def _clients(context: CommandContext) -> Iterator[Finding]:
 
 
 def _code(context: CommandContext) -> Iterator[Finding]:
+    from adjourn.code.search.engines import engines
+    from adjourn.code.search.engines import findings as code_findings
+
     if os.path.isdir(os.path.join(context.root, ".code-intel")):
-        yield from code.findings(code.engines(context.root))
+        yield from code_findings(engines(context.root))
         yield from _code_refused(context)
 
 
 def _code_refused(context: CommandContext) -> Iterator[Finding]:
     """Tools of `adjourn code` that the policy refuses: under a first policy, which names none, no coding session can start."""
+    from adjourn.code.server.tools import TOOLS
+
     if not has_code_behind_proxy(context.root):
         return
     with suppress(AdjournError):  # `_policy` has said it
         policy = read_contract(context.root).policy
-        names = [tool.name for tool in code.TOOLS if not tool.symbols]
+        names = [tool.name for tool in TOOLS if not tool.symbols]
         refused = [name for name in names if not (policy.observe or policy.visible(name))]
         if refused:
             yield _found(

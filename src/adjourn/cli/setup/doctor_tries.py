@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections import Counter
@@ -16,27 +17,33 @@ from contextlib import suppress
 from typing import Literal
 
 from adjourn import __version__
-from adjourn.cli.setup.starts import AskedStart, agreed
+from adjourn.cli.setup.clients import AskedStart, agreed
+from adjourn.cli.shared import task_view
 from adjourn.cli.shared.context import CommandContext, check_person
 from adjourn.cli.shared.output import counted
 from adjourn.cli.shared.terminal import Spinner
-from adjourn.clients import keep_tools, known_tools
+from adjourn.clients.served_tools import keep_tools, known_tools
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
-from adjourn.host import find
-from adjourn.log import decode, kinds, tool_name
-from adjourn.policy import meta_tool, read_contract
-from adjourn.setup import (
-    Probed,
-    RegisteredServer,
-    home,
-    hooks_to_try,
-    is_beside_python,
-    probe_all,
-    registered_servers,
-)
-from adjourn.tasks import following, tasks_of
-from adjourn.text import last_lines
+from adjourn.host import keys
+from adjourn.host.executables import find
+from adjourn.host.finding import top_of
+from adjourn.host.workspace import create_file
+from adjourn.log import kinds
+from adjourn.log.event import decode
+from adjourn.log.kinds import tool_name
+from adjourn.policy.calls import meta_tool
+from adjourn.policy.contract import read_contract
+from adjourn.setup import undo
+from adjourn.setup.checks import RegisteredServer, hooks_to_try, moved_programs, registered_servers
+from adjourn.setup.places import IGNORED, home
+from adjourn.setup.planning import IGNORED_FILES
+from adjourn.setup.probe import Probed, probe_all
+from adjourn.setup.servers import is_beside_python
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.lease import expire_dead_sessions
+from adjourn.tasks.task import tasks_of
+from adjourn.text.quoting import last_lines
 
 _SECONDS = 10
 _VERSION = re.compile(r"\d+(\.\d+)+[-+.\w]*")
@@ -187,7 +194,10 @@ def refusals(context: CommandContext) -> Iterator[Finding]:
         policy, known = read_contract(context.root).policy, known_tools(store)
         head = store.head(task)
         with Spinner("reading the last calls"):
-            events = [decode(entry.data) for entry in following(store, task, head.seq - _MAX_EVENTS, head)]
+            events = [
+                decode(entry.data)
+                for entry in verified_entries_from(store, task, head.seq - _MAX_EVENTS, head)
+            ]
     except AdjournError:
         return  # other checks have said it
     data = [kinds.data_of(event) for event in events]
@@ -215,3 +225,53 @@ def _newest(context: CommandContext) -> str:
         for name, head in tasks_of(store).items()
     }
     return max(touched, key=lambda name: touched[name], default="")
+
+
+# --- what `adjourn doctor --fix` mends
+
+
+def fix(context: CommandContext) -> Iterator[str]:
+    """Mend what can be mended, and say what was."""
+    for mend in (_ignored, _closed_keys, _lost_sessions, _moved):
+        with suppress(AdjournError):  # the check that follows says it
+            yield from mend(context)
+
+
+def _ignored(context: CommandContext) -> Iterator[str]:
+    folder, name = os.path.split(os.path.join(context.root, IGNORED))
+    is_tracked = os.path.isdir(folder) and not os.path.islink(folder) and top_of(context.root)
+    if is_tracked and create_file(folder, name, IGNORED_FILES.encode()):
+        yield f"{IGNORED} was written: git ignores the history and the copies of settings"
+
+
+def _closed_keys(context: CommandContext) -> Iterator[str]:
+    del context
+    for name, others in (("", 0o022), ("trusted", 0o022), ("default.key", 0o077), ("secret", 0o077)):
+        path = os.path.join(keys.folder(), name).rstrip("/")
+        with suppress(OSError):
+            found = os.lstat(path)
+            if found.st_mode & others and found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode):
+                os.chmod(path, stat.S_IMODE(found.st_mode) & ~(0o077 if others == 0o077 else 0o022))
+                yield f"{path} is closed to other users"
+
+
+def _lost_sessions(context: CommandContext) -> Iterator[str]:
+    if context.store_or_none() is None:
+        return
+    for name, task in task_view.each_task(context):
+        if isinstance(task, AdjournError):
+            continue
+        ended = [
+            one.session.id
+            for one in task_view.holders(context, task.ledger)
+            if not one.alive and one.session.pid
+        ]
+        if ended:
+            expire_dead_sessions(context.writable(name))
+            yield f"task {name}: marked as lost: {', '.join(ended)}"
+
+
+def _moved(context: CommandContext) -> Iterator[str]:
+    for change in moved_programs(context.root):
+        undo.make([change], context.root)
+        yield f"{os.path.relpath(change.path, context.root)}: {change.about[0]}"

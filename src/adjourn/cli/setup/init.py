@@ -7,13 +7,16 @@ from importlib.util import find_spec
 
 import click
 
-from adjourn.aex import discover, templates
+from adjourn.aex import templates
+from adjourn.aex.layers import discover
 from adjourn.cli.setup import clients
 from adjourn.cli.shared.context import example, for_machines, in_folder
 from adjourn.cli.shared.output import safe, say, say_json
-from adjourn.code.server import skill_files
-from adjourn.host import create_file, make_folder, top_of, workspace_of
-from adjourn.setup import SERVER_FILES, check_lasting
+from adjourn.code.workflow import flags as skill_files
+from adjourn.host.finding import top_of, workspace_of
+from adjourn.host.workspace import create_file, make_folder
+from adjourn.setup.places import SERVER_FILES
+from adjourn.setup.servers import check_lasting
 
 
 @click.command(
@@ -165,5 +168,5 @@ def _first_files(first: str, *, policy: bool, task: str, code: bool) -> tuple[di
         files[f"tasks/{name}.inputs.json"] = templates.SAMPLE_INPUTS
         files[f"tasks/{name}.policy.json"] = templates.SAMPLE_JSON_POLICY
     if code:
-        files |= skill_files.files()
+        files |= skill_files.skill_files()
     return files, there

@@ -1,22 +1,19 @@
-"""The manual pages, made from the commands: `python -m adjourn.cli.setup.manual` writes them to man/.
+"""The manual pages and the reference of the command line, made from the commands: `python -m adjourn.cli.setup.manual` writes both.
 
-The wheel installs them to share/man/man1.
-
-Owns: those pages. Must never: say of a command what its help does not.
+The wheel installs the pages to share/man/man1. The reference does not depend on how click lays out help, for versions of it differ.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
-from adjourn.cli.app import group
-from adjourn.cli.setup.topics import ENVIRONMENT, EXIT_CODES
-from adjourn.cli.shared.commands import COMMANDS
+from adjourn.cli.app import COMMANDS, group
+from adjourn.cli.setup.help import ENVIRONMENT, EXIT_CODES
+from adjourn.verification.report import CODES
 
 
 def pages() -> dict[str, str]:
@@ -116,16 +113,93 @@ def _escaped(text: str) -> str:
     return f"\\&{safe}" if safe.startswith((".", "'")) else safe
 
 
-def write(folder: Path) -> None:
-    """Write the pages into a folder, and delete those of commands that are gone."""
-    folder.mkdir(parents=True, exist_ok=True)
+# --- the reference
+
+_HEAD = """# Command line
+
+Made by `python -m adjourn.cli.setup.manual`; do not edit.
+
+Answers go to stdout, and their first line is the answer. Errors go to stderr and say the next step. With `--json` the answer is one
+JSON document with stable keys (`log --json`: one stored event a line). Ids of tasks, questions and calls may be cut to a
+beginning that only one has. Times are local or relative in text, RFC 3339 in JSON. There is no colour without a terminal or with
+`NO_COLOR`. Reading commands write nothing, neither a store nor a key, and work where nothing can be written.
+
+{exit_codes}
+
+{environment}
+"""
+
+
+def reference() -> str:
+    """The page."""
+    context = click.Context(group, info_name="adjourn")
+    tables = {
+        "exit_codes": _table("exit code", EXIT_CODES),
+        "environment": _table("variable", ENVIRONMENT, "`"),
+    }
+    parts = [_HEAD.format(**tables)]
+    for title in dict.fromkeys(entry.title for entry in COMMANDS.values()):
+        names = [name for name, entry in COMMANDS.items() if entry.title == title]
+        parts.append(f"\n## {title}\n")
+        for name in names:
+            command = group.get_command(context, name)
+            assert command is not None
+            parts += _command(command, context, name)
+    parts.append("\n## Findings of `verify`\n\n| code | meaning |\n|---|---|")
+    parts += [f"| `{code}` | {meaning} |" for code, meaning in CODES.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _table(title: str, rows: dict[str, str], quote: str = "") -> str:
+    """A table of names and meanings; a name may be several with commas between."""
+    shown = (
+        f"| {', '.join(f'{quote}{one}{quote}' for one in name.split(', '))} | {meaning.replace('|', chr(92) + '|')} |"
+        for name, meaning in rows.items()
+    )
+    return "\n".join([f"| {title} | meaning |", "|---|---|", *shown])
+
+
+def _command(command: click.Command, parent: click.Context, name: str, level: int = 3) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent)
+    yield f"\n{'#' * level} `{context.command_path}`\n"
+    prose = inspect.cleandoc(command.help or "")
+    yield "\n\n".join(" ".join(paragraph.split()) for paragraph in prose.strip().split("\n\n"))
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield f"\n```text\n{context.command_path} {usage}\n```\n"
+    rows = [
+        _option(option) for option in command.params if isinstance(option, click.Option) and not option.hidden
+    ]
+    if rows:
+        yield "| option | meaning |\n|---|---|"
+        yield from rows
+        yield ""
+    lines = inspect.cleandoc((command.epilog or "").partition("Example:")[2])
+    yield f"```sh\n{lines}\n```"
+    if isinstance(command, click.Group):
+        for sub in sorted(command.commands):
+            yield from _command(command.commands[sub], context, sub, level + 1)
+
+
+def _option(option: click.Option) -> str:
+    value = "" if option.is_flag else f" {option.metavar or 'N'}"
+    names = ", ".join(f"`{flag}{value}`" for flag in option.opts)
+    help_ = " ".join((option.help or "").replace("|", "\\|").split())
+    return f"| {names} | {help_} |"
+
+
+# --- writing both
+
+
+def write(root: Path) -> None:
+    """Write the pages and the reference into a checkout, and delete the pages of commands that are gone."""
     made = pages()
-    for old in folder.glob("*.1"):
+    for old in (root / "man").glob("*.1"):
         if old.name not in made:
             old.unlink()
     for name, text in made.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (root / "man" / name).write_text(text, encoding="utf-8")
+    (root / "docs/reference/cli.md").write_text(reference(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1] if len(sys.argv) > 1 else "man"))
+    write(Path.cwd())

@@ -18,19 +18,28 @@ from typing import Any
 
 import click
 
-from adjourn.checkpoints import NO_REPORT, AgentReport, CheckpointRequest, finish, save_checkpoint
+from adjourn.checkpoints.page import NO_REPORT, AgentReport
+from adjourn.checkpoints.save import CheckpointRequest, finish, save_checkpoint
 from adjourn.cli.shared.context import user
-from adjourn.cli.working.ui import serve_page
-from adjourn.clients import ClientContext, ClientOptions
-from adjourn.host import now, open_at, process, secret
-from adjourn.knowledge.cognition import CognitiveStore, SessionOptions
-from adjourn.knowledge.model import CRAuthor
-from adjourn.knowledge.records import CRStore
-from adjourn.log import Actor, kinds
-from adjourn.policy import read_contract
-from adjourn.tasks import Task, ToolRequest, answer, expire_dead_sessions
-from adjourn.text import preview
-from adjourn.ui import Site
+from adjourn.cli.working.serve import serve_page
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_options import ClientOptions
+from adjourn.host import process
+from adjourn.host.clock import now
+from adjourn.host.keys import secret
+from adjourn.host.workspace_store import open_at
+from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log import kinds
+from adjourn.log.event import Actor
+from adjourn.policy.contract import read_contract
+from adjourn.tasks.approvals import answer
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.lease import expire_dead_sessions
+from adjourn.tasks.task import Task
+from adjourn.text.redact import preview
+from adjourn.ui.site import Site
 
 POLICY = """policy acme v1
 

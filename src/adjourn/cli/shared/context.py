@@ -1,28 +1,28 @@
-"""Where a command works: the workspace, its store, and options that every such command has.
+"""Where a command works: its workspace and store, who is at the terminal, the options that many commands have, and missing packages.
 
-Owns: opening a store that is there (reading must never make one), tasks by a beginning of their id, who is at the
-terminal. Must never: make a store unless the command writes one.
+The store is made only for a command that writes into it.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from adjourn import log
-from adjourn.cli.shared.asking_store import AskingStore
-from adjourn.cli.shared.store_context import StoreContext
-from adjourn.errors import AdjournError
-from adjourn.host.python import leave_working_folder
+from adjourn.cli.shared.start import StoreContext
+from adjourn.errors import AdjournError, NotFoundError
+from adjourn.host.executables import leave_working_folder
 from adjourn.store.passwords import check_argument
 
 if TYPE_CHECKING:
+    from adjourn.log.event import Actor
     from adjourn.store.base import Store
+
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -59,18 +59,20 @@ class CommandContext(StoreContext):
         self._ask = ask
 
 
-def user() -> log.Actor:
+def user() -> Actor:
     """Who is at the terminal, by their user id: what the environment says anybody can set."""
+    from adjourn.log.event import Actor
+
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a user id without an account
         name = str(os.getuid())
-    return log.Actor(name, "human")
+    return Actor(name, "human")
 
 
 def check_person(command: str, context: CommandContext | None, *, attended: bool, task: str = "") -> None:
     """Raise `RefusedError` unless whoever runs the command may speak for a person. `task` is what it is about, if that is known."""
-    from adjourn.clients import person  # noqa: PLC0415  # only for such commands
+    from adjourn.clients import person  # only for such commands
 
     changes = context.changes if context else (person.home(),)
     there = context.store_or_none() if context else None
@@ -156,3 +158,62 @@ def _go(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
             leave_working_folder()
         except OSError as error:
             raise click.BadParameter(f"{value}: {error.strerror}", ctx, param) from error
+
+
+# --- A store that asks before it is written
+
+_WRITES = frozenset(("append_many", "put_blob", "forget", "drop"))
+_READS = frozenset((
+    "head", "read", "streams", "ref", "refs", "get_blob", "blobs", "watch", "close", "place", "shows", "writable", "schema", "now",
+))  # fmt: skip
+_CACHES = "fold/"
+"""Refs that are sealed, and say nothing that the history does not: reading a task may write one."""
+
+
+class AskingStore:
+    """`below`, of which every write waits for `ask`, which gets the stream that is appended to ("" for other writes)."""
+
+    def __init__(self, below: Store, ask: Callable[[str], None]) -> None:
+        self._below = below
+        self._ask = ask
+
+    def append(self, stream: str, *arguments: Any, **options: Any) -> Any:
+        """As `Store.append`."""
+        self._ask(stream)
+        return self._below.append(stream, *arguments, **options)
+
+    def swap(self, name: str, *arguments: Any, **options: Any) -> None:
+        """As `Store.swap`."""
+        if not name.startswith(_CACHES):
+            self._ask("")
+        self._below.swap(name, *arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._below, name)
+        if name in _READS:
+            return found
+        if name not in _WRITES:  # what is not known may write
+            self._ask("")
+            return found
+
+        def asked(*arguments: Any, **options: Any) -> Any:
+            self._ask("")
+            return found(*arguments, **options)
+
+        return asked
+
+
+# --- packages that only some commands need
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """What is imported in this block may need an extra. Raises `NotFoundError` for a package that is missing, with how to get it."""
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "adjourn":
+            raise
+        raise NotFoundError(
+            f"the package {error.name} is not installed", f"pip install 'adjourn[{extra}]'"
+        ) from error

@@ -11,11 +11,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from adjourn.aex import MAX_DOCUMENT_BYTES, decoded, discover, load
+from adjourn.aex.files import decoded, load
+from adjourn.aex.layers import discover
+from adjourn.aex.tree import MAX_DOCUMENT_BYTES
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
-from adjourn.host import open_plain, workspace_of
-from adjourn.policy import BrokenContractError, Contract, read_contract
+from adjourn.host.finding import workspace_of
+from adjourn.host.workspace import open_plain
+from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 
 STDIN = "-"
 ENDING = ".aex"

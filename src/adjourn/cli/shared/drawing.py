@@ -22,7 +22,7 @@ from rich.text import Text
 
 from adjourn.cli.shared.terminal import Spans, can_be_redrawn, cells, shown_amount, width
 from adjourn.errors import UsageError
-from adjourn.text import visible_lines
+from adjourn.text.redact import visible_lines
 
 PANEL_WIDTH: Final = 100
 """Columns of a panel, at the most: longer lines are hard to read."""

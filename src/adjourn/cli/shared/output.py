@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from adjourn.cli.shared.terminal import Spans, cells, fancy, paint, width
-from adjourn.text import fit_text, visible_line, visible_lines, without_secrets
+from adjourn.text.fitting import fit_text
+from adjourn.text.redact import visible_line, visible_lines, without_secrets
 
 if TYPE_CHECKING:
     from adjourn.findings import Finding
+
 
 _SEVERITIES: Final = {"error": "red", "warning": "yellow"}
 
@@ -49,7 +51,7 @@ def print_spans(line: Spans) -> None:
     if not fancy():
         print("".join(visible_lines(text) for text, _ in line).rstrip())
         return
-    from adjourn.cli.shared.drawing import draw_line  # noqa: PLC0415  # rich takes 50 ms, only for a terminal
+    from adjourn.cli.shared.drawing import draw_line  # rich takes 50 ms, only for a terminal
 
     draw_line(line)
 
@@ -177,7 +179,7 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         say(table(head, rows))
         return
     shown = [[safe(value) for value in row] for row in rows]
-    from adjourn.cli.shared.drawing import print_table  # noqa: PLC0415  # as above
+    from adjourn.cli.shared.drawing import print_table  # as above
 
     print_table(head, shown, right=_numbers(head, shown))
 
@@ -203,7 +205,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 def unified_diff(before: Sequence[str], after: Sequence[str], before_name: str, after_name: str) -> str:
     """The difference of two texts, given as lines, in the unified format; no line feed at the end."""
-    import difflib  # noqa: PLC0415  # 10 ms, only for those who ask for a difference
+    import difflib  # 10 ms, only for those who ask for a difference
 
     lines = difflib.unified_diff(before, after, before_name, after_name, lineterm="")
     return "\n".join(line.rstrip("\n") for line in lines)

@@ -11,28 +11,22 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn import aex, code, runs, tasks
-from adjourn.cli.shared.store_context import StoreContext
+from adjourn.cli.shared.start import StoreContext
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import calls_in_doubt, last_client
-from adjourn.host import group_of, process, reading_secret
-from adjourn.log import decode, tool_name
-from adjourn.store import Store
-from adjourn.tasks import (
-    Approval,
-    KeptHeads,
-    Ledger,
-    OpenCall,
-    OpenSession,
-    Task,
-    describe_holder,
-    is_alive,
-    rate_of,
-    rate_used,
-    tasks_of,
-    waiting_approvals,
-)
-from adjourn.text import period
+from adjourn.handover.clients import last_client
+from adjourn.handover.inbox import calls_in_doubt
+from adjourn.host import process
+from adjourn.host.keys import reading_secret
+from adjourn.host.process import group_of
+from adjourn.log.event import decode
+from adjourn.log.kinds import tool_name
+from adjourn.store.base import Store
+from adjourn.tasks.approvals import waiting_approvals
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.lease import describe_holder, is_alive
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
+from adjourn.tasks.task import Task, tasks_of
+from adjourn.text.times import period
 
 
 class Holder(NamedTuple):
@@ -123,18 +117,22 @@ def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
     """The budgets that the last session worked under, but its task's calls, as far as their texts are in the store. Those with
     `seconds` are counted over all tasks.
     """
+    from adjourn.aex.layers import from_text, merge
+    from adjourn.tasks.budgets import workspace_spent
+    from adjourn.tasks.decision import budgets_used
+
     policy = None
     for text in (ledger.contract, ledger.policy):
         if text and (blob := store.get_blob(text)) is not None:
-            policy = aex.merge(aex.from_text(blob.decode(errors="replace"), "")[0], policy)
+            policy = merge(from_text(blob.decode(errors="replace"), "")[0], policy)
     if policy is None:
         return []
     of_task = [
         Spent(key, round(used, 4), limit)
-        for key, used, limit in tasks.budgets_used(policy, ledger)
+        for key, used, limit in budgets_used(policy, ledger)
         if key != "calls"
     ]
-    used = tasks.workspace_spent(store, policy.workspace_budgets, now)
+    used = workspace_spent(store, policy.workspace_budgets, now)
     of_workspace = (
         Spent("calls", used[rule.counter], rule.amount, rule.per_seconds, rule.owner)
         for rule in policy.workspace_budgets
@@ -221,6 +219,9 @@ def state(one: Holder) -> str:
 
 def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> str:
     """The next step for a person, in one line."""
+    from adjourn.code.sessions.last_step import last_step
+    from adjourn.runs.journal import name_of
+
     waiting = questions(ledger, context.now)
     if waiting:
         return f"answer: adjourn approve {waiting[0].id}   (or deny)"
@@ -233,9 +234,9 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
         return "nothing; a session is active"
     if ledger.finished:
         return f"nothing; the task is finished (adjourn reopen {ledger.task})"
-    if context.store.ref(runs.name_of(ledger.task)) is not None:
+    if context.store.ref(name_of(ledger.task)) is not None:
         return f"resume the run: adjourn run --resume --task {ledger.task}"
-    if step := code.last_step(context.store, ledger):
+    if step := last_step(context.store, ledger):
         if not step.phase:
             return "nothing; the coding session has ended"
         return f"continue in your client: /code --resume   (at step {step.step}, {step.phase})"

@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from adjourn.errors import UsageError
-from adjourn.text import nearest
+from adjourn.text.near_words import nearest
 
 _COMMANDS: Final = {
     word: tuple(meant.split())

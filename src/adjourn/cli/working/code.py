@@ -7,13 +7,11 @@ from typing import Any
 
 import click
 
-from adjourn import code
-from adjourn.cli.shared.context import example, for_machines, in_folder
-from adjourn.cli.shared.extras import needing
+from adjourn.cli.shared.context import example, for_machines, in_folder, needing
 from adjourn.cli.shared.output import complain, safe, say, say_facts, say_json
 from adjourn.errors import NotFoundError
-from adjourn.host import now
-from adjourn.text import ago
+from adjourn.host.clock import now
+from adjourn.text.times import ago
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -99,9 +97,16 @@ def code_(
 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
     """
+    from adjourn.code.index.vectors import set_paused
+    from adjourn.code.model.repository import CodeRepository
+    from adjourn.code.server.codebases import CodeOptions, command_words, named_server
+    from adjourn.code.server.http_transport import serve_http
+    from adjourn.code.server.server import CodeServer
+    from adjourn.code.server.stdio_transport import serve_stdio
+
     if vectors is not None:
-        repository = code.CodeRepository(".")
-        code.set_paused(repository, vectors == "pause")
+        repository = CodeRepository(".")
+        set_paused(repository, vectors == "pause")
         done = "pauses" if vectors == "pause" else "continues"
         say(f"the computing of vectors {done} in {safe(repository.home)}")
         return
@@ -111,30 +116,35 @@ def code_(
         _show(as_json=as_json)
         return
     with needing("code"):
-        options = code.CodeOptions(
+        options = CodeOptions(
             strictness=served["strictness"],
             store=served["store"],
             search_only=served["search_only"],
             embeds=not served["no_embed"],
             symbols=served["symbols"],
-            test_commands=[code.command_words("--test-command", text) for text in served["test_commands"]],
-            language_servers=dict(map(code.named_server, served["language_servers"])),
+            test_commands=[command_words("--test-command", text) for text in served["test_commands"]],
+            language_servers=dict(map(named_server, served["language_servers"])),
         )
-        with code.CodeServer(".", options) as server:
+        with CodeServer(".", options) as server:
             if http is None and os.isatty(0):
                 complain(
                     "waiting for an MCP client on stdin", "let a client start this command; Ctrl-C ends it"
                 )
             if http is None:
-                code.serve_stdio(server)
+                serve_stdio(server)
             else:
-                code.serve_http(server, *http, lambda url: complain(f"serving {url}", "press Ctrl-C to stop"))
+                serve_http(server, *http, lambda url: complain(f"serving {url}", "press Ctrl-C to stop"))
 
 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
-    worktree = code.Worktree(code.CodeRepository("."))
-    found, damaged = code.read_all(worktree.repository.root)
+    from adjourn.code.model.repository import CodeRepository
+    from adjourn.code.sessions.connection import read_all, summary
+    from adjourn.code.sessions.sessions import status
+    from adjourn.code.workflow.worktree import Worktree
+
+    worktree = Worktree(CodeRepository("."))
+    found, damaged = read_all(worktree.repository.root)
     for session, why in () if as_json else damaged.items():
         complain(
             f"the checkpoint of {safe(session)} is damaged: {safe(why)}", "resume: the store has the session"
@@ -145,14 +155,14 @@ def _show(*, as_json: bool) -> None:
     if as_json:
         say_json(
             {
-                **code.status(newest, worktree),
+                **status(newest, worktree),
                 "checkpoint_at": newest.checkpoint_at,
-                "others": [code.summary(one) for one in found[:-1]],
+                "others": [summary(one) for one in found[:-1]],
                 "damaged": damaged,
             }
         )
         return
-    told = code.status(newest, worktree)
+    told = status(newest, worktree)
     say(f"{safe(newest.session_id)}: step {told['step']}, {told['phase']}")
     progress = told["task_progress"]
     rows = [

@@ -11,18 +11,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.cli.shared.store_context import StoreContext
+from adjourn.cli.shared.start import StoreContext
 from adjourn.cli.shared.task_view import budget
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.handover import Timeline, TimelineEntry, WaitingItem, find_waiting, telling_argument
-from adjourn.host import reading_secret
-from adjourn.knowledge.model import Tree
-from adjourn.knowledge.records import read_record_of
-from adjourn.log import Event, decode, kinds, milliseconds, timestamp, tool_name
-from adjourn.store import Head, Store
-from adjourn.tasks import Ledger, Task, following
-from adjourn.text import BudgetPoint, fit_text, thinned, visible_line, visible_lines, without_secrets
-from adjourn.verification import Around, VerificationReport, verify_task
+from adjourn.handover.calls import telling_argument
+from adjourn.handover.inbox import WaitingItem, find_waiting
+from adjourn.handover.timeline import Timeline, TimelineEntry
+from adjourn.host.keys import reading_secret
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.records.task_record import read_record_of
+from adjourn.log import kinds
+from adjourn.log.event import Event, decode, milliseconds, timestamp
+from adjourn.log.kinds import tool_name
+from adjourn.store.base import Head, Store
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task
+from adjourn.text.fitting import fit_text
+from adjourn.text.plot import BudgetPoint, thinned
+from adjourn.text.redact import visible_line, visible_lines, without_secrets
+from adjourn.verification.report import VerificationReport
+from adjourn.verification.verify import Around, verify_task
 
 MAX_EVENTS = 20_000
 """Events, from the end, that calls and approvals are taken from. The budget is of all events."""
@@ -186,7 +195,7 @@ def collect(source: ReportSource) -> WorkReport:
     store, now = context.store, context.now
     head = Head(task.ledger.seq, task.ledger.hash)
     history = _History(task.id, max(0, head.seq + 1 - MAX_EVENTS))
-    for entry in following(store, task.id, 0, head):
+    for entry in verified_entries_from(store, task.id, 0, head):
         history.feed(decode(entry.data), entry.hash)
     history.timeline.expire(timestamp(now))
     found = find_waiting(store, clock=lambda: now, secret=reading_secret(), task=task.id)

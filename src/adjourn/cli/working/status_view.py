@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from adjourn.cli.shared import task_view
-from adjourn.cli.shared.failures import exit_code
 from adjourn.cli.shared.output import safe, say, say_facts, say_json
-from adjourn.cli.shared.store_context import StoreContext
+from adjourn.cli.shared.start import StoreContext, exit_code
 from adjourn.cli.shared.terminal import fancy, shown_amount
 from adjourn.errors import AdjournError
-from adjourn.handover import WaitingItem, waiting_in_record
-from adjourn.host.python import leave_working_folder
-from adjourn.log import tool_name
+from adjourn.handover.inbox import WaitingItem, waiting_in_record
+from adjourn.host.executables import leave_working_folder
+from adjourn.log.kinds import tool_name
 from adjourn.store.passwords import check_argument
-from adjourn.tasks import Ledger
-from adjourn.text import ago, left, period
+from adjourn.tasks.ledger import Ledger
+from adjourn.text.times import ago, left, period
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
 
 _Row = tuple[str, str]
 FIRST_STEP = "start a client behind `adjourn proxy`, or set one up with `adjourn init`"
@@ -91,7 +91,7 @@ def show(context: StoreContext, task: str, *, as_json: bool) -> None:
     if as_json:
         say_json(view.to_json())
     elif fancy():
-        from adjourn.cli.shared.drawing import print_drawn  # noqa: PLC0415  # rich takes 50 ms, only for a terminal
+        from adjourn.cli.shared.drawing import print_drawn  # rich takes 50 ms, only for a terminal
 
         print_drawn(view.panel())
     else:
@@ -144,7 +144,7 @@ class StatusView:
 
     def panel(self) -> RenderableType:
         """The panel, for a terminal."""
-        from adjourn.cli.shared.drawing import Bar, panel  # noqa: PLC0415  # as above
+        from adjourn.cli.shared.drawing import Bar, panel  # as above
 
         ledger = self._ledger
         bars = [Bar(one.title, one.used, one.limit, _left(one.limit - one.used)) for one in self._spent]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import msgspec
 
 from adjourn.code.git.git import Git
-from adjourn.code.model.names import as_bytes
+from adjourn.code.model.repository import as_bytes
 
 FOLDER = "refs/adjourn/kept"
 _SUBJECT = "Kept by adjourn: "

@@ -12,9 +12,9 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from adjourn.code.model.names import as_bytes, as_text, native, shown
+from adjourn.code.model.repository import as_bytes, as_text, native, shown
 from adjourn.errors import AdjournError, InvalidError, RefusedError, StoreError
-from adjourn.host import GitCommand, distrusting, trusting
+from adjourn.host.git import GitCommand, distrusting, trusting
 
 SECONDS = 60.0
 WITH_HOOKS = 600.0

@@ -1,20 +1,136 @@
-"""Everything that the index stores about one file, computed from its bytes alone.
+"""What the index stores about one file: its symbols and regions, and the chunks that it is found by.
 
-Owns: `Analysis` and `analyse`, a pure function: files of equal bytes and language are analyzed once. Must never: read a file.
+`analyse` is pure: files of equal bytes and language are analyzed once. Universal Ctags serves languages without a grammar, and
+`open_source` reads a file that the index lacks, or has in an older version.
 """
 
 from __future__ import annotations
 
 import codecs
 import hashlib
+import os
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 
 import msgspec
 
-from adjourn.code.index import ctags
-from adjourn.code.index.chunking import Chunk, chunks_of
-from adjourn.code.index.grammars import has_grammar
-from adjourn.code.index.outline import Outline, Region, Symbol, outline
+from adjourn.code.index.languages import language_of
+from adjourn.code.index.outline import DOCUMENTED, FUNCTIONS, MAX_SIGNATURE, Outline, Region, Symbol, outline
+from adjourn.code.index.parsing import has_grammar
 from adjourn.code.model import words
+from adjourn.code.model.repository import CodeRepository
+from adjourn.code.model.words import split, whole
+from adjourn.errors import InvalidError
+from adjourn.host.environment import for_others
+from adjourn.host.executables import find, outside
+
+MAX_TEXT = 4_000
+MAX_HEAD = 200
+_HEAD_LINES = 30
+_BLOCK_LINES = 50
+_MAX_CHUNKS = 2_000
+_FILE = "module"
+"""The name and kind of the chunk that is the head of a file."""
+_WHOLE = DOCUMENTED | {"heading", "namespace", "selector", "trigger"}
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True):
+    """Lines `line` to `end_line` of a file. `name` holds the enclosing names, with dots.
+
+    `head` is what a vector is made of. The text that it is found by stays in the file, from byte `start` to byte `end`.
+    """
+
+    name: str
+    kind: str
+    line: int
+    end_line: int
+    signature: str
+    doc: str
+    head: str
+    start: int
+    end: int
+
+
+def chunks_of(data: bytes, found: Outline | None) -> list[Chunk]:
+    """Chunks of a file: its definitions and the head of the module, or blocks of 50 lines if nothing is defined."""
+    text_symbols = [s for s in found.symbols if s.kind in _WHOLE] if found else []
+    if not text_symbols:
+        return _blocks(data)
+    head = data.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
+    module = _made(data, Symbol(_FILE, _FILE, "", 1, len(head), 0, len(b"\n".join(head)), ""))
+    starts = sorted(symbol.start for symbol in text_symbols)
+    return [module, *(_chunk(data, symbol, starts) for symbol in text_symbols[:_MAX_CHUNKS])]
+
+
+def _chunk(data: bytes, symbol: Symbol, starts: list[int]) -> Chunk:
+    end = symbol.end
+    if symbol.kind not in FUNCTIONS:
+        # What a class or a section contains has chunks of its own: here is what stands before them.
+        end = next((start for start in starts if symbol.start < start < symbol.end), end)
+    return _made(data, symbol, end)
+
+
+def _blocks(data: bytes) -> list[Chunk]:
+    lines = data.split(b"\n")
+    if len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    blocks = []
+    start = 0
+    for first in range(0, min(len(lines), _BLOCK_LINES * _MAX_CHUNKS), _BLOCK_LINES):
+        part = lines[first : first + _BLOCK_LINES]
+        end = start + sum(map(len, part)) + len(part) - 1
+        if any(line.strip() for line in part):
+            last = first + len(part)
+            block = Symbol(f"lines {first + 1}-{last}", "block", "", first + 1, last, start, end, "")
+            blocks.append(_made(data, block))
+        start = end + 1
+    return blocks
+
+
+def _made(data: bytes, symbol: Symbol, end: int | None = None) -> Chunk:
+    end = symbol.end if end is None else end
+    text = data[symbol.start : min(end, symbol.start + 8 * MAX_HEAD)].decode("utf-8", "replace")
+    head = " ".join(f"{symbol.doc[: MAX_HEAD // 2]} {text[: 2 * MAX_HEAD]}".split())[:MAX_HEAD]
+    return Chunk(
+        symbol.dotted,
+        symbol.kind,
+        symbol.line,
+        symbol.end_line,
+        symbol.signature,
+        symbol.doc,
+        head,
+        symbol.start,
+        end,
+    )
+
+
+class ChunkText(msgspec.Struct, frozen=True, array_like=True):
+    """What the words of a chunk are made of, beside the bytes of its file."""
+
+    name: str
+    kind: str
+    doc: str
+    start: int
+    end: int
+
+
+def words_of(data: bytes, chunk: ChunkText) -> tuple[str, str, str]:
+    """What a chunk is found by: the words of its name, of its documentation, and of its text."""
+    unnamed = chunk.kind == "block" or chunk.name == chunk.kind == _FILE
+    own = [] if unnamed else [*split(chunk.name), *whole(chunk.name)]
+    text = _decoded(data[chunk.start : chunk.end])
+    return " ".join(own), " ".join(split(chunk.doc)), " ".join(split(text))
+
+
+def _decoded(data: bytes) -> str:
+    """Text that is not too long: its beginning and its end."""
+    text = data[: 8 * MAX_TEXT].decode("utf-8", "replace") if len(data) < 8 * MAX_TEXT else ""
+    if not text:
+        text = f"{data[: 2 * MAX_TEXT].decode('utf-8', 'replace')}\n{data[-MAX_TEXT:].decode('utf-8', 'replace')}"
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT // 2]}\n...\n{text[-MAX_TEXT // 2 :]}"
+
 
 MAX_PARSED = 2 << 20
 GRAMMAR, TAGS, WORDS, SKIPPED = "grammar", "ctags", "words", "skipped"
@@ -36,7 +152,7 @@ def dialect(language: str, workspace: str) -> str:
     """A language with the engine that analyzes it here: another engine gives another analysis."""
     if has_grammar(language):
         return f"{language}+grammar"
-    return f"{language}+ctags" if ctags.program(workspace) else language
+    return f"{language}+ctags" if ctags_program(workspace) else language
 
 
 def fingerprint(data: bytes, language: str) -> bytes:
@@ -73,3 +189,127 @@ def analyse(data: bytes, language: str, tags: list[Symbol] | None = None) -> Ana
         words=words.of_file(text),
         chunks=chunks_of(text, found),
     )
+
+
+# --- universal Ctags, for languages without a grammar, where it is installed
+
+_SECONDS = 120
+_MAX_NAME = 200
+_NO_OPTIONS = "--options=NONE"
+"""Has to come first: else the options of the folder (`.ctags.d`) are read before it."""
+# What these find in prose and settings is not a definition of code.
+_NOT = "-Man,-Iniconf,-Diff,-Passwd,-JSON,-ReStructuredText,-Asciidoc,-Make,-Autoconf,-Automake,-LdScript,-RpmSpec"
+
+
+class _Tag(msgspec.Struct):
+    path: str = ""
+    name: str = ""
+    kind: str = ""
+    line: int = 0
+    end: int = 0
+    scope: str = ""
+    pattern: str = ""
+    language: str = ""
+
+
+@cache
+def ctags_program(workspace: str) -> str | None:
+    """The path of Universal Ctags, outside the workspace; None if not installed. Other ctags programs do not count."""
+    found = find("ctags", workspace) or find("universal-ctags", workspace)
+    if found is None:
+        return None
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            [found, _NO_OPTIONS, "--list-features"], capture_output=True, text=True, timeout=5, check=False
+        )
+        if "json" in done.stdout:
+            return found
+    return None
+
+
+def ctags_symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
+    """Symbols by path; empty if ctags is missing or fails: a file without symbols is still searched."""
+    executable = ctags_program(cwd)
+    wanted = [path for path in paths if "\\" not in path]
+    if executable is None or not wanted:
+        return {}
+    command = [
+        executable,
+        _NO_OPTIONS,
+        f"--languages={_NOT}",
+        "--output-format=json",
+        "--fields=+neZsP",
+        "--links=no",
+    ]
+    try:
+        done = subprocess.run(
+            [*command, "-f", "-", "-L", "-"],
+            cwd=cwd, input="\n".join(f"./{path}" for path in wanted).encode(errors="surrogateescape"),
+            capture_output=True, timeout=_SECONDS, check=False, env=outside(for_others(os.environ), cwd),
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found: dict[str, list[Symbol]] = {}
+    for line in done.stdout.splitlines():
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            tag = msgspec.json.decode(line, type=_Tag)
+            if tag.name and tag.line:
+                found.setdefault(tag.path.removeprefix("./"), []).append(_symbol(tag))
+    return found
+
+
+def _symbol(tag: _Tag) -> Symbol:
+    pattern = " ".join(tag.pattern.removeprefix("/^").removesuffix("/").removesuffix("$").split())
+    return Symbol(
+        name=tag.name[:_MAX_NAME],
+        kind=tag.kind or "symbol",
+        scope=tag.scope.replace("::", "."),
+        line=tag.line,
+        end_line=max(tag.end, tag.line),
+        start=0,
+        end=0,
+        signature=pattern[:MAX_SIGNATURE],
+        name_start=-1,
+    )
+
+
+# --- reads one file now
+
+_EMPTY = Outline([], [])
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """A text file's bytes in UTF-8 and their outline. `parsed` is False if no grammar has parsed them."""
+
+    path: str
+    language: str
+    data: bytes
+    outline: Outline
+    parsed: bool
+
+    def line(self, number: int, most: int) -> str:
+        """One line, without its end."""
+        return line_of(self.data, number, most)
+
+
+def line_of(data: bytes, number: int, most: int) -> str:
+    """At most `most` characters of a line, without its end; "" if there is no such line."""
+    lines = data.split(b"\n", number)
+    return (
+        lines[number - 1][: 4 * most].decode("utf-8", "replace").strip("\r")[:most]
+        if len(lines) >= number
+        else ""
+    )
+
+
+def open_source(repository: CodeRepository, path: str) -> SourceFile:
+    """Read a file of at most 2 MiB. Raises `InvalidError` if it is binary or longer."""
+    return of_bytes(path, repository.read(path, MAX_PARSED), language_of(path))
+
+
+def of_bytes(path: str, data: bytes, language: str) -> SourceFile:
+    text = as_utf8(data)
+    if text is None:
+        raise InvalidError(f"{path} is a binary file", "name a text file")
+    found = outline(text, language) if has_grammar(language) else None
+    return SourceFile(path, language, text, found or _EMPTY, found is not None)

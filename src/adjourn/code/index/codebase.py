@@ -10,20 +10,21 @@ import importlib.util
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from threading import Lock
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
 from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
 from adjourn.code.index.languages import language_of
-from adjourn.code.index.memo import Memo
 from adjourn.code.language_servers.servers import LanguageServers
-from adjourn.code.model import names
+from adjourn.code.model import repository
 from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError
@@ -323,7 +324,7 @@ class Codebase:
                 self._watching.set()
             if not changes:
                 continue
-            paths = {names.shown(os.path.relpath(path, root)) for _, path in changes}
+            paths = {repository.shown(os.path.relpath(path, root)) for _, path in changes}
             self._changed.update(paths)
             if self.language_servers is not None:
                 self.language_servers.changed(paths)
@@ -335,3 +336,36 @@ class Codebase:
 
 class _LaterError(Exception):
     """Files may have changed: the index update goes first."""
+
+
+# --- values that are kept while there is room
+
+_V = TypeVar("_V")
+
+
+class Memo(Generic[_V]):
+    """At most `entries` values with `most` items together; those that were used longest ago go first."""
+
+    def __init__(self, entries: int, most: int) -> None:
+        self._entries, self._most = entries, most
+        self._kept: OrderedDict[Hashable, tuple[_V, int]] = OrderedDict()
+        self._items = 0
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> _V | None:
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+    def put(self, key: Hashable, value: _V, items: int) -> None:
+        """Keep a value that has so many items; one with more than there may be is not kept."""
+        with self._lock:
+            self._items -= self._kept.pop(key, (value, 0))[1]
+            if items > self._most:
+                return
+            self._kept[key] = (value, items)
+            self._items += items
+            while self._items > self._most or len(self._kept) > self._entries:
+                self._items -= self._kept.popitem(last=False)[1][1]

@@ -16,15 +16,12 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.index import ctags, ripgrep, writing
-from adjourn.code.index.analysis import MAX_PARSED, Analysis, dialect, fingerprint
-from adjourn.code.index.chunking import ChunkText
-from adjourn.code.index.database import Database
-from adjourn.code.index.grammars import has_grammar, missing
+from adjourn.code.index import analysis, database, ripgrep
+from adjourn.code.index.analysis import MAX_PARSED, Analysis, ChunkText, dialect, fingerprint
+from adjourn.code.index.database import FRESH, Database, FileState
 from adjourn.code.index.languages import language_of
-from adjourn.code.index.worker import AnalysisRequest, ChunkWords, WordsRequest
-from adjourn.code.index.workers import answers
-from adjourn.code.index.writing import FRESH, FileState
+from adjourn.code.index.parsing import has_grammar, missing_grammars
+from adjourn.code.index.workers import AnalysisRequest, ChunkWords, WordsRequest, answers
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.repository import CodeRepository
 
@@ -65,7 +62,7 @@ class CodeIndex:
         self.repository = repository
         self.folder = repository.index_folder()
         self.database = Database(self.folder)
-        self.tree = writing.tree_id(self.database, repository.root)
+        self.tree = database.tree_id(self.database, repository.root)
         self._syncing = threading.Lock()
         self._wording = threading.Lock()
 
@@ -135,7 +132,7 @@ class CodeIndex:
 
     def unparsed(self) -> dict[str, str]:
         """The languages of indexed files that cannot be parsed here, each with a package that is not installed."""
-        packages = missing()
+        packages = missing_grammars()
         if not packages:
             return {}
         used = "SELECT DISTINCT content.language FROM file JOIN content ON content.id = file.content WHERE tree = ?"
@@ -226,11 +223,11 @@ class _Update:
 
     def run(self, gone: list[str]) -> list[str]:
         """Index the changed files, and return the paths that were indexed."""
-        database, tree = self._index.database, self._index.tree
+        index = self._index
         seen = [one for path in self._changed if (one := self._look(path))]
-        have = writing.known(database, {one.hash for one in seen})
+        have = database.known(index.database, {one.hash for one in seen})
         ready = [one for one in seen if one.hash in have]
-        writing.save(database, tree, ready, {}, gone)
+        database.save(index.database, index.tree, ready, {}, gone)
         self._done += [one.path for one in ready]
         wanted: dict[bytes, list[FileState]] = {}
         for one in seen:
@@ -256,7 +253,7 @@ class _Update:
     def _requests(self, wanted: dict[bytes, list[FileState]]) -> Iterator[tuple[bytes, AnalysisRequest]]:
         root = self._index.repository.root
         plain = [files[0].path for files in wanted.values() if not has_grammar(files[0].language)]
-        tags = ctags.symbols(plain, cwd=root)
+        tags = analysis.ctags_symbols(plain, cwd=root)
         for key, files in wanted.items():
             if self._deadline.expired():
                 return
@@ -270,7 +267,7 @@ class _Update:
 
     def _save(self, wanted: dict[bytes, list[FileState]], found: dict[bytes, tuple[str, Analysis]]) -> None:
         files = [one for key in found for one in wanted[key]]
-        writing.save(self._index.database, self._index.tree, files, found)
+        database.save(self._index.database, self._index.tree, files, found)
         self._done += [one.path for one in files]
         found.clear()
 
@@ -335,7 +332,7 @@ class _Words:
                 self._added += 1  # it changed meanwhile: the next sync brings its new content
 
     def _save(self, found: dict[tuple[int, bytes], ChunkWords]) -> None:
-        writing.save_words(self._index.database, found)
+        database.save_words(self._index.database, found)
         self._added += len(found)
         found.clear()
 

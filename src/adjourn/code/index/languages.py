@@ -11,7 +11,7 @@ from functools import cache
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.text import did_you_mean
+from adjourn.text.near_words import did_you_mean
 
 
 class Language(msgspec.Struct, frozen=True):

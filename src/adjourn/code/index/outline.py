@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
 
-from adjourn.code.index import scripts
-from adjourn.code.index.grammars import load
+from adjourn.code.index import parsing
 from adjourn.code.index.languages import by_name
-from adjourn.code.index.parsing import MAX_SECONDS, parse
+from adjourn.code.index.parsing import MAX_SECONDS, load_grammar, parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -123,7 +122,7 @@ def outline(data: bytes, language: str) -> Outline | None:
     entry = by_name(language)
     if entry is None or not entry.scripted:
         return _of_code(data, language, [])
-    script = scripts.of_markup(data)
+    script = parsing.of_markup(data)
     remarks = [Region(COMMENT, start, end) for start, end in script.comments]
     return _of_code(script.code, "tsx" if script.has_markup else language, remarks)
 
@@ -155,7 +154,7 @@ def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | Non
     if parsed is None:
         return None
     data, root, broken = parsed
-    grammar = load(language)
+    grammar = load_grammar(language)
     cursor = grammar.cursor(grammar.query, match_limit=65_536)
     matches = cursor.matches(root)  # its progress_callback crashes the interpreter (tree-sitter 0.26)
     best: dict[int, _Definition] = {}

@@ -1,20 +1,28 @@
-"""Parses a file within bounds, whatever its author wants.
+"""Parses a file within bounds, whatever its author wants: grammars, hostile input, and scripts in markup.
 
-Owns: `Parsed` and `parse`, and which files are not parsed at all. Must never: recurse over a tree, or change where anything in a
-file is.
+It never recurses over a tree, and changes no place in a file. No grammar is fetched.
 """
 
 from __future__ import annotations
 
 import codecs
+import importlib
+import importlib.util
 import re
 import time
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from adjourn.code.index.grammars import load
+from adjourn.code.index.languages import LANGUAGES, by_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Parser, Query, QueryCursor
 
 MAX_SECONDS = 5.0
 _STEP = 1 << 12
@@ -62,7 +70,7 @@ def parse(data: bytes, language: str) -> Parsed | None:
 
 def _tree(data: bytes, language: str) -> Node | None:
     """The root of a file's syntax tree; None after `MAX_SECONDS`."""
-    grammar = load(language)
+    grammar = load_grammar(language)
     deadline = time.monotonic() + MAX_SECONDS
     try:
         tree = grammar.parser(grammar.language).parse(
@@ -140,3 +148,106 @@ def _is_hostile(root: Node) -> bool:
             return True
         broken += [child for child in node.children if child.has_error]
     return False
+
+
+# --- grammars, loaded when first needed
+
+
+@cache
+def missing_grammars() -> dict[str, str]:
+    """The languages whose files cannot be parsed here, each with a package that is not installed."""
+    return {
+        language.name: module.replace("_", "-")
+        for language in LANGUAGES
+        for module in (language.module, "tree_sitter")
+        if importlib.util.find_spec(module) is None
+    }
+
+
+def has_grammar(name: str) -> bool:
+    """Whether files of a language can be parsed here."""
+    return by_name(name) is not None and name not in missing_grammars()
+
+
+class Grammar(NamedTuple):
+    """The grammar of a language, the query that reads its trees, and the library's classes that use them."""
+
+    language: Language
+    query: Query
+    parser: type[Parser]
+    cursor: type[QueryCursor]
+
+
+@cache
+def load_grammar(name: str) -> Grammar:
+    """The grammar of a language for which `has_grammar` holds."""
+    from tree_sitter import Language, Parser, Query, QueryCursor  # an extra
+
+    entry = by_name(name)
+    assert entry is not None, name
+    grammar = Language(getattr(importlib.import_module(entry.module), entry.grammar)())
+    folder = resources.files("adjourn.code") / "queries"
+    text = "\n".join((folder / f"{part}.scm").read_text("utf-8") for part in entry.queries)
+    return Grammar(grammar, Query(grammar, text), Parser, QueryCursor)
+
+
+# --- the scripts in a file of markup (Vue, Svelte), at their places
+
+_MARK = re.compile(rb"<!--|<script(?=[\s>])", re.IGNORECASE)
+_ATTRIBUTES = re.compile(rb"""((?:[^>"']++|"[^"]*+"|'[^']*+')*+)>""")
+_END = re.compile(rb"</script\s*+>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(rb"""(?<![^\s"'])(lang|type)\s*+=\s*+["']?([\w/+.-]*+)""", re.IGNORECASE)
+_CODE = re.compile(rb"[^\r\n]")
+_PLAIN = frozenset((
+    b"", b"js", b"javascript", b"module", b"ts", b"typescript", b"text/javascript", b"application/javascript", b"text/typescript",
+))  # fmt: skip
+_WITH_MARKUP = frozenset((b"jsx", b"tsx"))
+
+
+class Scripts(NamedTuple):
+    """A file in which all that is not JavaScript or TypeScript is blank, and where the comments of its markup are.
+
+    `has_markup`: there is markup in its scripts, too (JSX).
+    """
+
+    code: bytes
+    has_markup: bool
+    comments: list[tuple[int, int]]
+
+
+def of_markup(data: bytes) -> Scripts:
+    """The scripts of a file, with each character at its place."""
+    comments: list[tuple[int, int]] = []
+    code: list[bytes] = []
+    place, has_markup = 0, False
+    for start, end, said in _parts(data):
+        if said is None:
+            comments.append((start, end))
+        elif said in _PLAIN or said in _WITH_MARKUP:
+            code += (_CODE.sub(b" ", data[place:start]), data[start:end])
+            place = end
+            has_markup |= said in _WITH_MARKUP
+    code.append(_CODE.sub(b" ", data[place:]))
+    return Scripts(b"".join(code), has_markup, comments)
+
+
+def _parts(data: bytes) -> Iterator[tuple[int, int, bytes | None]]:
+    """Where the comments (None) and the scripts are, and what language these say they are in."""
+    place = 0
+    while mark := _MARK.search(data, place):
+        if mark[0] == b"<!--":
+            end = data.find(b"-->", mark.end())
+            place = end + 3 if end >= 0 else len(data)
+            yield mark.start(), place, None
+            continue
+        opening = _ATTRIBUTES.match(data, mark.end())
+        if opening is None:
+            return
+        place = opening.end()
+        if opening[1].endswith(b"/"):
+            continue
+        closing = _END.search(data, place)
+        end = closing.start() if closing else len(data)
+        said = {name.lower(): value.lower() for name, value in _ATTRIBUTE.findall(opening[1])}
+        yield place, end, said.get(b"lang") or said.get(b"type", b"")
+        place = closing.end() if closing else end

@@ -12,12 +12,12 @@ import os
 from functools import cache
 from typing import Any, NamedTuple
 
-from adjourn.code.index import chunks
-from adjourn.code.index.chunks import ChunkHit
+from adjourn.code.index import lookup
 from adjourn.code.index.index import CodeIndex
+from adjourn.code.index.lookup import ChunkHit
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.repository import CodeRepository
-from adjourn.host import remove_file, write_file
+from adjourn.host.workspace import remove_file, write_file
 
 MODEL = "multilingual-e5-small-q4"
 CANDIDATES = 200
@@ -105,7 +105,7 @@ def load(index: CodeIndex) -> ChunkVectors:
 def similar(index: CodeIndex, meaning: ChunkVectors, question: str, under: str = "") -> list[ChunkHit]:
     """The chunks in a folder or file nearest to a question, the nearest first. `score` is the similarity."""
     near = nearest(meaning, question, CANDIDATES * (_SPARE_UNDER if under else 1))
-    hits = {hit.id: hit for hit in chunks.by_id(index, list(near), under)}
+    hits = {hit.id: hit for hit in lookup.chunks_by_id(index, list(near), under)}
     # A number may stand for another chunk by now: then its text is another one.
     return [
         hits[number]._replace(score=score)

@@ -1,13 +1,13 @@
-"""Worker processes that analyze files in parallel.
+"""Worker processes that analyze files in parallel: `python -m adjourn.code.index.workers`.
 
-Owns: starting and stopping them, the time limit of a file, and analyzing few files in this process. Must never: leave a worker
-running.
+Each file has a time limit, few files are analyzed in this process, and no worker is left running.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator, Iterable
@@ -15,12 +15,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import islice
 from queue import SimpleQueue
-from typing import Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import msgspec
 
-from adjourn.code.index.worker import read, write
-from adjourn.host import outside, python
+from adjourn.code.index.analysis import SKIPPED, Analysis, ChunkText, analyse, as_utf8, words_of
+from adjourn.code.index.outline import Symbol
+from adjourn.host import executables
+from adjourn.host.executables import outside
 
 MAX_WORKERS = 4
 _WORTH_IT = 64
@@ -132,9 +134,80 @@ class _Worker:
 
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            python.command("-m", "adjourn.code.index.worker"),
+            executables.python_command("-m", "adjourn.code.index.workers"),
             env=outside(os.environ, self._workspace),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
+
+
+# --- analyzes files in another process
+
+_LENGTH = 4
+
+
+class AnalysisRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Bytes to analyze, with the symbols that Universal Ctags found, if any."""
+
+    data: bytes
+    language: str
+    tags: list[Symbol] | None = None
+
+    def perform(self) -> Analysis:
+        return analyse(self.data, self.language, self.tags)
+
+    def decode(self, answer: bytes) -> Analysis:
+        return msgspec.msgpack.decode(answer, type=Analysis)
+
+    def skipped(self) -> Analysis:
+        """The answer for a file that cannot be analyzed."""
+        return Analysis(SKIPPED, 0, [], [], "", [])
+
+
+ChunkWords = list[tuple[str, str, str]]
+"""For each chunk, the words of its name, of its documentation and of its text."""
+
+
+class WordsRequest(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A file's bytes and its chunks, whose words are wanted."""
+
+    data: bytes
+    chunks: list[ChunkText]
+
+    def perform(self) -> ChunkWords:
+        text = as_utf8(self.data) or b""
+        return [words_of(text, chunk) for chunk in self.chunks]
+
+    def decode(self, answer: bytes) -> ChunkWords:
+        return msgspec.msgpack.decode(answer, type=ChunkWords)
+
+    def skipped(self) -> ChunkWords:
+        """The answer for a file whose words cannot be found."""
+        return [("", "", "")] * len(self.chunks)
+
+
+def write(pipe: IO[bytes], message: Any) -> None:
+    data = msgspec.msgpack.encode(message)
+    pipe.write(len(data).to_bytes(_LENGTH, "big") + data)
+    pipe.flush()
+
+
+def read(pipe: IO[bytes]) -> bytes | None:
+    """One message, or None at the end."""
+    head = pipe.read(_LENGTH)
+    if len(head) < _LENGTH:
+        return None
+    size = int.from_bytes(head, "big")
+    data = pipe.read(size)
+    return data if len(data) == size else None
+
+
+def main() -> None:
+    while (data := read(sys.stdin.buffer)) is not None:
+        request = msgspec.msgpack.decode(data, type=AnalysisRequest | WordsRequest)
+        write(sys.stdout.buffer, request.perform())
+
+
+if __name__ == "__main__":
+    main()

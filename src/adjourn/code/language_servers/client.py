@@ -26,7 +26,8 @@ from lsprotocol import converters, types
 from adjourn.code.language_servers.kinds import ServerKind
 from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError
-from adjourn.host import outside, python
+from adjourn.host import executables
+from adjourn.host.executables import outside
 
 START_SECONDS = 60.0
 SETTLE_SECONDS = 300.0
@@ -211,7 +212,7 @@ class LanguageClient:
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            python.command("-m", "adjourn.host.supervise", str(os.getpid()), *self._command),
+            executables.python_command("-m", "adjourn.host.supervise", str(os.getpid()), *self._command),
             env={**outside(os.environ, self.root), **self.kind.variables},
             cwd="/",
             stdin=subprocess.PIPE,
@@ -261,7 +262,7 @@ class LanguageClient:
         section = item.get("section") if isinstance(item, dict) else None
         if section == "python":
             # It runs an interpreter to learn where packages are: ours, never one of the workspace.
-            return {"pythonPath": python.command()[0]}
+            return {"pythonPath": executables.python_command()[0]}
         return self.kind.settings.get(section, {}) if isinstance(section, str) else {}
 
 

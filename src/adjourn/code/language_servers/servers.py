@@ -190,7 +190,7 @@ class LanguageServers:
             server.client.close()
 
     def _started(self, kind: ServerKind, command: Sequence[str]) -> LanguageServer | None:
-        from adjourn.code.language_servers import client, server  # noqa: PLC0415  # an extra
+        from adjourn.code.language_servers import client, server  # an extra
 
         if refused := kind.refusal(self._root):
             self._failures[kind.name] = f"{kind.name} is not started: {refused}"

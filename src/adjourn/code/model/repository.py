@@ -1,16 +1,16 @@
-"""A work tree, the repository that it belongs to, and which paths may be read.
+"""A work tree, the repository that it belongs to, which paths in it may be read, and file names as text.
 
-Owns: `CodeRepository`: its root, where its index lives, and paths given by callers. Must never: run git, write anything but the index
-folder, or let a path out of the work tree.
+It runs no git, writes only to the index folder, and lets no path out of the work tree.
 """
 
 from __future__ import annotations
 
 import os
+import re
 
-from adjourn.code.model import names
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.host import main_of, make_folder, read_file, resolve_inside, top_of, write_file
+from adjourn.host.finding import main_of, top_of
+from adjourn.host.workspace import make_folder, read_file, resolve_inside, write_file
 
 FOLDER = ".code-intel"
 _IGNORED = b"# Written by adjourn: ignores what can be rebuilt and what belongs to one machine.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"
@@ -39,11 +39,11 @@ class CodeRepository:
 
     def relative(self, path: str) -> str:
         """A path relative to the root, as text (`names`); "" is the root. Raises `RefusedError` if it is outside."""
-        path = names.native(path)
+        path = native(path)
         if os.path.isabs(path):
             path = os.path.relpath(os.path.realpath(path), self.root)
         real = resolve_inside(self.root, path)
-        return "" if real == self.root else names.shown(os.path.relpath(real, self.root))
+        return "" if real == self.root else shown(os.path.relpath(real, self.root))
 
     def existing(self, path: str) -> str:
         """As `relative`, but raises `NotFoundError` if the path does not exist."""
@@ -58,11 +58,11 @@ class CodeRepository:
 
     def absolute(self, relative: str) -> str:
         """The path of the operating system."""
-        return os.path.join(self.root, names.native(relative)) if relative else self.root
+        return os.path.join(self.root, native(relative)) if relative else self.root
 
     def read(self, relative: str, limit: int) -> bytes:
         """The bytes of a regular file inside the work tree."""
-        path = resolve_inside(self.root, names.native(relative))
+        path = resolve_inside(self.root, native(relative))
         if os.path.isdir(path):
             raise InvalidError(f"{relative} is a folder", "name a file")
         return read_file(path, limit)
@@ -86,3 +86,30 @@ def own_folder(root: str, relative: str, ignored: bytes) -> str:
     if not os.path.lexists(os.path.join(folder, ".gitignore")):
         write_file(folder, ".gitignore", ignored)
     return folder
+
+
+# --- names of files as text
+
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+
+
+def as_text(name: bytes) -> str:
+    r"""A name as text. A backslash stays as it is, except where it would be read as `\xNN`; so a folder's text begins those of its files."""
+    text = _ESCAPED.sub(rb"\\x5cx\1", name).decode("utf-8", "backslashreplace")
+    return _CONTROL.sub(lambda found: "".join(f"\\x{byte:02x}" for byte in found[0].encode()), text)
+
+
+def as_bytes(name: str) -> bytes:
+    """The bytes of a name that `as_text` wrote."""
+    return _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), name.encode("utf-8", "replace"))
+
+
+def shown(path: str) -> str:
+    """A path of the operating system, as Python has it, as text."""
+    return as_text(os.fsencode(path))
+
+
+def native(path: str) -> str:
+    """The path of the operating system that a text stands for."""
+    return os.fsdecode(as_bytes(path)) if "\\" in path else path

@@ -1,6 +1,6 @@
-"""`context.yml`: summaries of the project's documents and rules, renewed when those change.
+"""What a project knows of itself: summaries of its documents (`context.yml`), and agreements on words.
 
-Owns: finding the documents, `needed` and `update_context`. Must never: write a summary; the client does.
+The client writes the summaries. An agreement says which symbols a user's words meant in an earlier session.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import ModuleType
 from typing import Any
 
+import msgspec
+
+from adjourn.code.index.codebase import Codebase
+from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.repository import FOLDER, CodeRepository
-from adjourn.code.model.yaml_text import dump_yaml, load_yaml
-from adjourn.errors import AdjournError, InvalidError
-from adjourn.host import locked, make_folder, read_file, write_file
+from adjourn.code.model.words import split
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
+from adjourn.host.workspace import locked, make_folder, read_file, write_file
 
 FILE = "context.yml"
 _DOCUMENT_FOLDERS = ("docs/アーキテクチャ", "docs/architecture", "docs/design", "docs")
@@ -193,3 +198,186 @@ def _hash(repository: CodeRepository, path: str) -> str | None:
         return hashlib.sha256(repository.read(path, _MAX_BYTES)).hexdigest()[:16]
     except AdjournError:
         return None
+
+
+# --- YAML, whose package comes with the extra `code`
+
+
+def load_yaml(text: bytes | str) -> Any:
+    """The value of a YAML document. Raises `InvalidError`."""
+    yaml = _package()
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(f"not YAML: {error}", "fix the syntax") from error
+
+
+def dump_yaml(value: Any) -> str:
+    """A value as a YAML document, its keys in their order."""
+    text: str = _package().safe_dump(value, allow_unicode=True, sort_keys=False)
+    return text
+
+
+def _package() -> ModuleType:
+    import yaml  # an extra
+
+    return yaml
+
+
+# --- agreements
+
+PREFIX = "agreement:"
+_FOLDER = f"{FOLDER}/agreements"
+_MAX_FILES = 5_000
+_MAX_AGREEMENT_BYTES = 64 << 10
+_SHOWN = 500
+_ENDING = ".md"
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """A term and the symbols that it means."""
+
+    nl_term: str
+    symbols: list[str]
+    session_id: str = ""
+    intent: str = ""
+    learned_at: str = ""
+    similarity: float = 1.0
+    doc_type: str = "agreement"
+
+
+def write_agreement(
+    repository: CodeRepository,
+    agreement: Agreement,
+    *,
+    evidence: str,
+    related_files: Sequence[str] = (),
+    frame: dict[str, str] | None = None,
+) -> str:
+    """Write the agreement of a finished session. Returns its path, relative to the repository.
+
+    An earlier agreement on the same words is overwritten.
+    """
+    term = " ".join(agreement.nl_term.split())
+    head = msgspec.structs.replace(agreement, nl_term=term, symbols=list(dict.fromkeys(agreement.symbols)))
+    body = [
+        f"# {term}", "", "## Evidence", "", evidence.strip() or "None given.", "",
+        "## Related files", "", *(f"- {path}" for path in related_files), "",
+        "## Frame", "", *(f"- {slot}: {' '.join(str(value).split())}" for slot, value in (frame or {}).items()), "",
+    ]  # fmt: skip
+    front = dump_yaml(msgspec.to_builtins(head))
+    name = f"{'-'.join(split(term))[:60] or 'agreement'}-{hashlib.sha256(term.casefold().encode()).hexdigest()[:8]}{_ENDING}"
+    folder = make_folder(repository.home, _FOLDER)
+    write_file(folder, name, f"---\n{front}---\n{chr(10).join(body)}".encode("utf-8", "replace"))
+    return f"{_FOLDER}/{name}"
+
+
+def read_agreements(repository: CodeRepository) -> dict[str, tuple[Agreement, str]]:
+    """Agreements by file name, with their text. Other files are skipped."""
+    folder = os.path.join(repository.home, _FOLDER)
+    if os.path.islink(folder):
+        return {}
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(_ENDING))[:_MAX_FILES]
+    except OSError:
+        return {}
+    found = {}
+    for name in names:
+        if (one := _read(folder, name, repository.home)) is not None:
+            found[name] = one
+    return found
+
+
+def search_agreements(
+    repository: CodeRepository, query: str, target_feature: str | None
+) -> list[dict[str, Any]]:
+    """Agreements that share words with the query, best first; the score is 1.0 for the same words."""
+    wanted = [
+        set(split(text))
+        for text in (query, target_feature or "", f"{query} {target_feature or ''}")
+        if split(text)
+    ]
+    hits = []
+    for name, (agreement, text) in read_agreements(repository).items():
+        own = set(split(agreement.nl_term))
+        score = max((_alike(own, words) for words in wanted), default=0.0)
+        if score > 0:
+            metadata = {**msgspec.to_builtins(agreement), "file": f"{_FOLDER}/{name}"}
+            hits.append(
+                {
+                    "id": PREFIX + name,
+                    "content": text[:_SHOWN],
+                    "score": round(score, 4),
+                    "metadata": metadata,
+                }
+            )
+    return sorted(hits, key=lambda hit: (-hit["score"], hit["id"]))
+
+
+def agreement_detail(repository: CodeRepository, chunk_id: str) -> dict[str, Any]:
+    """The whole text of one agreement."""
+    name = chunk_id.removeprefix(PREFIX)
+    found = (
+        _read(os.path.join(repository.home, _FOLDER), name, repository.home)
+        if "/" not in name and name.endswith(_ENDING)
+        else None
+    )
+    if found is None:
+        raise NotFoundError(f"agreement {name!r} does not exist", "search again")
+    agreement, text = found
+    return {
+        "success": True,
+        "chunk_id": chunk_id,
+        "content": text,
+        "metadata": msgspec.to_builtins(agreement),
+    }
+
+
+def _alike(one: set[str], other: set[str]) -> float:
+    return 2 * len(one & other) / (len(one) + len(other)) if one and other else 0.0
+
+
+def _read(folder: str, name: str, root: str) -> tuple[Agreement, str] | None:
+    try:
+        text = read_file(os.path.join(folder, name), _MAX_AGREEMENT_BYTES, root).decode("utf-8", "replace")
+        front = text.split("---\n", 2)[1] if text.startswith("---\n") else ""
+        fields = load_yaml(front)
+        if isinstance(fields, dict) and "symbol" in fields and "symbols" not in fields:
+            fields["symbols"] = [fields["symbol"]]
+        return msgspec.convert(fields, Agreement, strict=False), text
+    except (AdjournError, msgspec.ValidationError, IndexError):
+        return None
+
+
+# --- updates the index and the project context on request
+
+
+def sync_index(
+    codebase: Codebase,
+    path: str = ".",
+    *,
+    force: bool = False,
+    sync_map: bool = True,
+    deadline: Deadline | None = None,
+) -> dict[str, Any]:
+    """Index changed files (all files with `force`) of the whole work tree, and return statistics."""
+    codebase.repository.existing(path)
+    if codebase.index is None:
+        raise StoreError(
+            f"the index is unavailable: {codebase.state()['reason']}", "make .code-intel/ writable"
+        )
+    report = codebase.sync(deadline, force=force)
+    answer: dict[str, Any] = {
+        "success": not report.partial,
+        "forest_sync": msgspec.to_builtins(report),
+        "map_sync": {"agreements": len(read_agreements(codebase.repository))} if sync_map else None,
+        "stats": codebase.index.stats(),
+        "index_state": codebase.state(),
+    }
+    if codebase.language_servers is not None and (running := codebase.language_servers.running()):
+        answer["language_servers"] = running
+    if initialise(codebase.repository) is not None:
+        answer["context_initialized"] = True
+    if (wanted := needed(codebase.repository)) is not None:
+        answer["context_update_required"] = wanted
+    return answer

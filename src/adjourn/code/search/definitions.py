@@ -9,17 +9,16 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from adjourn.code.index import ctags, lookup, ripgrep
-from adjourn.code.index.analysis import GRAMMAR, TAGS
+from adjourn.code.index import analysis, lookup, ripgrep
+from adjourn.code.index.analysis import GRAMMAR, TAGS, open_source
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.languages import matching_languages
 from adjourn.code.index.lookup import Definition, IndexedFile
 from adjourn.code.index.outline import CLASSES, FUNCTIONS, KINDS, Symbol
-from adjourn.code.index.reading import open_source
 from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.text import did_you_mean
+from adjourn.text.near_words import did_you_mean
 
 MAX_SYMBOL = 200
 _MAX_RESULTS = 5_000
@@ -188,7 +187,7 @@ def _live(codebase: Codebase, paths: Iterable[str], deadline: Deadline | None) -
             continue
         symbols, engine = source.outline.symbols, GRAMMAR
         if not source.parsed:
-            symbols, engine = ctags.symbols([path], cwd=codebase.repository.root).get(path, []), TAGS
+            symbols, engine = analysis.ctags_symbols([path], cwd=codebase.repository.root).get(path, []), TAGS
         found += [
             Definition(IndexedFile(path, 0, 0, 0, source.language, engine), symbol) for symbol in symbols
         ]

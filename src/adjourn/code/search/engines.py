@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from adjourn.code.index import ctags, grammars, ripgrep, vectors
+from adjourn.code.index import analysis, parsing, ripgrep, vectors
 from adjourn.code.index.codebase import can_watch
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.findings import Finding
@@ -32,9 +32,9 @@ def engines(workspace: str) -> Engines:
     """The engines that are installed, outside the workspace."""
     return Engines(
         ripgrep=ripgrep.program(workspace),
-        ctags=ctags.program(workspace),
-        languages={language.name: grammars.has_grammar(language.name) for language in LANGUAGES},
-        missing_packages=sorted(set(grammars.missing().values())),
+        ctags=analysis.ctags_program(workspace),
+        languages={language.name: parsing.has_grammar(language.name) for language in LANGUAGES},
+        missing_packages=sorted(set(parsing.missing_grammars().values())),
         watching=can_watch(),
         vectors=vectors.available(),
     )

@@ -15,9 +15,8 @@ from adjourn.code.model import words
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import SLOTS, Intent, risk_of
 from adjourn.code.search.definitions import find_definitions, get_symbols
-from adjourn.code.search.ranking import AskedFor, asked_for
 from adjourn.code.search.references import find_references
-from adjourn.code.search.semantic import named_definitions, semantic_search
+from adjourn.code.search.semantic import AskedFor, asked_for, named_definitions, semantic_search
 from adjourn.code.search.structure import analyze_structure
 from adjourn.code.search.text import TextOptions, search_text
 from adjourn.errors import AdjournError, InvalidError

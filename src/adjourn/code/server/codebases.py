@@ -1,17 +1,28 @@
-"""The work trees that a server has open, each with its index.
+"""What a code server works on: its options, the work trees that it has open, and the folders of its client.
 
-Owns: `Codebases`: opening each once, and what a reply of start_session says of its index and context. Must never: wait for an index.
+A call may name a folder outside of the server's own repository only if it is in one of the client's folders (MCP roots). A client
+without roots may name any.
 """
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
 
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.languages import by_name
+from adjourn.code.model.repository import native
+from adjourn.code.model.session_state import Strictness
 from adjourn.code.search import context
-from adjourn.code.server.options import CodeOptions
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, RefusedError, UsageError
+from adjourn.host.finding import top_of
 
 MAX_TREES = 16
 """Maximum number of open work trees; the least recently used one is closed."""
@@ -77,3 +88,101 @@ class Codebases:
             for tree in self._open.values():
                 tree.close()
             self._open.clear()
+
+
+# --- what a code server is started with
+
+
+class CodeOptions(NamedTuple):
+    """`search_only` serves the tools that search, and no sessions; `symbols`, those that read and rename symbols, too.
+
+    `embeds` computes missing vectors in the background. `test_commands` are run before a change counts as verified.
+    `language_servers`: by language, the command of the server that the user names for it. `store`: its URL ("": the workspace's).
+    """
+
+    strictness: Strictness = "standard"
+    store: str = ""
+    search_only: bool = False
+    embeds: bool = True
+    symbols: bool = False
+    test_commands: Sequence[tuple[str, ...]] = ()
+    language_servers: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+
+def command_words(option: str, text: str) -> tuple[str, ...]:
+    """The words of a command that the user names; no shell reads it. Raises `UsageError`."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"{option} {text!r}: {error}", "close the quote") from error
+    if not words:
+        raise UsageError(f"{option} is empty", "name a command, such as 'make test'")
+    return words
+
+
+def named_server(text: str) -> tuple[str, tuple[str, ...]]:
+    """Language and command in `LANGUAGE=COMMAND`. Raises `UsageError`."""
+    name, equals, command = text.partition("=")
+    language = by_name(name)
+    if not equals or language is None:
+        raise UsageError(
+            f"--language-server {text[:100]!r} names no language",
+            "write it as in 'java=jdtls -data /tmp/jdtls'",
+        )
+    return language.name, command_words("--language-server", command)
+
+
+# --- the folders that a client has opened for its servers (MCP roots)
+
+ROOTS_KEY = "roots"
+"""What our one question is called where a client answers it by repeating its call."""
+ROOTS_METHOD = "roots/list"
+_MAX_ROOTS = 1_000
+
+ClientRoots = Callable[[], list[str] | None]
+"""Asks a client for its folders; None if it has no roots. Raises `RootsNeededError`."""
+
+
+class RootsNeededError(Exception):
+    """The client has to repeat its call with its roots: in its protocol a server sends no requests."""
+
+
+class _Root(msgspec.Struct):
+    uri: str
+
+
+class _Roots(msgspec.Struct):
+    roots: list[_Root]
+
+
+def no_roots() -> list[str] | None:
+    return None
+
+
+def folders_of(answer: Any) -> list[str]:
+    """The folders in a client's answer, as real paths; none if it is malformed."""
+    try:
+        listed = msgspec.convert(answer, _Roots).roots[:_MAX_ROOTS]
+    except msgspec.ValidationError:
+        return []
+    parts = [urlsplit(root.uri) for root in listed]
+    paths = [unquote(one.path, errors="surrogateescape") for one in parts if one.scheme == "file"]
+    return [os.path.realpath(path) for path in paths if os.path.isabs(path) and "\0" not in path]
+
+
+def check_folder(home: str, path: str, roots: ClientRoots) -> str:
+    """A folder that a call names, relative to the server's folder `home`. Raises `RefusedError`, `RootsNeededError`."""
+    full = os.path.realpath(os.path.join(home, native(path)))
+    if "\0" in path or _is_inside(full, top_of(home) or home):
+        return path
+    opened = roots()
+    if opened is None or any(_is_inside(full, root) for root in opened):
+        return path
+    raise RefusedError(
+        f"{path} is outside of the folders that the client has opened",
+        "open the folder in the client, or start a server there",
+    )
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

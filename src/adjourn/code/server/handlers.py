@@ -13,33 +13,29 @@ from typing import Any
 import msgspec
 
 from adjourn.code.git import changes
-from adjourn.code.git.changes import FileChange
-from adjourn.code.git.diffs import with_diffs
+from adjourn.code.git.changes import FileChange, with_diffs
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.session_state import Phase, QueryFrame
-from adjourn.code.search import renaming
-from adjourn.code.search.context import update_context
+from adjourn.code.search import relations
+from adjourn.code.search.context import sync_index, update_context
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.impact import analyze_impact
 from adjourn.code.search.references import find_references
 from adjourn.code.search.relations import changed_paths, definition_at, diagnose, related
 from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
-from adjourn.code.search.structure import analyze_structure, get_function_at_line
-from adjourn.code.search.symbols import outline, read_symbol
-from adjourn.code.search.sync import sync_index
+from adjourn.code.search.structure import analyze_structure, get_function_at_line, outline_files, read_symbol
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import inputs
-from adjourn.code.server.codebases import Codebases
+from adjourn.code.server.codebases import ClientRoots, Codebases, check_folder, no_roots
 from adjourn.code.server.replies import MAX_REPLY, error_of, returned
-from adjourn.code.server.roots import ClientRoots, check_folder, no_roots
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.code.sessions.findings import note_search
 from adjourn.code.sessions.sessions import Sessions
-from adjourn.code.workflow import payloads, write_targets
+from adjourn.code.workflow import evidence, payloads
 from adjourn.code.workflow.flags import SessionRequest, parse_flags, resume_not_alone
-from adjourn.code.workflow.outcome import FlowError
+from adjourn.code.workflow.phases import FlowError
 from adjourn.code.workflow.worktree import GARBAGE
 from adjourn.errors import AdjournError
 
@@ -184,23 +180,25 @@ def run_read_symbol(call: ToolInvocation) -> dict[str, Any]:
 
 def run_outline(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.OutlineOf = call.given
-    return outline(call.codebase, given.path, depth=given.depth, deadline=call.deadline)
+    return outline_files(call.codebase, given.path, depth=given.depth, deadline=call.deadline)
 
 
 def run_rename_symbol(call: ToolInvocation) -> dict[str, Any]:
     """Show a renaming; with `apply`, write it if the session may change all the files."""
     given: inputs.RenameSymbol = call.given
     active = call.sessions.require_active(call.client)
-    shown, files = renaming.preview(call.codebase, given.symbol, given.new_name, given.path, call.deadline)
+    shown, files = relations.preview_rename(
+        call.codebase, given.symbol, given.new_name, given.path, call.deadline
+    )
     if not given.apply:
         return shown
 
     def refusal(path: str) -> str:
-        answer = write_targets.check_target(active.state, active.worktree, path, allow_new_files=False)
+        answer = evidence.check_target(active.state, active.worktree, path, allow_new_files=False)
         return "" if answer["allowed"] else str(answer["error"])
 
     with active.lock:
-        return {**shown, **renaming.apply(call.codebase, files, given.apply, refusal)}
+        return {**shown, **relations.apply_rename(call.codebase, files, given.apply, refusal)}
 
 
 def run_diagnostics(call: ToolInvocation) -> dict[str, Any]:
@@ -275,7 +273,7 @@ def run_check_write_target(call: ToolInvocation) -> dict[str, Any]:
     given: inputs.WriteTarget = call.given
     with active.lock:
         noted = active.state.refused_targets
-        answer = write_targets.check_target(
+        answer = evidence.check_target(
             active.state, active.worktree, given.file_path, allow_new_files=given.allow_new_files
         )
         if active.state.refused_targets != noted:
@@ -286,7 +284,7 @@ def run_check_write_target(call: ToolInvocation) -> dict[str, Any]:
 def run_add_explored_files(call: ToolInvocation) -> dict[str, Any]:
     active = call.sessions.require_active(call.client)
     with active.lock:
-        added = write_targets.add_explored(active.state, active.worktree, call.given.files)
+        added = evidence.add_explored(active.state, active.worktree, call.given.files)
         active.save()
         return added
 

@@ -22,8 +22,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from adjourn import __version__
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.server import roots
-from adjourn.code.server.roots import RootsNeededError
+from adjourn.code.server import codebases
+from adjourn.code.server.codebases import RootsNeededError
 from adjourn.code.server.server import (
     MAX_CALLS,
     NAME,
@@ -112,7 +112,9 @@ class HttpTransport:
                 cancelled.set()
                 raise
             except RootsNeededError:
-                return types.InputRequiredResult(input_requests={roots.KEY: types.ListRootsRequest()})
+                return types.InputRequiredResult(
+                    input_requests={codebases.ROOTS_KEY: types.ListRootsRequest()}
+                )
             finally:
                 watching.cancel_scope.cancel()
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
@@ -135,7 +137,7 @@ def _roots(context: _Context, params: types.CallToolRequestParams) -> list[str] 
     can = context.session.client_capabilities
     if can is None or can.roots is None:
         return None
-    found: Any = (params.input_responses or {}).get(roots.KEY)
+    found: Any = (params.input_responses or {}).get(codebases.ROOTS_KEY)
     if found is None:
         if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
             raise RootsNeededError
@@ -143,9 +145,10 @@ def _roots(context: _Context, params: types.CallToolRequestParams) -> list[str] 
             found = anyio.from_thread.run(context.session.list_roots)
         except MCPError as error:
             raise RefusedError(
-                f"the client did not answer {roots.METHOD}: {error}", "start a server in that folder"
+                f"the client did not answer {codebases.ROOTS_METHOD}: {error}",
+                "start a server in that folder",
             ) from error
-    return roots.folders_of(found.model_dump(mode="json"))
+    return codebases.folders_of(found.model_dump(mode="json"))
 
 
 async def _announce(server: uvicorn.Server, host: str, ready: Callable[[str], None]) -> None:

@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.server import roots
-from adjourn.code.server.roots import ClientRoots, RootsNeededError, no_roots
+from adjourn.code.server import codebases
+from adjourn.code.server.codebases import ClientRoots, RootsNeededError, no_roots
 from adjourn.code.server.server import (
     MAX_CALLS,
     PROGRESS_SECONDS,
@@ -35,8 +35,10 @@ from adjourn.code.server.server import (
 )
 from adjourn.code.sessions.connection import ClientConnection
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.mcp import FrameError, LineReader, Message, frames, write_all
-from adjourn.text import check_text, count_keys
+from adjourn.mcp import frames
+from adjourn.mcp.frames import FrameError, Message
+from adjourn.mcp.stdio import LineReader, write_all
+from adjourn.text.strict_json import check_text, count_keys
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSIONS = ("2026-07-28",)
@@ -295,7 +297,7 @@ class StdioConnection:
             content = {"content": [{"type": "text", "text": text}], "isError": failed}
             answer = frames.result(call.id, self._complete(content))
         except RootsNeededError:
-            asked = {roots.KEY: {"method": roots.METHOD}}
+            asked = {codebases.ROOTS_KEY: {"method": codebases.ROOTS_METHOD}}
             answer = frames.result(call.id, {"resultType": "input_required", "inputRequests": asked})
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
@@ -307,15 +309,15 @@ class StdioConnection:
         if self._stateless:
             if answers is None:
                 raise RootsNeededError
-            return roots.folders_of(answers.get(roots.KEY))
+            return codebases.folders_of(answers.get(codebases.ROOTS_KEY))
         question = f"roots-{secrets.token_hex(8)}"
         answer = self._asked[question] = SimpleQueue()
-        self._write(frames.request(question, roots.METHOD, {}))
+        self._write(frames.request(question, codebases.ROOTS_METHOD, {}))
         try:
-            return roots.folders_of(answer.get(timeout=_ROOTS_SECONDS))
+            return codebases.folders_of(answer.get(timeout=_ROOTS_SECONDS))
         except Empty:
             raise RefusedError(
-                f"the client did not answer {roots.METHOD} within {_ROOTS_SECONDS:.0f} s",
+                f"the client did not answer {codebases.ROOTS_METHOD} within {_ROOTS_SECONDS:.0f} s",
                 "repeat the call, or start a server in that folder",
             ) from None
         finally:

@@ -9,26 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adjourn.aex import Policy
-from adjourn.checkpoints import GuardedSession, checkpoint
-from adjourn.code.model import codec
+from adjourn.aex.policy import Policy
+from adjourn.checkpoints import checkpoint
+from adjourn.checkpoints.triggers import GuardedSession
+from adjourn.code.model import session_state
 from adjourn.code.model.repository import own_folder
 from adjourn.code.model.session_state import SessionState
 from adjourn.code.sessions.last_step import tail
-from adjourn.code.workflow import phase_policy, phases
-from adjourn.host import group_of, keys, now, process
-from adjourn.log import canonical, digest, kinds
-from adjourn.store import Store
-from adjourn.tasks import (
-    SYSTEM,
-    Block,
-    NewEvent,
-    SessionIdentity,
-    Task,
-    ToolRequest,
-    is_alive,
-)
-from adjourn.text import first_line
+from adjourn.code.workflow import phases
+from adjourn.host import keys, process
+from adjourn.host.clock import now
+from adjourn.host.process import group_of
+from adjourn.log import kinds
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.store.base import Store
+from adjourn.tasks.decision import Block, ToolRequest
+from adjourn.tasks.lease import SessionIdentity, is_alive
+from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.text.quoting import first_line
 
 MAX_TEXT = 2_000
 _IGNORE = b"# Made by adjourn: the store is one machine's.\n/.gitignore\n/adjourn.db*\n"
@@ -75,7 +73,7 @@ class SessionJournal:
         self, before: SessionState | None, found: SessionState, *, reason: str = "", over: bool = False
     ) -> None:
         """Record a completed step with the session's state, and create a checkpoint of the task."""
-        document = codec.encode(found)
+        document = session_state.encode(found)
         row = phases.step_of(found)
         entered = kinds.PhaseEntered(
             after=str(before.current_phase) if before else "",
@@ -133,7 +131,7 @@ def held_elsewhere(store: Store, sessions: Sequence[str]) -> frozenset[str]:
 
 
 def _permissions(found: SessionState) -> tuple[Policy, bytes]:
-    policy, text = phase_policy.of(found)
+    policy, text = phases.policy_for(found)
     return Policy(allow=policy.allow, goal=found.query[:MAX_TEXT], name=policy.name), text.encode()
 
 

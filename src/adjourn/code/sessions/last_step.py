@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from adjourn.log import decode, kinds
-from adjourn.store import Head, Store
-from adjourn.tasks import Ledger, following
+from adjourn.log import kinds
+from adjourn.log.event import decode
+from adjourn.store.base import Head, Store
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
 
 _TAIL = 1_000
 """Events that are read."""
@@ -24,5 +26,5 @@ def last_step(store: Store, ledger: Ledger) -> kinds.PhaseEntered | None:
 
 def tail(store: Store, ledger: Ledger) -> Iterator[Any]:
     """The facts at the end of a task's chain."""
-    for entry in following(store, ledger.task, ledger.seq - _TAIL, Head(ledger.seq, ledger.hash)):
+    for entry in verified_entries_from(store, ledger.task, ledger.seq - _TAIL, Head(ledger.seq, ledger.hash)):
         yield kinds.data_of(decode(entry.data))

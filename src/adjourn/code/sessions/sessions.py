@@ -7,7 +7,7 @@ know what a phase asks for, or let two servers work on one session.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
 from time import gmtime, strftime
@@ -15,26 +15,29 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.git import stale_branches
-from adjourn.code.git.stale_branches import Action
+from adjourn.code.git import backup_refs, branches
+from adjourn.code.git.branches import Action
+from adjourn.code.model import session_state
 from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.names import native
-from adjourn.code.model.repository import CodeRepository
-from adjourn.code.model.session_state import SessionState, Strictness, ToolCall
-from adjourn.code.sessions import checkpoint_file, journal
-from adjourn.code.sessions.checkpoint_file import is_fresh, repair
-from adjourn.code.sessions.connection import ActiveSession, ClientConnection
+from adjourn.code.model.repository import CodeRepository, native
+from adjourn.code.model.session_state import Phase, SessionState, Strictness, ToolCall
+from adjourn.code.sessions import connection, journal
+from adjourn.code.sessions.connection import ActiveSession, ClientConnection, is_fresh, repair
 from adjourn.code.sessions.journal import SessionJournal
-from adjourn.code.sessions.restoring import restore_damaged
-from adjourn.code.sessions.status import known, status
-from adjourn.code.workflow import flow, phase_policy, phases, query_frame
+from adjourn.code.sessions.last_step import last_step
+from adjourn.code.workflow import flow, payloads, phases
+from adjourn.code.workflow.delivery import learn
 from adjourn.code.workflow.flags import SessionRequest
-from adjourn.code.workflow.learning import learn
-from adjourn.code.workflow.outcome import FlowError
+from adjourn.code.workflow.phases import FlowError
+from adjourn.code.workflow.tasks import progress
 from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError
-from adjourn.host import ids, now, open_at, workspace_of
-from adjourn.store import Store
+from adjourn.host import ids, keys
+from adjourn.host.clock import now
+from adjourn.host.finding import workspace_of
+from adjourn.host.workspace_store import open_at
+from adjourn.store.base import Store
+from adjourn.tasks.task import Task
 
 _MAX_STALE = 20
 """How many of the stale branches are named; session names begin with their time, so those are the newest."""
@@ -84,22 +87,18 @@ class Sessions:
             state = wanted.state(self._new_id(repository.root), repository.root, self._strictness)
             state.offered = others[-1].session_id if others else ""
             worktree = self._worktree(repository, state.session_id)
-            stale = (
-                stale_branches.find_stale(worktree.git, worktree.excluded_sessions())
-                if worktree.is_git
-                else []
-            )
+            stale = branches.find_stale(worktree.git, worktree.excluded_sessions()) if worktree.is_git else []
             flow.begin(state, phases.first(state, stale=bool(stale)))
             active = ActiveSession(state, worktree, SessionJournal(store, state, client=client.name))
             active.journal.open()
             active.journal.entered(None, state)
-            checkpoint_file.save(repository.root, state)
+            connection.save_checkpoint(repository.root, state)
             self._open[state.session_id] = client
             client.attach(active)
         reply = {"success": True, "session_id": state.session_id, **wanted.summary(), **phases.block(state)}
         reply |= {
             "strictness": state.strictness,
-            "query_frame_extraction_prompt": query_frame.PROMPT + wanted.query,
+            "query_frame_extraction_prompt": payloads.FRAME_PROMPT + wanted.query,
         }
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale[-_MAX_STALE:])
@@ -107,7 +106,7 @@ class Sessions:
         if damaged:
             reply["warnings"] = damaged
         if others:
-            reply |= {"recovery_available": True, "checkpoint_info": checkpoint_file.summary(others[-1])}
+            reply |= {"recovery_available": True, "checkpoint_info": connection.summary(others[-1])}
         return reply
 
     def status(self, client: ClientConnection, repo_path: str) -> dict[str, Any]:
@@ -125,7 +124,7 @@ class Sessions:
             damaged = restore_damaged(root, self._store)
             found = self._resumable(root)
             if not found:
-                others = [one.session_id for one in checkpoint_file.list_all(root)]
+                others = [one.session_id for one in connection.list_all(root)]
                 why = (HELD if others else NO_SESSION).format(root=root)
                 why = "; ".join([why, *damaged])
                 raise FlowError("no_active_session", why, sessions_of_others=others)
@@ -142,8 +141,8 @@ class Sessions:
     def _take_offer(self, client: ClientConnection, fresh: SessionState) -> dict[str, Any]:
         """Resume the session that was offered, and delete the new one."""
         self._leave(client, "an earlier session was restored")
-        recovered = self._recover(client, checkpoint_file.load(fresh.repo_path, fresh.offered))
-        checkpoint_file.delete(fresh.repo_path, fresh.session_id)
+        recovered = self._recover(client, connection.load_checkpoint(fresh.repo_path, fresh.offered))
+        connection.delete(fresh.repo_path, fresh.session_id)
         return recovered
 
     def _recover(self, client: ClientConnection, state: SessionState) -> dict[str, Any]:
@@ -184,14 +183,14 @@ class Sessions:
             root = active.worktree.repository.root
             offered, state.offered = state.offered, ""
             if result.over:
-                checkpoint_file.delete(root, state.session_id)
+                connection.delete(root, state.session_id)
                 active.advance(state)
                 self._leave(client, "completed")
             else:
-                checkpoint_file.save(root, state)
+                connection.save_checkpoint(root, state)
                 active.advance(state)
             if offered:
-                checkpoint_file.delete(root, offered)
+                connection.delete(root, offered)
             return {**result.reply, "session_id": state.session_id}
 
     def revert(self, client: ClientConnection, *, keep_results: bool) -> dict[str, Any]:
@@ -201,7 +200,7 @@ class Sessions:
             before = active.state
             state = flow.revert(before, keep_results=keep_results)
             active.journal.entered(before, state, reason="revert_to_exploration")
-            checkpoint_file.save(active.worktree.repository.root, state)
+            connection.save_checkpoint(active.worktree.repository.root, state)
             active.advance(state)
             return {
                 "success": True,
@@ -218,14 +217,14 @@ class Sessions:
             repository = self.repository(repo_path)
             self._leave(client, "cleaned up")
             worktree = self._worktree(repository, "")
-            cleaned = stale_branches.CleanupResult()
+            cleaned = branches.CleanupResult()
             if worktree.is_git:
-                cleaned = stale_branches.clean_up(
+                cleaned = branches.clean_up(
                     worktree.git, self._new_id(repository.root), action, worktree.excluded_sessions()
                 )
             deleted = [one.session_id for one in self._resumable(repository.root)]
             for session in deleted:
-                checkpoint_file.delete(repository.root, session)
+                connection.delete(repository.root, session)
             done = f"{len(cleaned.deleted_branches)} branches and {len(deleted)} checkpoints deleted"
             return {
                 "success": not cleaned.errors,
@@ -253,7 +252,7 @@ class Sessions:
         if active is None:
             return "", None
         call, why = active.journal.admit(tool, arguments)
-        return (call, None) if call else ("", phase_policy.refusal(active.state, tool, why))
+        return (call, None) if call else ("", phases.refusal(active.state, tool, why))
 
     def settle(self, active: ActiveSession, call: str, made: ToolCall) -> None:
         """Record the result of an admitted call."""
@@ -299,7 +298,7 @@ class Sessions:
     def _resumable(self, root: str) -> list[SessionState]:
         """Sessions of a work tree that no client holds, the oldest first."""
         worked_on = {session for session, client in self._open.items() if not client.silent}
-        found = [one for one in checkpoint_file.list_all(root) if one.session_id not in worked_on]
+        found = [one for one in connection.list_all(root) if one.session_id not in worked_on]
         if not found:
             return []
         held = journal.held_elsewhere(self._store(root), [one.session_id for one in found])
@@ -308,7 +307,7 @@ class Sessions:
     def _worktree(self, repository: CodeRepository, session: str) -> Worktree:
         def excluded_sessions() -> frozenset[str]:
             """Sessions whose branches are not stale: other clients hold them."""
-            names = [one.session_id for one in checkpoint_file.list_all(repository.root)]
+            names = [one.session_id for one in connection.list_all(repository.root)]
             elsewhere = journal.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
 
@@ -332,10 +331,113 @@ class Sessions:
         """A new session id such as `session_20261121_101500_7k3f`: the time in UTC and a random suffix."""
         seconds = now() // 1000
         name = strftime("session_%Y%m%d_%H%M%S_", gmtime(seconds)) + ids.short(4)
-        return name if not checkpoint_file.exists(root, name) else self._new_id(root)
+        return name if not connection.exists(root, name) else self._new_id(root)
 
 
 def _learn(worktree: Worktree, state: SessionState) -> None:
     """Write the agreement of a merged session; a failure must not fail the merge."""
     with suppress(AdjournError, OSError):
         learn(worktree, state)
+
+
+# --- sessions whose checkpoint file is damaged
+
+
+def restore_damaged(root: str, store_of: Callable[[str], Store]) -> list[str]:
+    """Restore every damaged checkpoint of a work tree from the store. Returns what was done, file by file."""
+    _, damaged = connection.read_all(root)
+    if not damaged:
+        return []
+    store = store_of(root)
+    held = journal.held_elsewhere(store, list(damaged))
+    return [_restored(root, store, session, why) for session, why in damaged.items() if session not in held]
+
+
+def _restored(root: str, store: Store, session: str, why: str) -> str:
+    aside = connection.set_aside(root, session)
+    state = _last_state(store, session)
+    if state is None:
+        return f"the checkpoint of {session} is damaged ({why}), and the store has no step of it: it is kept as {aside}"
+    state.repo_path = root
+    connection.put(root, state)
+    return (
+        f"the checkpoint of {session} was damaged ({why}): it is kept as {aside}, and the session was restored from the"
+        " store, as of its last step"
+    )
+
+
+def _last_state(store: Store, session: str) -> SessionState | None:
+    """The session after its last step, as the store has it; None for one that it does not know, or that is over."""
+    with suppress(AdjournError):
+        step = last_step(store, Task(store, session, clock=now, secret=keys.secret()).ledger)
+        document = store.get_blob(step.document) if step is not None and step.phase else None
+        if document is not None:
+            state = session_state.decode(document)
+            return state if state.session_id == session else None
+    return None
+
+
+# --- the status of a session
+
+_MAX_LISTED = 100
+
+
+def status(state: SessionState, worktree: Worktree) -> dict[str, Any]:
+    """The phase and progress of a session, and its next step."""
+    steps = sorted({visit.step for visit in state.phase_history if visit.ended_at and visit.step} | {1})
+    found: dict[str, Any] = {
+        "session_id": state.session_id,
+        "intent": state.intent,
+        "query": state.query,
+        **phases.block(state),
+        "completed_steps": steps,
+        "task_progress": progress(state) if state.tasks else None,
+    }
+    if state.task_branch_enabled:
+        found["task_branch"] = {
+            "enabled": True,
+            "branch": state.task_branch_name,
+            "base": state.base_branch,
+            "checked_out": worktree.git.branch() == state.task_branch_name,
+        }
+    if state.current_phase == Phase.POST_IMPL_VERIFY and worktree.test_commands:
+        found["server_runs"] = worktree.server_runs
+    if state.tools_in_step:
+        found["called_in_this_step"] = state.tools_in_step
+    return found
+
+
+def known(state: SessionState, worktree: Worktree) -> dict[str, Any]:
+    """Everything known so far, for a client that lost its context."""
+    frame, exploration, verification = state.query_frame, state.exploration, state.verification
+    found: dict[str, Any] = {
+        "flags": [name for name in _FLAGS if getattr(state, name)],
+        "strictness": state.strictness,
+        "gate_level": state.gate_level,
+        "summaries": {name: entry.get("summary", "") for name, entry in state.phase_payloads.items()},
+    }
+    if frame is not None:
+        found["query_frame"] = frame.slots
+        found["scope"], found["constraints"] = frame.scope, frame.constraints
+        found["target_symbols"] = [one.name for one in frame.mapped_symbols]
+    if exploration is not None:
+        found["explored_files"] = state.explored[:_MAX_LISTED]
+        found["findings"] = exploration.findings[:_MAX_LISTED]
+    if state.semantic is not None:
+        found["search_results"] = state.semantic.search_results[:_MAX_LISTED]
+    if state.map_hit:
+        found["agreements"] = state.map_results
+    if verification is not None:
+        found["hypotheses"] = msgspec.to_builtins(verification.verified)[:_MAX_LISTED]
+    if state.impact_analysis is not None:
+        found["impact_summary"] = state.impact_analysis.summary
+    if state.prepared_commit_message:
+        found["commit_message"] = state.prepared_commit_message
+    if worktree.is_git and (held := backup_refs.list_backups(worktree.git, state.session_id)):
+        found["kept"] = msgspec.to_builtins(held)
+    return found
+
+
+_FLAGS = (
+    "no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore", "only_verify",
+)  # fmt: skip

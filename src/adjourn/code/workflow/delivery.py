@@ -1,21 +1,25 @@
-"""Submissions of the delivery phases: the review of every changed file, the commit, the merge.
+"""Submissions of the delivery phases: the review of changed files, the commit, the merge, and what it teaches.
 
-Owns: their order and replies. Must never: commit or revert a file without a decision, or report a merge that was not
-made.
+No file is committed or reverted without a decision, and no merge is reported that was not made.
 """
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from adjourn.code.git import branches, changes, merging
-from adjourn.code.git.changes import FileChange
-from adjourn.code.git.merging import MergeError
+from adjourn.code.git import branches, changes
+from adjourn.code.git.branches import MergeError
+from adjourn.code.git.changes import DIFF, FileChange
+from adjourn.code.git.git import Git
+from adjourn.code.index.analysis import open_source
 from adjourn.code.model.session_state import Phase, PreCommitReview, ReviewedFile, SessionState
+from adjourn.code.search import context
 from adjourn.code.workflow import payloads, phases
-from adjourn.code.workflow.outcome import FlowError, StepOutcome, mismatch, needs_user, proceed
+from adjourn.code.workflow.phases import FlowError, StepOutcome, mismatch, needs_user, proceed
 from adjourn.code.workflow.tasks import revert
 from adjourn.code.workflow.worktree import QUALITY_REVIEW, Worktree
 from adjourn.errors import AdjournError
@@ -117,9 +121,9 @@ def _merge(worktree: Worktree, state: SessionState, branch: str, base: str) -> t
     """Merge and delete the branch. Returns extra reply members, and whether the base contains the session's commit."""
     extras: dict[str, Any] = {}
     try:
-        if held := merging.abort_interrupted(worktree.git, state.session_id, branch):
+        if held := branches.abort_interrupted(worktree.git, state.session_id, branch):
             extras["kept"] = msgspec.to_builtins(held)
-        merged = merging.merge(worktree.git, branch, base) or bool(state.commit_hash)
+        merged = branches.merge(worktree.git, branch, base) or bool(state.commit_hash)
         branches.delete(worktree.git, [branch])
     except MergeError as error:
         raise needs_user("merge_failed", error, conflicts=error.conflicts, **extras) from error
@@ -182,3 +186,51 @@ def _commit(worktree: Worktree, state: SessionState, **more: Any) -> dict[str, A
     state.commit_hash = made or (head if head != base else "")
     found: dict[str, Any] = {"commit_hash": state.commit_hash or None}
     return found if state.commit_hash else {**found, "nothing_to_commit": True}
+
+
+# --- learns from a merged session
+
+_MAX_FILES = 50
+_MAX_SYMBOLS = 50
+_HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+
+
+def learn(worktree: Worktree, state: SessionState) -> str:
+    """Write the agreement of a session. Returns its path; "" if there is no term or symbol."""
+    frame = state.query_frame
+    words = frame and (frame.target_feature or frame.observed_issue or frame.desired_action)
+    files = state.pre_commit_review.kept_files if state.pre_commit_review else []
+    symbols = _changed_symbols(worktree, state, files[:_MAX_FILES])
+    if not words or not symbols or frame is None:
+        return ""
+    return context.write_agreement(
+        worktree.repository,
+        context.Agreement(
+            words, symbols[:_MAX_SYMBOLS], state.session_id, state.intent, datetime.now(UTC).isoformat()
+        ),
+        evidence=f"Commit {state.commit_hash}: {state.prepared_commit_message}",
+        related_files=files,
+        frame={slot: value for slot, value in frame.slots.items() if value},
+    )
+
+
+def _changed_symbols(worktree: Worktree, state: SessionState, files: list[str]) -> list[str]:
+    """The innermost definitions around the lines that were changed."""
+    found: dict[str, None] = {}
+    for path in files:
+        try:
+            symbols = open_source(worktree.repository, path).outline.symbols
+            lines = _changed_lines(worktree.git, state, path)
+        except AdjournError:  # it was deleted, or is no text
+            continue
+        for first, last in lines:
+            around = [one for one in symbols if one.line <= last and one.end_line >= first]
+            if around:
+                found[min(around, key=lambda one: one.end_line - one.line).name] = None
+    return list(found)
+
+
+def _changed_lines(git: Git, state: SessionState, path: str) -> list[tuple[int, int]]:
+    text = git.run(*DIFF, "--unified=0", state.base_commit, state.commit_hash, "--", path)
+    hunks = [(int(first), int(count or 1)) for first, count in _HUNK.findall(text.decode("utf-8", "replace"))]
+    return [(first, first + max(count, 1) - 1) for first, count in hunks]

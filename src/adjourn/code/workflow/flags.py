@@ -1,18 +1,20 @@
-"""The flags of the `/code` skill (one table, for the server, the skill and the documentation), and the request that a session starts with.
+"""The `/code` skill: its flags (one table), the request that a session starts with, and the files that set it up.
 
-Owns: `FLAGS`, `Flags` (what a session keeps of them), reading flags as typed, and `SessionRequest`. Must never: guess: a flag that is not
-in the table is an error. Nor start the session.
+A flag that is not in the table is an error.
 """
 
 from __future__ import annotations
 
 import shlex
+from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.code.model.repository import FOLDER
 from adjourn.code.model.session_state import GateLevel, Intent, SessionState, Strictness, stamp
-from adjourn.code.workflow.outcome import FlowError
+from adjourn.code.workflow.phases import FlowError
 
 
 class Flag(NamedTuple):
@@ -102,7 +104,7 @@ def resume_not_alone() -> FlowError:
     )
 
 
-def table() -> str:
+def flag_table() -> str:
     """The flags as Markdown."""
     rows = [
         f"| `{flag.name}` | {f'`{flag.short}`' if flag.short else ''} | {flag.effect} |" for flag in FLAGS
@@ -167,3 +169,44 @@ class SessionRequest(msgspec.Struct, frozen=True):
         """The members that the reply repeats."""
         flags = {name: on for name, on in msgspec.to_builtins(self.flags).items() if name != "resume"}
         return {"intent": self.intent, "gate_level": self.gate_level, "flags": flags}
+
+
+# --- the files that set a project up for coding sessions
+
+MCP_FILE = ".mcp.json"
+MCP_ENTRY = """\
+{
+  "mcpServers": {
+    "code-intel": {
+      "command": "adjourn",
+      "args": ["code"]
+    }
+  }
+}
+"""
+_SKILLS = {
+    ".claude/commands/code.md": "claude_command.md",
+    ".claude/skills/code-session/SKILL.md": "claude_skill.md",
+    ".agents/skills/code/SKILL.md": "codex_skill.md",
+}
+
+
+def skill_files() -> dict[str, str]:
+    """Path in the project → text."""
+    skill = resources.files("adjourn.code") / "skill"
+    procedure = _text(skill / "procedure.md").replace("{flags}", flag_table()).rstrip()
+    found = {path: _text(skill / name).replace("{procedure}", procedure) for path, name in _SKILLS.items()}
+    found[MCP_FILE] = MCP_ENTRY
+    return found | _prompts(skill / "prompts", FOLDER)
+
+
+def _prompts(folder: Traversable, path: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+        below = f"{path}/{entry.name}"
+        found |= _prompts(entry, below) if entry.is_dir() else {below: _text(entry)}
+    return found
+
+
+def _text(file: Traversable) -> str:
+    return file.read_text(encoding="utf-8")

@@ -1,17 +1,21 @@
-"""The procedure as one table: the payload, permitted tools, skip rule and instruction of each step.
+"""The procedure as one table: payload, permitted tools, skip rule and instruction of each step, and its outcome.
 
-Owns: `STEPS`, the order (`following`), and the block that gives a client the next instruction. Must never: change a session, or run anything.
+The tools of a step are a policy, judged like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.aex.layers import from_text
+from adjourn.aex.policy import Policy
 from adjourn.code.model.session_state import Phase, SessionState
 from adjourn.code.workflow import payloads
+from adjourn.errors import AdjournError
 
 READING = (
     "search_text", "search_files", "find_definitions", "find_references", "analyze_structure", "get_symbols",
@@ -311,3 +315,91 @@ def tools_needed(state: SessionState, row: PhaseStep) -> tuple[str, ...]:
 def allowed(row: PhaseStep) -> list[str]:
     """The tools that a step permits."""
     return sorted({*ALWAYS, *row.tools})
+
+
+# --- the tools that a phase permits
+
+_LATER = "{tool} belongs to a later phase. Finish {phase} first: use the simpler search tools, then call submit_phase."
+_EARLIER = (
+    "{tool} is not allowed in {phase}. Submit the phase, or return to exploration with revert_to_exploration."
+)
+
+
+@cache
+def policy_of(phase: str, substep: str) -> tuple[Policy, str]:
+    """The policy of a step, and its text for the journal."""
+    row = next(row for row in STEPS if (row.phase, row.substep) == (phase, substep))
+    text = policy_text(row)
+    policy, findings = from_text(text, f"phase {row.phase}")
+    assert not [found for found in findings if found.severity == "error"], findings
+    return policy, text
+
+
+def policy_text(row: PhaseStep) -> str:
+    """A step in the contract language."""
+    name = f"code-{row.step}-{row.phase.lower().replace('_', '-')}"
+    return f'policy {name} v1\n\ngoal "What may be called in {row.phase}."\n\nuse {", ".join(allowed(row))}\n'
+
+
+def policy_for(state: SessionState) -> tuple[Policy, str]:
+    """The policy of a session's current step, and its text."""
+    row = step_of(state)
+    return policy_of(row.phase, row.substep)
+
+
+def refusal(state: SessionState, tool: str, message: str) -> dict[str, Any]:
+    """The reply to a call that the current phase does not permit."""
+    row = step_of(state)
+    later = any(tool in each.tools for each in STEPS if each.step > row.step)
+    hint = (_LATER if later else _EARLIER).format(tool=tool, phase=row.phase)
+    return {
+        "error": "phase_blocked",
+        "message": message,
+        "allowed_tools": allowed(row),
+        "hint": hint,
+        "current_phase": str(row.phase),
+        **block(state),
+    }
+
+
+# --- the result of a submission
+
+
+class StepOutcome(NamedTuple):
+    """The next phase (None: the session is over), or `stays`; extra members of the reply; the reason."""
+
+    to: Phase | None
+    extras: dict[str, Any]
+    reason: str = ""
+    stays: bool = False
+    over: bool = False
+
+
+def proceed(state: SessionState, extras: dict[str, Any], reason: str = "") -> StepOutcome:
+    """Proceed to the next phase of this session."""
+    return StepOutcome(following(state), extras, reason)
+
+
+def stay(extras: dict[str, Any], reason: str = "") -> StepOutcome:
+    return StepOutcome(None, extras, reason, stays=True)
+
+
+class FlowError(AdjournError):
+    """A refused submission. `code` is the published error code, `more` holds extra members of the reply."""
+
+    def __init__(self, code: str, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.more = more
+
+    def reply(self) -> dict[str, Any]:
+        return {"error": self.code, "message": self.message, **self.more}
+
+
+def needs_user(code: str, error: AdjournError, **more: Any) -> FlowError:
+    """An error that only the user can fix."""
+    return FlowError(code, str(error), requires_user_intervention=True, **more)
+
+
+def mismatch(message: str, **more: Any) -> FlowError:
+    return FlowError("payload_mismatch", message, **more)

@@ -12,7 +12,7 @@ from functools import cached_property
 from adjourn.code.git.git import Git
 from adjourn.code.model.repository import FOLDER, CodeRepository
 from adjourn.code.model.session_state import SessionState
-from adjourn.code.workflow.outcome import FlowError
+from adjourn.code.workflow.phases import FlowError
 from adjourn.errors import AdjournError
 
 QUALITY_REVIEW = "review_prompts/quality_review.md"

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from adjourn.errors import InvalidError, NotFoundError, StoreError, UsageError
-from adjourn.host import keys, locked, read_file, remove_file, write_file
+from adjourn.host import keys
+from adjourn.host.workspace import locked, read_file, remove_file, write_file
 
 NAME = "login.json"
 SERVICE = "adjourn login"
@@ -208,6 +209,6 @@ def _keyring() -> Any:
 
 
 def _package() -> Any:
-    import keyring  # noqa: PLC0415  # slow to import, and not always there
+    import keyring  # slow to import, and not always there
 
     return keyring

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from adjourn import host
-from adjourn.clients import ClientContext
+from adjourn.clients.client import ClientContext
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.monitoring.metrics import Gauge
-from adjourn.gateway.upstream import GatewayUpstream
-from adjourn.log import timestamp
-from adjourn.relay import StderrLog
+from adjourn.gateway.routing import GatewayUpstream
+from adjourn.log.event import timestamp
+from adjourn.relay.stderr_log import StderrLog
 
 _SERVER = ("server",)
 
@@ -53,8 +52,10 @@ class Gauges(NamedTuple):
 
     def _work(self) -> Iterator[Gauge]:
         """What the tasks say that this process works on."""
+        from adjourn.host.clock import now as host_now
+
         found: Counter[str] = Counter()
-        seen, stamp = set(), timestamp(host.now())
+        seen, stamp = set(), timestamp(host_now())
         for context in list(self.contexts()):
             for session in context.sessions:
                 task = session.task

@@ -22,7 +22,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from adjourn.host import SpanExporter, TraceSpan
+from adjourn.host.otlp import SpanExporter, TraceSpan
 
 TRACEPARENT, TRACESTATE = b"traceparent", b"tracestate"
 ANSWERED, ASKED = 2, 3

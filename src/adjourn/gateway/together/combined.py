@@ -15,23 +15,19 @@ from secrets import token_hex
 from typing import Any
 
 from adjourn import __version__
-from adjourn.gateway.event_stream import StreamEvent
+from adjourn.gateway.http_pool import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
-from adjourn.gateway.request_headers import RequestHeaders
+from adjourn.gateway.request_headers import Problem, RequestHeaders, problem_of, status_of
+from adjourn.gateway.routing import GatewayUpstream
 from adjourn.gateway.together import merging, task_handles
-from adjourn.gateway.together.changes import Changes, resources_of, tasks_of
-from adjourn.gateway.together.gathering import SILENT, Gathering
-from adjourn.gateway.together.introduction import Introduction
-from adjourn.gateway.together.listings import Listings
-from adjourn.gateway.together.member import Collector, Member
+from adjourn.gateway.together.listings import SILENT, Gathering, Listings
+from adjourn.gateway.together.member import Collector, Introduction, Member, ServerQuestions
 from adjourn.gateway.together.parts import OwnPart, Parts, Server
-from adjourn.gateway.together.server_questions import ServerQuestions
-from adjourn.gateway.together.stateless import Problem, problem_of, status_of
-from adjourn.gateway.together.watching import MAX_WATCHED
-from adjourn.gateway.upstream import GatewayUpstream
-from adjourn.mcp import FrameError, Message, frames
-from adjourn.policy import meta_tool
-from adjourn.relay import StderrLog
+from adjourn.gateway.together.watching import MAX_WATCHED, Changes, resources_of, tasks_of
+from adjourn.mcp import frames
+from adjourn.mcp.frames import FrameError, Message
+from adjourn.policy.calls import meta_tool
+from adjourn.relay.stderr_log import StderrLog
 
 GREET_SECONDS, GREET_FAILED_SECONDS = 5.0, 0.5
 """How long a client's first answer waits for the servers; and for those that could not be reached a moment ago."""

@@ -1,19 +1,20 @@
-"""The part of a client's session that is with one of several servers: an exchange whose other messages go through the whole session.
-
-Owns: which messages those are. Must never: decide.
-"""
+"""One server's part in a client's session: its exchange, how the client is introduced to it, and what it asks the client."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from secrets import token_hex
+from typing import Any, NamedTuple, Protocol
 
-from adjourn.clients import ClientContext
-from adjourn.gateway.event_stream import StreamEvent
+from adjourn.clients.client import ClientContext
 from adjourn.gateway.exchange import Exchange, ExchangeParts
-from adjourn.gateway.http_pool import Headers
+from adjourn.gateway.http_pool import Headers, StreamEvent
 from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
 from adjourn.gateway.together import task_handles
+from adjourn.gateway.together.merging import with_id, with_param
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
+from adjourn.mcp.lenient import value_of
 
 
 class WholeSession(Protocol):
@@ -85,3 +86,92 @@ class Collector(ReplyStream):
         self.is_whole = True
         if then is not None:
             then(line)
+
+
+# --- what a client has said of itself at the beginning of its session, for servers that join it later
+
+
+class Introduction:
+    """Of one client's session. In the stateless revision there is none: each message says who sends it."""
+
+    def __init__(self) -> None:
+        self._hello: Message | None = None
+        self._headers: Headers = ()
+        self._finished: bytes = b""
+
+    def met(self, message: Message, stream: ReplyStream) -> None:
+        """The client begins."""
+        if message.method == "initialize":
+            self._hello, self._headers = message, stream.headers
+
+    def finished(self, message: Message) -> None:
+        """The client has begun: it takes notifications."""
+        self._finished = message.raw
+
+    def to(self, member: Member) -> None:
+        """Begin with a server that joins the session."""
+        if self._hello is None:
+            return
+        member.relay.gate.sampling = None  # the own member asks the client's model
+        finished = self._finished  # else it comes, and goes to all servers
+
+        def answered(line: bytes) -> None:
+            if line and finished:
+                member.receive(finished, ReplyStream(self._headers), None)
+
+        request_id = f"adjourn-{token_hex(6)}"
+        line = frames.request(request_id, "initialize", self._hello.params)
+        member.receive(line, Collector(self._headers, None, answered), request_id)
+
+
+# --- requests of several servers to one client
+
+MAX_OPEN = 10_000
+
+
+class AskedQuestion(NamedTuple):
+    """An open request of a server: its own id, and the token under which it hears of progress."""
+
+    member: Member
+    question: Any
+    token: Any
+
+
+class ServerQuestions:
+    """Of one client's session."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, AskedQuestion] = {}
+        self._count = 0
+
+    def asked(self, member: Member, line: bytes) -> bytes:
+        """A server's request as the client gets it."""
+        body = value_of(line)
+        params = body.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        self._count += 1
+        self._open[self._count] = AskedQuestion(member, body.get("id"), token)
+        if len(self._open) > MAX_OPEN:
+            del self._open[next(iter(self._open))]
+        return with_id(line, self._count)
+
+    def answered(self, request_id: object) -> AskedQuestion | None:
+        """Whose request the client answers. It is over."""
+        return self._open.pop(request_id, None) if type(request_id) is int else None
+
+    def taken_back(self, member: Member, line: bytes) -> bytes:
+        """A server takes a request back; nothing where the client has none."""
+        params = value_of(line).get("params")
+        question = params.get("requestId") if isinstance(params, dict) else None
+        for number, asked in self._open.items():
+            if asked.member is member and asked.question == question and frames.is_id(question):
+                del self._open[number]
+                return with_param(line, "requestId", number)
+        return b""
+
+    def of_token(self, token: object) -> Member | None:
+        """Who hears of progress under a token."""
+        if not frames.is_id(token):
+            return None
+        return next((one.member for one in self._open.values() if one.token == token), None)

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.mcp import UNREADABLE, frames, list_of, object_of, value_of
-from adjourn.text import instructions_of
+from adjourn.mcp import frames
+from adjourn.mcp.lenient import UNREADABLE, list_of, object_of, value_of
+from adjourn.text.quoting import instructions_of
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Those with a handshake, oldest first."""

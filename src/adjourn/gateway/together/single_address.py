@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol
 
-from adjourn.aex import canonical_server
+from adjourn.aex.match import canonical_server
 from adjourn.gateway.endpoint import Endpoint, NewExchange, Sender
 from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_link import LinkUser
+from adjourn.gateway.routing import GatewayUpstream
 from adjourn.gateway.together.combined import Combined
+from adjourn.gateway.together.crossing import ServerHealth
 from adjourn.gateway.together.member import Member
-from adjourn.gateway.together.own_link import OwnLink
-from adjourn.gateway.together.parts import OwnPart, Server
-from adjourn.gateway.together.server_health import ServerHealth
+from adjourn.gateway.together.parts import OwnLink, OwnPart, Server
 from adjourn.gateway.together.upstream_session import UpstreamSession
-from adjourn.gateway.upstream import GatewayUpstream
-from adjourn.relay import StderrLog
+from adjourn.relay.stderr_log import StderrLog
 
 LOOK_SECONDS = 0.5
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.together.stateless import MISSING_CAPABILITY, Problem
-from adjourn.mcp import Message, frames, object_of
+from adjourn.gateway.request_headers import MISSING_CAPABILITY, Problem
+from adjourn.mcp import frames
+from adjourn.mcp.frames import Message
+from adjourn.mcp.lenient import object_of
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 """The extension of the stateless revision; in 2025-11-25 tasks are a capability of their own."""

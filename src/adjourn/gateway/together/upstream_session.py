@@ -15,21 +15,26 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.event_stream import StreamEvent
 from adjourn.gateway.exchange import Exchange, ServerLink
 from adjourn.gateway.http_link import LinkUser
-from adjourn.gateway.http_pool import Headers, UnreachableError
+from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
 from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of
 from adjourn.gateway.request_headers import NAME, NAMED, VERSION, RequestHeaders, encoded
-from adjourn.gateway.together.crossing import Crossing, SameEra
-from adjourn.gateway.together.handshake import ClientFacts, NoSessionError, greet
+from adjourn.gateway.together.crossing import (
+    ClientFacts,
+    Crossing,
+    Era,
+    NoSessionError,
+    SameEra,
+    ServerHealth,
+    greet,
+)
+from adjourn.gateway.together.era_bridge import ToLegacy, ToModern
 from adjourn.gateway.together.merging import STATELESS, Greeting, greeting_of, params_of
-from adjourn.gateway.together.server_health import Era, ServerHealth
-from adjourn.gateway.together.to_legacy import ToLegacy
-from adjourn.gateway.together.to_modern import ToModern
 from adjourn.gateway.together.watching import AGAIN_SECONDS, Watching
-from adjourn.mcp import frames, value_of
-from adjourn.relay import NEVER
+from adjourn.mcp import frames
+from adjourn.mcp.lenient import value_of
+from adjourn.relay.ports import NEVER
 
 HANDSHAKE_SECONDS = 30.0
 PROBE_SECONDS = 5.0

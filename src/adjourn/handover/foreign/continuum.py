@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from adjourn.checkpoints import AgentReport, ReportedStep
+from adjourn.checkpoints.page import AgentReport, ReportedStep
 from adjourn.errors import InvalidError
 from adjourn.handover.foreign.work import (
     MAX_FILE_BYTES,
@@ -27,20 +27,17 @@ from adjourn.handover.foreign.work import (
     statements,
     word,
 )
-from adjourn.host import read_file
-from adjourn.knowledge.cognition import CognitiveStore
-from adjourn.knowledge.model import (
-    COLLECTIONS,
-    CognitiveCheckpoint,
-    ContinuationRecord,
-    Tree,
-    from_published,
-    without,
-)
-from adjourn.knowledge.records import CRStore, agent_notes
-from adjourn.log import canonical
-from adjourn.store import MemoryStore
-from adjourn.text import check_text, check_values, count_keys, redact_json
+from adjourn.host.workspace import read_file
+from adjourn.knowledge.cognition.store import CognitiveStore
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint
+from adjourn.knowledge.model.documents import Tree, from_published, without
+from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord
+from adjourn.knowledge.records import agent_notes
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log.canonical_json import canonical
+from adjourn.store.memory import MemoryStore
+from adjourn.text.redact import redact_json
+from adjourn.text.strict_json import check_text, check_values, count_keys
 
 INTERCHANGE = "continuum.interchange/v1"
 _ENVELOPE = (

@@ -1,22 +1,35 @@
-"""Work that another tool wrote down, as far as adjourn can continue it.
+"""Work that another tool wrote down, as far as adjourn can continue it, and a task made of it.
 
-Owns: the type that every reader of a format returns, and its limits. Must never: read a file, or write anything.
+A person vouches for it, and nothing in it is verified: its entries are events of kinds of their own (`task.imported`,
+`entry.imported`), its statements the words of an agent. It brings no approval that a person gave elsewhere, and refunds no call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from adjourn.checkpoints import NO_REPORT, AgentReport
+from adjourn.checkpoints.checkpoint import TaskCheckpoint
+from adjourn.checkpoints.page import NO_REPORT, AgentReport
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.errors import InvalidError
-from adjourn.host import check_name
-from adjourn.knowledge.model import Tree
+from adjourn.host.workspace import check_name
+from adjourn.knowledge.cognition.repository import head_of
+from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
+from adjourn.knowledge.model.cognition import apply_reply
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import agent_notes
+from adjourn.knowledge.records.store import CRStore
 from adjourn.log import kinds
-from adjourn.text import clean, fit_text, one_line, without_secrets
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import Actor
+from adjourn.tasks.task import NewEvent, Task
+from adjourn.text.fitting import fit_text
+from adjourn.text.quoting import clean, one_line
+from adjourn.text.redact import without_secrets
 
 Source = Literal["aex", "continuum", "langgraph", "handoff"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -86,3 +99,72 @@ def counted(number: int, thing: str) -> str:
     if number == 1:
         return f"1 {thing}"
     return f"{number} {thing[:-1] + 'ies' if thing.endswith('y') else thing + 's'}"
+
+
+# --- a task with its history, its record, its page, and a checkpoint that can be resumed
+
+
+class ImportedWork(NamedTuple):
+    """The checkpoint of an imported task, its page ("" for none), and notes for the person."""
+
+    checkpoint: TaskCheckpoint
+    page: str
+    notes: list[str]
+
+
+def import_work(task: Task, root: str, work: ForeignWork, by: Actor, tree: str = "") -> ImportedWork:
+    """Import another tool's work into a new task, because a person (`by`) vouches for it. Raises `AdjournError`."""
+    imported = kinds.TaskImported(
+        at=work.at,
+        audit=digest(work.documents[1]) if len(work.documents) > 1 else "",
+        budget=-1 if work.budget is None else work.budget,
+        calls=work.calls,
+        document=digest(work.documents[0]),
+        source=work.source,
+    )
+    facts: list[kinds.Data] = [kinds.TaskOpened(goal=work.goal), imported, *work.entries]
+    task.commit([NewEvent(one, by) for one in facts], blobs=list(work.documents))
+    _write_record(task, work)
+    saved = save_checkpoint(
+        task,
+        root,
+        CheckpointRequest(work.name, description=work.description, said=work.report, trigger="import", by=by),
+        tree=tree,
+    )
+    return ImportedWork(saved.checkpoint, saved.page, saved.notes)
+
+
+def _write_record(task: Task, work: ForeignWork) -> None:
+    """The task's Continuation Record and state of mind, if the work has anything for them."""
+    if work.note == NO_NOTE and not work.record and not work.mind:
+        return
+    author = CRAuthor(id=f"imported from {work.source}", type="agent")
+    goal = work.goal or f"Task {task.id}"
+    about = {"id": task.id, "goal": goal, "status": "in-progress"}
+    about |= {
+        name: value
+        for name, value in work.record.get("task", {}).items()
+        if name not in about or name == "status"
+    }
+    mind = _write_mind(task, work)
+    named = {"checkpointId": mind} if mind else {}
+    records = CRStore(task.store, clock=task.clock)
+    made = records.create({**work.record, "task": about, **named}, author=author, cr_id=task.id)
+    if members := agent_notes.changed_by_note(made, work.note, author, task.clock()):
+        records.update(made["id"], members, author)
+
+
+def _write_mind(task: Task, work: ForeignWork) -> str:
+    """The id of the cognitive checkpoint with what the work states as known, assumed, asked and intended; "" for nothing."""
+    said = agent_notes.statements(work.note)
+    if not said and not work.mind:
+        return ""
+    options = SessionOptions(clock=task.clock)
+    mind = CognitiveStore(task.store, task.id, goal=work.goal, triggers=(), options=options)
+    if work.mind:
+        mind.restore_from_checkpoint(work.mind, move_head=True)
+    if said:
+        change: Callable[[Tree, int], Tree] = lambda state, at: apply_reply(state, said, at)  # noqa: E731
+        mind.change(change)
+    mind.create_checkpoint("Import")
+    return head_of(mind.session)

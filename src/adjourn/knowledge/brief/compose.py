@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.brief import knowledge_sections, resume_sections
-from adjourn.knowledge.brief.context import BriefContext, Item
-from adjourn.knowledge.model import Tree
+from adjourn.knowledge.brief.resume_sections import BriefContext, Item
+from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records.versions import ChainVerification, empty_record
-from adjourn.text import quoted
+from adjourn.text.quoting import quoted
 
 BUDGET_BYTES = 32 * 1024
 BYTES_A_TOKEN = 4

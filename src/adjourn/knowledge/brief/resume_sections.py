@@ -1,32 +1,78 @@
-"""Sections 1 to 6 of a brief: the header, warnings, the mission, the next step, what not to repeat, what to verify first.
+"""The input of a brief, and its sections 1 to 6: header, warnings, mission, next step, what not to repeat, what to verify first.
 
-Owns: the choice and the wording; the most important item comes first. Must never: bound the length, or put a text of the record where it
-could pass for ours (`compose` does both).
+The most important item comes first. `compose` bounds the length, and keeps a text of the record from passing for ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
-from adjourn.knowledge.brief.context import BriefContext, Item, author_of, duration, when
 from adjourn.knowledge.cognition.checkpoints import HOUR, STALE_HOURS
-from adjourn.knowledge.model import Tree, by_id
-from adjourn.knowledge.records.interventions import obstacles, usable_resume_points, who
+from adjourn.knowledge.model.documents import Tree, by_id
+from adjourn.knowledge.records.interventions import consumption_key, obstacles, usable_resume_points, who
 from adjourn.knowledge.records.versions import ChainVerification
-from adjourn.log import canonical
-from adjourn.text import one_line
+from adjourn.log.canonical_json import canonical
+from adjourn.log.event import timestamp
+from adjourn.text.quoting import one_line
+
+# --- the input of a brief, and the words that all sections share
+
+Item = tuple[str, ...]
+"""One item of a section: one or more parts, each on a new line."""
+_MINUTE = 60_000
+_LAST_TIME = 253_402_300_799_999
 
 
-def node_item(node: Tree, before: str) -> Item:
-    first = f"{before}{node['label']} ({node['type']}, {node['phase']})"
-    if node["status"] == "completed":
-        return (first,)
-    return (
-        first,
-        *((node["description"],) if node.get("description") else ()),
-        *(f"assumes: {text}" for text in node["assumptions"]),
-        *(f"open: {text}" for text in node["openQuestions"]),
-    )
+class BriefContext(NamedTuple):
+    """The record and the checkpoint of a brief. Without a record, `record` is an empty one."""
+
+    record: Tree
+    checkpoint: Tree | None
+    now: int
+    consumed: Container[str]
+    has_record: bool
+
+    @property
+    def written_at(self) -> int:
+        at: int = self.checkpoint["timestamp"] if self.checkpoint else self.record["lastModifiedAt"]
+        return at
+
+    def is_consumed(self, point: Tree) -> bool:
+        """Whether the approval of a resume point was used."""
+        return point["approvalStatus"] in ("approved", "auto-approved") and (
+            "consumedAt" in point or consumption_key(self.record, point["id"]) in self.consumed
+        )
+
+    @property
+    def nodes(self) -> Sequence[Tree]:
+        return self.checkpoint["nodes"] if self.checkpoint else ()
+
+    @property
+    def known(self) -> Tree:
+        empty: Tree = {"facts": [], "assumptions": [], "openQuestions": [], "beliefs": []}
+        return self.checkpoint["epistemicState"] if self.checkpoint else empty
+
+    @property
+    def graph(self) -> Tree:
+        return self.checkpoint["intentGraph"] if self.checkpoint else {"goals": [], "rootIntentId": ""}
+
+
+def author_of(author: Tree) -> str:
+    model = f", {author['model']}" if author.get("model") else ""
+    return f"{one_line(author.get('name') or author['id'])} ({author['type']}{model})"
+
+
+def when(milliseconds: int) -> str:
+    return timestamp(milliseconds) if milliseconds <= _LAST_TIME else "after the year 9999"
+
+
+def duration(milliseconds: int) -> str:
+    for unit, size in (("day", 24 * HOUR), ("hour", HOUR), ("minute", _MINUTE), ("second", 1000)):
+        if milliseconds >= 2 * size or unit == "second":
+            number = milliseconds // size
+            return f"{number} {unit}{'' if number == 1 else 's'}"
+    raise AssertionError
 
 
 # --- 1, 2: what this is, and what to beware of
@@ -187,6 +233,18 @@ def _binding(node: Tree) -> Item:
 
 
 # --- words
+
+
+def node_item(node: Tree, before: str) -> Item:
+    first = f"{before}{node['label']} ({node['type']}, {node['phase']})"
+    if node["status"] == "completed":
+        return (first,)
+    return (
+        first,
+        *((node["description"],) if node.get("description") else ()),
+        *(f"assumes: {text}" for text in node["assumptions"]),
+        *(f"open: {text}" for text in node["openQuestions"]),
+    )
 
 
 def _effect(effect: Tree) -> str:

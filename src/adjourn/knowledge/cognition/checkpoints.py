@@ -13,16 +13,10 @@ from adjourn.errors import InvalidError, NotFoundError
 from adjourn.findings import Finding
 from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.cognition.transitions import is_unanswered
-from adjourn.knowledge.model import (
-    WORKING_STATE,
-    CognitiveCheckpoint,
-    TotalMetrics,
-    Tree,
-    accept,
-    tree_of,
-    view,
-)
-from adjourn.log import canonical, digest, timestamp
+from adjourn.knowledge.model.cognition import WORKING_STATE, CognitiveCheckpoint, TotalMetrics
+from adjourn.knowledge.model.documents import Tree, accept, tree_of, view
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.event import timestamp
 
 HOUR = 3_600_000
 STALE_HOURS = 24

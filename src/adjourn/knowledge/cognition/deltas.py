@@ -12,19 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.model import (
-    WORKING_STATE,
-    CheckpointDiff,
-    CognitiveCheckpoint,
-    Tree,
-    by_id,
-    load,
-    same,
-    view,
-    without,
-    write,
-)
-from adjourn.log import canonical, digest
+from adjourn.knowledge.model.cognition import WORKING_STATE, CheckpointDiff, CognitiveCheckpoint
+from adjourn.knowledge.model.documents import Tree, by_id, load, same, view, without, write
+from adjourn.log.canonical_json import canonical, digest
 
 MAX_DIFFS = 20
 _KNOWLEDGE = ("facts", "assumptions", "openQuestions", "beliefs")

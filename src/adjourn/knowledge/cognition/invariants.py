@@ -14,7 +14,8 @@ from typing import Literal
 
 from adjourn.errors import InvalidError
 from adjourn.findings import Finding
-from adjourn.knowledge.model import COLLECTIONS, Tree, pointer, shown
+from adjourn.knowledge.model.documents import Tree, pointer, shown
+from adjourn.knowledge.model.record import COLLECTIONS
 
 Findings = list[Finding]
 Listed = set[tuple[str, str]]

@@ -18,7 +18,7 @@ from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol
 
 from adjourn.errors import InvalidError, UsageError
-from adjourn.knowledge.brief import MAX_TOKENS, STATE_RULES
+from adjourn.knowledge.brief.compose import MAX_TOKENS, STATE_RULES
 from adjourn.knowledge.cognition.store import CognitiveStore
 
 INTERVAL = 10

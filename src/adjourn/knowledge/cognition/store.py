@@ -1,7 +1,6 @@
 """A cognitive session as a program uses it: change it, create checkpoints, restore them. Each change is stored.
 
-Owns: `CognitiveStore`, and that a change becomes one write with at most one checkpoint, on the newest state that the store has. Must
-never: let a checkpoint cause another one, hold a rule of the state itself, or let a caller have a tree that the session still uses.
+A change becomes one write with at most one checkpoint, on the newest state that the store has. No caller gets a tree that is still used.
 """
 
 from __future__ import annotations
@@ -13,30 +12,41 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, UsageError
-from adjourn.host import now
-from adjourn.knowledge.brief import MAX_TOKENS, Tokenizer, format_current_state, format_state_for_prompt
+from adjourn.host.clock import now
+from adjourn.knowledge.brief.compose import (
+    MAX_TOKENS,
+    Tokenizer,
+    format_current_state,
+    format_state_for_prompt,
+)
 from adjourn.knowledge.cognition import checkpoints
 from adjourn.knowledge.cognition.checkpoints import RestoredSession
 from adjourn.knowledge.cognition.invariants import check_working_state, require
-from adjourn.knowledge.cognition.replies import apply_reply, parse_reply
-from adjourn.knowledge.cognition.repository import SessionRepository, StoredSession, as_checkpoint, head_of
-from adjourn.knowledge.cognition.triggers import (
+from adjourn.knowledge.cognition.repository import (
     THRESHOLD,
     TRIGGERS,
     FiredTrigger,
+    SessionRepository,
+    StoredSession,
     Trigger,
     TriggerState,
+    as_checkpoint,
     combined_label,
     fired_by_record,
     fired_triggers,
+    head_of,
 )
-from adjourn.knowledge.model import (
-    MAX_COUNT,
+from adjourn.knowledge.model.cognition import (
     CognitiveCheckpoint,
     CognitiveSession,
     TotalMetrics,
-    Tree,
     WorkingState,
+    apply_reply,
+    parse_reply,
+)
+from adjourn.knowledge.model.documents import (
+    MAX_COUNT,
+    Tree,
     accept,
     copy_of,
     require_one_of,
@@ -44,8 +54,7 @@ from adjourn.knowledge.model import (
     tree_of,
     view,
 )
-from adjourn.store import EMPTY, Store
-from adjourn.tasks import wait_for_turn
+from adjourn.store.base import EMPTY, Store, wait_for_turn
 
 _OF_A_RESTORE: tuple[Trigger, ...] = ("branch_created",)
 """What a restore brings back did not happen now: of its changes, only a new branch fires a trigger."""

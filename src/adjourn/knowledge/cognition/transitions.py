@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError
-from adjourn.knowledge.model import MAX_ID, CRAuthor, EventType, Tree, by_id, pointer, tree_of, without
-from adjourn.log import digest
+from adjourn.knowledge.model.documents import MAX_ID, Tree, by_id, pointer, tree_of, without
+from adjourn.knowledge.model.record import CRAuthor, EventType
+from adjourn.log.canonical_json import digest
 
 EDGES: dict[str, dict[str, tuple[str, ...]]] = {
     "node": {

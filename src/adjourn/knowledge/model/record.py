@@ -42,6 +42,8 @@ Strategy = Literal["prefer-a", "prefer-b", "manual"]
 
 VERSION = "1.0"
 """The `version` of the records that this package writes. A reader refuses a higher major number and accepts a higher minor one."""
+EFFECTS_THROUGH = "effectsThrough"
+"""The member of a record that says up to which event of its task `toolEffects` is folded."""
 
 
 class CRAuthor(DocumentPart, frozen=True, kw_only=True):

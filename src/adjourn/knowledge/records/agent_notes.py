@@ -18,25 +18,27 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from adjourn.errors import ConflictError, InvalidError, RefusedError
-from adjourn.knowledge.cognition import (
-    CognitiveStore,
+from adjourn.knowledge.cognition.repository import SessionRepository, head_of
+from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
+from adjourn.knowledge.cognition.transitions import Transition
+from adjourn.knowledge.model.cognition import (
+    WORKING_STATE,
     Collection,
-    SessionOptions,
-    SessionRepository,
     Tag,
     TaggedStatement,
-    Transition,
     apply_reply,
-    head_of,
     normalised,
 )
-from adjourn.knowledge.model import WORKING_STATE, CRAuthor, Tree, by_id, same, tree_of
-from adjourn.knowledge.records import CRStore
+from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
-from adjourn.log import digest
-from adjourn.tasks import Session, Task
-from adjourn.text import clean, without_secrets
+from adjourn.log.canonical_json import digest
+from adjourn.tasks.session import Session
+from adjourn.tasks.task import Task
+from adjourn.text.quoting import clean
+from adjourn.text.redact import without_secrets
 
 MAX_STATEMENT = 2_000
 """Characters of one noted or asked item."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain
 
 from adjourn.errors import IntegrityError
-from adjourn.knowledge.model import Tree
+from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records.version_log import VersionStore
 from adjourn.knowledge.records.versions import (
     ChainVerification,
@@ -20,7 +20,7 @@ from adjourn.knowledge.records.versions import (
     link_of,
     verify_versions,
 )
-from adjourn.store import Entry
+from adjourn.store.base import Entry
 
 _NOT_THIS = "the fold is of another version"
 _AFTER_A_GAP = 512

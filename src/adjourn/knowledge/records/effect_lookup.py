@@ -1,25 +1,33 @@
-"""Find an effect in a task's chain: the reading side of `effects`.
+"""The effects of a task: folded from its events into the `toolEffects` of a record, and found again (spec/record.md, section 10).
 
-Owns: what a call is, the names of its effect, and the search for it. Must never: write.
+This is the reading side of `effects`. No effect is dropped that is not settled, or that a library claimed with more details than its
+event has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.aex import from_text
+from adjourn.aex.layers import from_text
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.model import Tree, by_id, without
-from adjourn.knowledge.records import effects_model
-from adjourn.log import Event, canonical, decode, digest, kinds, milliseconds, tool_name
-from adjourn.policy import arguments_digest
-from adjourn.store import Store
-from adjourn.tasks import Ledger, Task, check_task_id, following, idempotency, open_elsewhere
+from adjourn.knowledge.model.documents import MAX_ID, Tree, by_id, same, without
+from adjourn.knowledge.model.record import EFFECTS_THROUGH, EffectStatus
+from adjourn.log import kinds
+from adjourn.log.canonical_json import MAX_SAFE_INTEGER, canonical, digest
+from adjourn.log.event import Event, decode, milliseconds
+from adjourn.log.kinds import tool_name
+from adjourn.policy.calls import arguments_digest
+from adjourn.store.base import Store
+from adjourn.tasks import idempotency
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task, check_task_id
+from adjourn.tasks.workspace_calls import open_elsewhere
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _TELLS = (b'"event":"tool.', b'"event":"effect.', b'"event":"session.')
@@ -48,7 +56,7 @@ class EffectCall(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the tool in the events of the task."""
-        return effects_model.event_name(self.tool, self.operation)
+        return event_name(self.tool, self.operation)
 
     @property
     def digest(self) -> str:
@@ -76,13 +84,11 @@ def current(store: Store, record: Tree) -> Tree:
         task = check_task_id(record["task"]["id"])
     except InvalidError:  # no task of a chain can have that name
         return record
-    return effects_model.fold_events(
-        record, _events(store, task, effects_model.last_folded_position(record) + 1)
-    )
+    return fold_events(record, _events(store, task, last_folded_position(record) + 1))
 
 
 def _events(store: Store, task: str, start: int) -> Iterator[Event]:
-    for entry in following(store, task, start, store.head(task)):
+    for entry in verified_entries_from(store, task, start, store.head(task)):
         if any(tells in entry.data for tells in _TELLS):
             with suppress(InvalidError):  # an event of a later format
                 yield decode(entry.data)
@@ -146,7 +152,7 @@ def _done_by_others(task: Task, ledger: Ledger, call: EffectCall) -> str:
         return ""
     done = ""
     wanted: dict[str, bytes] = {"": call.digest.encode()}
-    for entry in following(task.store, task.id, 0, task.head):
+    for entry in verified_entries_from(task.store, task.id, 0, task.head):
         if not any(needle in entry.data for needle in wanted.values()):
             continue
         with suppress(InvalidError):
@@ -204,9 +210,7 @@ def _details(call: EffectCall) -> Tree:
 def complete_effect(task: Task, record: Tree, found: FoundEffect, call: EffectCall) -> Tree:
     """An effect that was found, with all that the record and the chain have of it."""
     effect = by_id(record["toolEffects"]).get(found.call) or from_chain(task, found.call)
-    if (
-        effects_model.is_call(effect) and effects_model.digest_of(effect) == call.digest
-    ):  # so the inputs are the same
+    if is_call(effect) and digest_of(effect) == call.digest:  # so the inputs are the same
         own = {**without(effect, "digest"), **_details(call)}
         effect = own if is_own(effect) else {**effect, "inputs": call.inputs}
     if "outputs" not in effect and effect.get("answer"):
@@ -220,10 +224,10 @@ def from_chain(task: Task, call: str) -> Tree:
     needle = f'"{call}"'.encode()
     told_of = (
         decode(one.data)
-        for one in following(task.store, task.id, 0, task.head)
+        for one in verified_entries_from(task.store, task.id, 0, task.head)
         if needle in one.data or b'"event":"session.' in one.data
     )
-    found = by_id(effects_model.fold_events({"toolEffects": []}, told_of)["toolEffects"])
+    found = by_id(fold_events({"toolEffects": []}, told_of)["toolEffects"])
     if call not in found:
         raise IntegrityError(
             f"call {call[:80]} is not in the history of task {task.id}", "run: adjourn verify"
@@ -238,5 +242,168 @@ def is_own(effect: Tree) -> bool:
 
 def is_of(effect: Tree, call: EffectCall) -> bool:
     """Whether an effect belongs to a call. An effect of a session always does: the key names it."""
-    same = (effects_model.name_of(effect), effects_model.digest_of(effect)) == (call.name, call.digest)
+    same = (name_of(effect), digest_of(effect)) == (call.name, call.digest)
     return same or not is_own(effect)
+
+
+# --- the effects of a task, folded from its events
+
+OPERATION = "tools/call"
+"""The operation of a call that a session of the task made."""
+MAX_SETTLED = 50
+MAX_UNSETTLED = 500
+"""How many calls a record shows, the newest ones. `effectsThrough.count` counts all."""
+UNSETTLED = ("claimed", "unknown")
+_OUTCOMES: dict[str, EffectStatus] = {
+    "ok": "completed",
+    "tool-error": "failed",
+    "error": "failed",
+    "no-answer": "unknown",
+}
+
+
+def fold_events(record: Tree, events: Iterable[Event]) -> Tree:
+    """The record with its effects changed by the events after `effectsThrough`; the same tree if nothing changes."""
+    before: Tree = record.get(EFFECTS_THROUGH, {"seq": -1, "count": 0})
+    fold = _Fold(record["toolEffects"], before["count"])
+    seq = before["seq"]
+    for event in events:
+        fold.apply(event)
+        seq = event.seq
+    effects = _bounded(list(fold.effects.values()))
+    if same(effects, record["toolEffects"]):
+        return record
+    return {**record, "toolEffects": effects, EFFECTS_THROUGH: {"seq": seq, "count": fold.count}}
+
+
+def last_folded_position(record: Tree) -> int:
+    """The position of the last event that a record's effects include; -1 for none."""
+    return int(record[EFFECTS_THROUGH]["seq"]) if EFFECTS_THROUGH in record else -1
+
+
+def omitted_count(record: Tree) -> int:
+    """How many settled effects of the task a record leaves out, because they are older than those it shows."""
+    return (
+        max(0, record[EFFECTS_THROUGH]["count"] - len(record["toolEffects"]))
+        if EFFECTS_THROUGH in record
+        else 0
+    )
+
+
+def is_call(effect: Tree) -> bool:
+    """Whether an effect has only the details of its event."""
+    return "digest" in effect
+
+
+def name_of(effect: Tree) -> str:
+    """The name of an effect's tool in the task's events."""
+    return event_name(effect["toolName"], effect["operation"])
+
+
+def event_name(tool: str, operation: str) -> str:
+    """The name of a tool's operation in the task's events: `payments.charge` for `payments`, `charge`."""
+    return tool if operation == OPERATION else f"{tool}.{operation}"
+
+
+def digest_of(effect: Tree) -> str:
+    """The digest of an effect's arguments."""
+    return str(effect["digest"]) if is_call(effect) else digest(canonical(effect["inputs"]))
+
+
+class _Fold:
+    """The effects by id, in order."""
+
+    def __init__(self, effects: Iterable[Tree], count: int) -> None:
+        self.effects: dict[str, Tree] = {effect["id"]: effect for effect in effects}
+        self.count = count
+
+    def apply(self, event: Event) -> None:
+        try:
+            data = kinds.data_of(event)
+            at = milliseconds(event.timestamp)
+        except InvalidError:  # an event of another format
+            return
+        if isinstance(data, kinds.ToolAllowed):
+            self._allowed(event, data, at)
+        elif isinstance(data, kinds.ToolSettled):
+            self._settled(data)
+        elif isinstance(data, kinds.ToolContinued):
+            self._change(data.call, session=event.session, status="claimed")
+        elif isinstance(data, kinds.EffectSettled):
+            by = {"id": event.by.id, "type": event.by.type}
+            self._change(data.call, status="completed" if data.outcome == "done" else "failed", settledBy=by)
+        elif isinstance(data, kinds.SessionClosed):
+            self._over(event.session)
+        elif isinstance(data, kinds.SessionLost):
+            self._over(data.lost)
+
+    def _allowed(self, event: Event, data: kinds.ToolAllowed, at: int) -> None:
+        if not (data.effectful or not event.session) or not 0 < len(data.call) <= MAX_ID or at < 0:
+            return
+        self.count += 1
+        if data.approval:
+            self._repeated(data)
+        if data.call not in self.effects:
+            self.effects[data.call] = _effect(event, data, at)
+
+    def _repeated(self, data: kinds.ToolAllowed) -> None:
+        """A person allowed another attempt of a call in doubt: the new call replaces it."""
+        for effect in list(self.effects.values()):
+            if effect.get("status") not in UNSETTLED:
+                continue
+            named = effect.get("idempotencyKey", "") in data.once.split()
+            same = digest_of(effect) == data.digest and name_of(effect) in (data.tool, tool_name(data))
+            if named or same:
+                self._change(effect["id"], status="failed", error=f"it was let through again as {data.call}")
+
+    def _settled(self, data: kinds.ToolSettled) -> None:
+        status = _OUTCOMES.get(data.outcome)
+        effect = self.effects.get(data.call, {})
+        if status is None or (status == "unknown" and effect.get("status") == "failed"):
+            return
+        took = min(max(data.milliseconds, 0), MAX_SAFE_INTEGER)
+        answer = {"answer": data.answer} if data.answer else {}
+        self._change(data.call, status=status, durationMs=took, **answer)
+
+    def _over(self, session: str) -> None:
+        for effect in list(self.effects.values()):
+            if effect.get("session") == session and effect.get("status") == "claimed":
+                self._change(effect["id"], status="unknown")
+
+    def _change(self, name: str, **members: Any) -> None:
+        effect = self.effects.get(name)
+        if effect is not None and effect.get("status", "completed") != "completed":
+            self.effects[name] = {**effect, **members}
+
+
+def _effect(event: Event, data: kinds.ToolAllowed, at: int) -> Tree:
+    key = data.once.partition(" ")[0]
+    return {
+        "id": data.call,
+        "toolName": tool_name(data),
+        "operation": OPERATION,
+        "inputs": {"redacted": data.arguments} if data.arguments else {},
+        **({"idempotencyKey": key} if 0 < len(key) <= MAX_ID else {}),
+        "isReplayable": not data.effectful,
+        "sideEffects": [],
+        "reversible": False,
+        "executedAt": at,
+        "durationMs": 0,
+        # Without a session nobody can tell whether the claimant is alive: the effect is in doubt until it is settled.
+        "status": "claimed" if event.session else "unknown",
+        "digest": data.digest,
+        **({"session": event.session} if event.session else {}),
+    }
+
+
+def _bounded(effects: list[Tree]) -> list[Tree]:
+    """The effects without the oldest settled calls and the oldest unsettled ones beyond the limits."""
+    spare: set[str] = set()
+    for unsettled, limit in ((False, MAX_SETTLED), (True, MAX_UNSETTLED)):
+        calls = [
+            effect["id"]
+            for effect in effects
+            if is_call(effect) and (effect.get("status") in UNSETTLED) is unsettled
+        ]
+        spare.update(calls[:-limit])
+    return [effect for effect in effects if effect["id"] not in spare] if spare else effects

@@ -2,7 +2,7 @@
 
 The ledger of effects is the task's chain of events, for a library that claims here as for the calls of a proxy. A claim is one commit
 to it (`tool.allowed`, without a session), which sees the effects of every client of the task. Records show what the chain says
-(`effects_model`), and keep the inputs and outputs of effects that were claimed here. An effect that is not replayable never runs twice
+(`effect_lookup`), and keep the inputs and outputs of effects that were claimed here. An effect that is not replayable never runs twice
 unless a probe or a person has checked that it did not happen.
 
 Owns: the table of what a claim finds, and the steps that bring a record up to the chain. Must never: run a tool, or treat an unsettled
@@ -18,15 +18,28 @@ from uuid import uuid4
 
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
-from adjourn.knowledge.cognition import RecordChange, Transition, derived_id, path_of, put
-from adjourn.knowledge.cognition.transitions import with_blocking
-from adjourn.knowledge.model import CRAuthor, Tree, by_id, same, view
-from adjourn.knowledge.records import effect_lookup, effects_model, interventions
+from adjourn.knowledge.cognition.transitions import (
+    RecordChange,
+    Transition,
+    derived_id,
+    path_of,
+    put,
+    with_blocking,
+)
+from adjourn.knowledge.model.documents import Tree, by_id, same, view
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import effect_lookup, interventions
 from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
-from adjourn.log import Actor, canonical, digest, kinds
-from adjourn.store import Store, Swap
-from adjourn.tasks import Ledger, NewEvent, Task, idempotency, settle_doubt
-from adjourn.text import first_line, preview
+from adjourn.log import kinds
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.event import Actor
+from adjourn.store.base import Store, Swap
+from adjourn.tasks import idempotency
+from adjourn.tasks.approvals import settle_doubt
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import NewEvent, Task
+from adjourn.text.quoting import first_line
+from adjourn.text.redact import preview
 
 DONE, NOT_DONE = "done", "not done"
 """The answers to the question about an effect in doubt."""
@@ -143,7 +156,7 @@ class Effects:
     def unsettled(self, cr_id: str) -> list[Tree]:
         """The effects of which nobody knows whether they happened. Check them first."""
         known = self._current(cr_id)["toolEffects"]
-        return [effect for effect in known if effect.get("status") in effects_model.UNSETTLED]
+        return [effect for effect in known if effect.get("status") in effect_lookup.UNSETTLED]
 
     def compensation(self, cr_id: str, content_hash: str) -> Compensation:
         """The effects since a version of the record, for a return to that version."""
@@ -327,7 +340,7 @@ def _add_claim(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
     """A record with the details of a claimed effect, if it has only the effect's event. Its status is the chain's."""
     step = _update_effects(store, record, at)
     known = by_id(step.record["toolEffects"]).get(effect["id"])
-    if known is None or (effects_model.is_call(known) and known["status"] in effects_model.UNSETTLED):
+    if known is None or (effect_lookup.is_call(known) and known["status"] in effect_lookup.UNSETTLED):
         return _recorded(step, effect) if effect_lookup.is_own(effect) else step
     return step
 

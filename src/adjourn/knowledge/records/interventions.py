@@ -23,7 +23,8 @@ from adjourn.knowledge.cognition.transitions import (
     signed,
     with_blocking,
 )
-from adjourn.knowledge.model import MAX_TEXT, CRAuthor, Tree, shown, tree_of
+from adjourn.knowledge.model.documents import MAX_TEXT, Tree, shown, tree_of
+from adjourn.knowledge.model.record import CRAuthor
 
 SYSTEM = CRAuthor(id="adjourn", type="system")
 """The author of changes that follow from a rule or from the clock."""

@@ -12,20 +12,10 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from adjourn.knowledge.model import (
-    MAX_ID,
-    MAX_TEXT,
-    CRConflict,
-    Resolution,
-    Strategy,
-    Tree,
-    pointer,
-    same,
-    without,
-)
-from adjourn.knowledge.records.decisions import variant_of, with_variants
-from adjourn.knowledge.records.diff import counted, value_of
-from adjourn.log import MAX_SAFE_INTEGER, canonical, digest
+from adjourn.knowledge.model.documents import MAX_ID, MAX_TEXT, Tree, load, pointer, same, without
+from adjourn.knowledge.model.record import CRConflict, Resolution, Strategy
+from adjourn.knowledge.records.updating import variant_of, with_variants
+from adjourn.log.canonical_json import MAX_SAFE_INTEGER, canonical, digest
 
 Path = tuple[str, ...]
 KEPT = ("learnings", "toolEffects", "invariants")
@@ -166,9 +156,9 @@ def _sum(merger: Merger, path: Path, sides: Sides) -> int:
 def _union(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
     """Actions: those of both sides, equal ones once."""
     del merger, path
-    base, a, b = (Counter[bytes]() if side is UNSET else counted(side) for side in sides)
+    base, a, b = (Counter[bytes]() if side is UNSET else Counter(map(canonical, side)) for side in sides)
     kept = list(sides.base) if sides.base is not UNSET else []
-    added = [value_of(item) for item in ((a | b | base) - base).elements()]
+    added = [load(item) for item in ((a | b | base) - base).elements()]
     return kept + sorted(added, key=lambda action: (action["timestamp"], canonical(action)))
 
 

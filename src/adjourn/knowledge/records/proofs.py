@@ -11,19 +11,10 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.model import Count, DocumentPart, Id, Sha256, Tree, view
+from adjourn.knowledge.model.documents import Count, DocumentPart, Id, Sha256, Tree, view
 from adjourn.knowledge.records.versions import head_message
-from adjourn.log import (
-    consistency_proof,
-    fingerprint,
-    holds,
-    inclusion_proof,
-    public_key,
-    root,
-    sign_bytes,
-    verify_consistency,
-    verify_inclusion,
-)
+from adjourn.log.merkle import consistency_proof, inclusion_proof, root, verify_consistency, verify_inclusion
+from adjourn.log.signing import fingerprint, holds, public_key, sign_bytes
 
 Hashes = Annotated[tuple[Sha256, ...], Meta(max_length=128)]
 

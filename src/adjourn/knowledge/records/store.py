@@ -17,24 +17,14 @@ from uuid import uuid4
 from msgspec import UNSET
 
 from adjourn.errors import AdjournError, RefusedError
-from adjourn.host import now
-from adjourn.knowledge.cognition import RecordChange, Transition, transitions
-from adjourn.knowledge.model import (
-    CRAuthor,
-    CRDiff,
-    CRMergeResult,
-    RecordContent,
-    Strategy,
-    Tree,
-    from_published,
-    same,
-    view,
-    without,
-)
-from adjourn.knowledge.records import decisions, diff, interventions, merge, updating
+from adjourn.host.clock import now
+from adjourn.knowledge.cognition import transitions
+from adjourn.knowledge.cognition.transitions import RecordChange, Transition
+from adjourn.knowledge.model.documents import EncodedDocument, Tree, from_published, same, view, without
+from adjourn.knowledge.model.record import CRAuthor, CRDiff, CRMergeResult, RecordContent, Strategy
+from adjourn.knowledge.records import interventions, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_log
 from adjourn.knowledge.records.effects import Effects
-from adjourn.knowledge.records.encoding import EncodedDocument
 from adjourn.knowledge.records.interventions import SYSTEM
 from adjourn.knowledge.records.proofs import (
     ConsistencyProof,
@@ -54,8 +44,7 @@ from adjourn.knowledge.records.versions import (
     store_form,
 )
 from adjourn.knowledge.records.writer import Operation, Subscriber, UsedApprovals, VersionWriter
-from adjourn.store import EMPTY, Store
-from adjourn.tasks import append_with_retry
+from adjourn.store.base import EMPTY, Store, append_with_retry
 
 
 class CRStore:
@@ -269,10 +258,10 @@ class CRStore:
         """
 
         def settle(cr: Tree, at: int) -> Transition:
-            decisions.require_contested(cr, decision_id)
+            updating.require_contested(cr, decision_id)
             if text:
-                return decisions.override_decision(cr, decision_id, text, author, at)
-            return decisions.settle_decision(cr, decision_id, "accepted", author, at, variant=variant)
+                return updating.override_decision(cr, decision_id, text, author, at)
+            return updating.settle_decision(cr, decision_id, "accepted", author, at, variant=variant)
 
         return self._decide(cr_id, settle, author)
 
@@ -280,7 +269,7 @@ class CRStore:
         self, cr_id: str, decision_id: str, new_decision: str, author: CRAuthor, *, rationale: str = ""
     ) -> Tree:
         """Replace a decision; the old text stays as a variant."""
-        override = decisions.override_decision
+        override = updating.override_decision
         return self._decide(
             cr_id,
             lambda cr, at: override(cr, decision_id, new_decision, author, at, rationale=rationale),
@@ -291,7 +280,7 @@ class CRStore:
         self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor
     ) -> Tree:
         """Contest a decision: add another view. The decision is then open until it is settled."""
-        contest = decisions.contest_decision
+        contest = updating.contest_decision
         return self._decide(
             cr_id,
             lambda cr, at: contest(cr, decision_id, decision, author, at, rationale=rationale),
@@ -308,7 +297,7 @@ class CRStore:
         variant: int | None = None,
     ) -> Tree:
         """Set the status of a decision; `variant` is the position of the variant that a contested one takes its text from."""
-        settle = decisions.settle_decision
+        settle = updating.settle_decision
         return self._decide(
             cr_id, lambda cr, at: settle(cr, decision_id, status, author, at, variant=variant), author
         )
@@ -346,7 +335,7 @@ class CRStore:
         """How B differs from A. Each is a record id (its newest version) or the hash of a version."""
         a, b = self.resolve(cr_id_a), self.resolve(cr_id_b)
         base = None if a["id"] == b["id"] else Ancestry(self.versions).base(a, b)
-        return diff.diff(a, b, base_hash=base or "")
+        return merge.diff(a, b, base_hash=base or "")
 
     def merge(
         self, cr_id_a: str, cr_id_b: str, strategy: Strategy, *, author: CRAuthor = SYSTEM

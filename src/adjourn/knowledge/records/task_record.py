@@ -9,11 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adjourn.errors import AdjournError
-from adjourn.knowledge import records  # its code is loaded when a name of it is used: few tasks have a record
 
 if TYPE_CHECKING:
-    from adjourn.knowledge.model import Tree
-    from adjourn.store import Store
+    from adjourn.knowledge.model.documents import Tree
+    from adjourn.store.base import Store
 
 
 def record_of(store: Store, task: str) -> Tree | None:
@@ -28,7 +27,10 @@ def read_record_of(store: Store, task: str) -> Tree | None:
 
     None where there is none. Raises `AdjournError` where it cannot be read.
     """
+    from adjourn.knowledge.records.effect_lookup import current
+    from adjourn.knowledge.records.store import CRStore
+
     if not store.refs("record/"):
         return None
-    record = records.CRStore(store).of_task(task)
-    return None if record is None else records.current(store, record)
+    record = CRStore(store).of_task(task)
+    return None if record is None else current(store, record)

@@ -14,8 +14,9 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError
-from adjourn.knowledge.cognition import check_record, require
-from adjourn.knowledge.model import MAX_DOCUMENT_BYTES, CRAuthor, Tree, tree_of
+from adjourn.knowledge.cognition.invariants import check_record, require
+from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES, Tree, tree_of
+from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.ancestry import Ancestry
 from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof, sign_head
 from adjourn.knowledge.records.store import CRStore
@@ -31,8 +32,10 @@ from adjourn.knowledge.records.versions import (
     unsealed,
     verify_sealed,
 )
-from adjourn.log import Frontier, canonical, fingerprint
-from adjourn.store import EMPTY, Head
+from adjourn.log.canonical_json import canonical
+from adjourn.log.merkle import Frontier
+from adjourn.log.signing import fingerprint
+from adjourn.store.base import EMPTY, Head
 
 MAX_VERSIONS = 1_000_000
 MAX_BYTES = 1024 * 1024 * 1024

@@ -17,11 +17,12 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, UnknownRecordError
-from adjourn.knowledge.model import RecordContent, Tree
-from adjourn.knowledge.records.encoding import EncodedDocument
+from adjourn.knowledge.model.documents import EncodedDocument, Tree
+from adjourn.knowledge.model.record import RecordContent
 from adjourn.knowledge.records.versions import Stored, link_of, root_after, sealed
-from adjourn.log import Frontier, digest
-from adjourn.store import EMPTY, Entry, Head, Store
+from adjourn.log.canonical_json import digest
+from adjourn.log.merkle import Frontier
+from adjourn.store.base import EMPTY, Entry, Head, Store
 
 FOLD_VERSIONS = 32
 FOLD_BYTES = 256 * 1024

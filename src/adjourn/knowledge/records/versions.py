@@ -31,13 +31,9 @@ import msgspec
 
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.cognition.invariants import check_record, require
-from adjourn.knowledge.model import (
-    COLLECTIONS,
-    VERSION,
-    ContinuationRecord,
-    CRAuthor,
+from adjourn.knowledge.model.documents import (
+    EncodedDocument,
     Id,
-    RecordContent,
     Tree,
     accept,
     load,
@@ -47,8 +43,9 @@ from adjourn.knowledge.model import (
     without,
     write,
 )
-from adjourn.knowledge.records.encoding import EncodedDocument
-from adjourn.log import Frontier, canonical, digest
+from adjourn.knowledge.model.record import COLLECTIONS, VERSION, ContinuationRecord, CRAuthor, RecordContent
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.merkle import Frontier
 
 SEAL = ("contentHash", "merkleRoot")
 ENVELOPE = (

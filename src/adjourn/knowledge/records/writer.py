@@ -15,15 +15,15 @@ from threading import Lock, RLock
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError, InvalidError, RefusedError
-from adjourn.knowledge.cognition import RecordChange, Transition
-from adjourn.knowledge.model import CRAuthor, CREvent, Tree, tree_of, view
-from adjourn.knowledge.records.encoding import EncodedDocument
+from adjourn.knowledge.cognition.transitions import RecordChange, Transition
+from adjourn.knowledge.model.documents import EncodedDocument, Tree, tree_of, view
+from adjourn.knowledge.model.record import CRAuthor, CREvent
 from adjourn.knowledge.records.interventions import already_used, consumption_key
 from adjourn.knowledge.records.version_log import VersionLog, VersionStore, head_moved, unknown_record
 from adjourn.knowledge.records.versions import Stored, following, next_version
-from adjourn.log import Frontier, digest
-from adjourn.store import Store
-from adjourn.tasks import append_with_retry
+from adjourn.log.canonical_json import digest
+from adjourn.log.merkle import Frontier
+from adjourn.store.base import Store, append_with_retry
 
 Operation = Callable[[Tree, int], Transition]
 """Makes a transition of a record from its newest version and the time in milliseconds."""

@@ -17,11 +17,10 @@ from itertools import product
 from time import monotonic_ns
 from typing import NamedTuple
 
-from adjourn.policy import protected
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, MAX_PATH, Identity, ProtectedPlaces, identity_of
 from adjourn.policy.protected.reach import alternatives, linked, matched
-from adjourn.policy.protected.walking import means_another, paths_in, readings
+from adjourn.policy.protected.texts import means_another, paths_in, readings
 from adjourn.policy.protected.words import (
     BASE_KEYS,
     COMMAND_KEYS,
@@ -221,12 +220,14 @@ class _Search:
     # --- a text: the names in it, and what it runs
 
     def _text(self, key: str, text: str) -> str | None:
+        from adjourn.policy.protected.commands import reached
+
         places, names = self._places, self._names
         if key in PROGRAM_KEYS:
             self._check_bases()
             found = places.mentioned(text) if key not in LINE_KEYS else None
             foreign = self._foreign or key not in LINE_KEYS
-            return self._run(found or protected.reached(text, places, self._bases, foreign=foreign), text)
+            return self._run(found or reached(text, places, self._bases, foreign=foreign), text)
         if key in SQL_KEYS:
             self._add("path", texts.opened_by_sql(text))
         elif (found := self._patched(key, text)) is not None:
@@ -272,8 +273,10 @@ class _Search:
         return self._reads and is_long and self._places.mentions_private(text.casefold()) is not None
 
     def _words(self, words: tuple[str, ...]) -> str | None:
+        from adjourn.policy.protected.commands import reached_by_words
+
         self._check_bases()
-        return self._run(protected.reached_by_words(words, self._places, self._bases), " ".join(words))
+        return self._run(reached_by_words(words, self._places, self._bases), " ".join(words))
 
     def _run(self, found: str | None, text: str) -> str | None:
         return found if self._seen(found) or (found and self._speaks_of_keys(text)) else None

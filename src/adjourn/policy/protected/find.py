@@ -11,11 +11,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from adjourn.policy.protected.places import FOLDER
-from adjourn.policy.protected.programs import name_of, only_reads
 from adjourn.policy.protected.reach import Reach
 from adjourn.policy.protected.reason import UNREAD
 from adjourn.policy.shell.syntax import FOREIGN, UNKNOWN, ShellWord
-from adjourn.policy.shell.tables import TABLES
+from adjourn.policy.shell.tables import TABLES, name_of, only_reads
 
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from adjourn.policy.protected import texts
 from adjourn.policy.protected.places import FOLDER, MAX_PATH, PROTECTED, ProtectedPlaces
-from adjourn.policy.protected.walking import paths_in, readings
+from adjourn.policy.protected.texts import paths_in, readings
 from adjourn.policy.shell.syntax import FOREIGN, HARMLESS, HERE, UNKNOWN, UNSET, ShellWord
 
 _MAX_GLOB = 256

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from adjourn.text import fold_key
+from adjourn.text.strict_json import fold_key
 
 COMMAND_KEYS = frozenset(("cmd", "command"))
 """Arguments that contain a command, as a shell command line or as a list of words."""

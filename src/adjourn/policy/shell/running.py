@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from adjourn.policy.shell.printed import printed_by
 from adjourn.policy.shell.syntax import (
     ANYWHERE,
     FOREIGN,
@@ -31,6 +30,7 @@ from adjourn.policy.shell.syntax import (
     WordPart,
     parse,
 )
+from adjourn.policy.shell.tables import printed_by
 
 MAX_READINGS = 48
 """Most readings of one word, and of one command."""

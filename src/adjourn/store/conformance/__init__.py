@@ -11,13 +11,19 @@ promise. In particular a store does not recompute the hash of an entry: whoever 
 from adjourn.store.conformance.documents import DocumentCases
 from adjourn.store.conformance.histories import Histories, state_machine
 from adjourn.store.conformance.limits import Limits
-from adjourn.store.conformance.many import ManyAppends
 from adjourn.store.conformance.races import Races
-from adjourn.store.conformance.streams import Streams
-from adjourn.store.conformance.waiting import WatchCases
+from adjourn.store.conformance.streams import ManyAppends, Streams, WatchCases
 
 __all__ = ["StoreConformance", "state_machine"]
 
 
 class StoreConformance(Streams, DocumentCases, Limits, ManyAppends, Races, WatchCases, Histories):
-    """Subclass it under a name that begins with `Test`, override `make_store`, and `opener` if there can be two."""
+    """Subclass it under a name that begins with `Test`, override `make_store`, and `opener` if there can be two.
+
+    >>> from adjourn.store import MemoryStore
+    >>> class TestMine(StoreConformance):
+    ...     def make_store(self):
+    ...         return MemoryStore()
+    >>> len([name for name in dir(TestMine) if name.startswith("test_")]) > 20
+    True
+    """

@@ -9,8 +9,7 @@ import hashlib
 
 from adjourn.errors import ConflictError, InvalidError
 from adjourn.store.base import EMPTY
-from adjourn.store.conformance.entries import entry, linked
-from adjourn.store.conformance.suite import NAMES, Suite, refused
+from adjourn.store.conformance.suite import NAMES, Suite, entry, linked, refused
 
 
 class DocumentCases(Suite):

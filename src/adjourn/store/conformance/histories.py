@@ -11,8 +11,7 @@ from typing import Any
 
 from adjourn.errors import AdjournError
 from adjourn.store.base import EMPTY, Head, Store, Swap
-from adjourn.store.conformance.entries import entry
-from adjourn.store.conformance.suite import Opener, Suite, skip
+from adjourn.store.conformance.suite import Opener, Suite, entry, skip
 from adjourn.store.memory import MemoryStore
 
 
@@ -21,7 +20,7 @@ class Histories(Suite):
 
     def test_any_history_leaves_it_equal_to_memory(self) -> None:
         try:
-            import hypothesis.stateful  # noqa: PLC0415  # optional, for whoever runs this
+            import hypothesis.stateful  # optional, for whoever runs this
         except ImportError:
             skip("hypothesis is not installed")
         hypothesis.stateful.run_state_machine_as_test(
@@ -44,7 +43,7 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
 
     What is compared: every result, the kind of every error, and at the end all that can be read.
     """
-    from hypothesis import stateful, strategies  # noqa: PLC0415  # optional, for whoever runs this
+    from hypothesis import stateful, strategies  # optional, for whoever runs this
 
     rule = stateful.rule
 

@@ -10,8 +10,7 @@ from typing import Any
 from adjourn.errors import InvalidError
 from adjourn.store import checks
 from adjourn.store.base import EMPTY, ZERO_HASH, Entry
-from adjourn.store.conformance.entries import entry
-from adjourn.store.conformance.suite import Suite, refused
+from adjourn.store.conformance.suite import Suite, entry, refused
 
 _BAD_NAMES = ("", "nul\0", "line\n", "del\x7f", "c1\x85", "lone\ud800", "x" * 513, "é" * 257)
 

@@ -14,8 +14,7 @@ from multiprocessing import get_context
 from adjourn.errors import ConflictError
 from adjourn.store import checks
 from adjourn.store.base import EMPTY, Store, Swap
-from adjourn.store.conformance.entries import append_racing, check_chain, entry, linked
-from adjourn.store.conformance.suite import Opener, Suite, refused
+from adjourn.store.conformance.suite import Opener, Suite, append_racing, check_chain, entry, linked, refused
 
 
 def _append_several(opener: Opener, stream: str, who: str, count: int) -> None:

@@ -1,17 +1,15 @@
-"""What every part of the suite builds on: the stores it opens and closes, and how a refusal is expected.
-
-Owns: `Suite`. Must never: test anything, or import pytest.
-"""
+"""What every part of the suite builds on: stores that it opens and closes, entries, and expected refusals."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
-from adjourn.errors import AdjournError
-from adjourn.store.base import Store
+from adjourn.errors import AdjournError, ConflictError
+from adjourn.store.base import ZERO_HASH, Entry, Head, Store
 
 Opener = Callable[[], Store]
 
@@ -21,7 +19,7 @@ NAMES = ("a", "A", "a ", "task/1", "ünïcode", "u\u0308n", "日本語", "🧵",
 
 def skip(reason: str) -> None:
     """Skip the test that runs: pytest takes unittest's exception for its own."""
-    from unittest import SkipTest  # noqa: PLC0415  # importing the suite loads no test framework
+    from unittest import SkipTest  # importing the suite loads no test framework
 
     raise SkipTest(reason)
 
@@ -95,3 +93,34 @@ class Suite:
             thread.join()
         if raised:
             raise raised[0]
+
+
+# --- entries that the suite appends, and what must be so of those that it reads
+
+
+def entry(data: bytes) -> Entry:
+    return Entry(hashlib.sha256(data).hexdigest(), data)
+
+
+def linked(previous: Head, text: str) -> Entry:
+    """An entry that names its predecessor, so that a chain can be checked for lost and doubled ones."""
+    return entry(f"{previous.hash} {text}".encode())
+
+
+def check_chain(entries: Sequence[Entry]) -> None:
+    """Each entry is unchanged and names the one before it."""
+    previous = ZERO_HASH
+    for position, (digest, data) in enumerate(entries):
+        assert hashlib.sha256(data).hexdigest() == digest, f"entry {position} changed"
+        assert data[:64].decode() == previous, f"entry {position} does not follow entry {position - 1}"
+        previous = digest
+
+
+def append_racing(store: Store, stream: str, text: str) -> Head:
+    """Append one entry to whatever the head is, as often as it takes."""
+    while True:
+        head = store.head(stream)
+        try:
+            return store.append(stream, [linked(head, text)], expect=head, durable=False)
+        except ConflictError:
+            continue

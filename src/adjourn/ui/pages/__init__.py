@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from adjourn.ui.page import WebPage
 from adjourn.ui.pages import always, checkpoint, cognition, inbox, policy, record, task, tasks
+from adjourn.ui.site import WebPage
 
 PAGES: tuple[WebPage, ...] = (
     inbox.PAGE,

@@ -9,14 +9,15 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from adjourn.aex import discover
+from adjourn.aex.layers import discover
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
-from adjourn.handover import diff_lines
-from adjourn.log import digest, tool_name
-from adjourn.setup import files, without_confirm
-from adjourn.tasks import Approval
-from adjourn.ui.page import Form, Notice, WebPage
-from adjourn.ui.site import Site
+from adjourn.handover.answering import diff_lines
+from adjourn.log.canonical_json import digest
+from adjourn.log.kinds import tool_name
+from adjourn.setup import files
+from adjourn.setup.tightening import without_confirm
+from adjourn.tasks.ledger import Approval
+from adjourn.ui.site import Form, Notice, Site, WebPage
 
 
 class _Proposal(NamedTuple):

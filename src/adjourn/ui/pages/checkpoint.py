@@ -10,19 +10,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from adjourn import host
-from adjourn.checkpoints import (
-    FoundPage,
-    TaskCheckpoint,
-    as_checkpoint,
-    edit_page,
-    environment,
-    folder,
-    page_files,
-    parse,
-    rollback,
-    trusted_signer,
-)
+from adjourn.checkpoints import environment, folder, page_files, rollback
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint, trusted_signer
+from adjourn.checkpoints.page_files import FoundPage
+from adjourn.checkpoints.page_writer import edit_page
+from adjourn.checkpoints.parser import parse
 from adjourn.errors import (
     AdjournError,
     ConflictError,
@@ -32,13 +24,14 @@ from adjourn.errors import (
     UsageError,
 )
 from adjourn.findings import Finding
-from adjourn.handover import DiffLine, diff_lines
-from adjourn.log import canonical, digest, timestamp
-from adjourn.store import Store
-from adjourn.tasks import Task
-from adjourn.ui.page import MAX_EDITED, Form, Notice, WebPage
-from adjourn.ui.site import Site
-from adjourn.verification import Around, CheckedClaim, explained, verify_folder, verify_task
+from adjourn.handover.answering import DiffLine, diff_lines
+from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.event import timestamp
+from adjourn.store.base import Store
+from adjourn.tasks.task import Task
+from adjourn.ui.site import MAX_EDITED, Form, Notice, Site, WebPage
+from adjourn.verification.report import CheckedClaim, explained
+from adjourn.verification.verify import Around, verify_folder, verify_task
 
 MAX_LISTED = 100
 MAX_FINDINGS = 50
@@ -289,6 +282,8 @@ def _drafted(site: Site, form: Form, said: str, tone: str) -> Notice:
 
 def verify(site: Site, form: Form) -> Notice:
     """Verify the task of a page's checkpoint, its records, and its folder."""
+    from adjourn.host.keys import reading_secret
+
     path = _named(site, form)
     found = page_files.read(site.tree, path)
     store = site.find_store()
@@ -296,7 +291,7 @@ def verify(site: Site, form: Form) -> Notice:
         raise NotFoundError(
             "the store here does not have the checkpoint that this page names", "import its folder"
         )
-    report = verify_task(store, found.task, around=Around(host.reading_secret(), site.root))
+    report = verify_task(store, found.task, around=Around(reading_secret(), site.root))
     name = page_files.word(found.machine, "name")
     has_folder = name in folder.names(site.root)
     if has_folder:

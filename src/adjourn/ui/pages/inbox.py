@@ -9,19 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from adjourn import host
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import (
-    Answerer,
-    CallReport,
-    ItemReply,
-    ShownArguments,
-    WaitingItem,
-    arguments_of,
-    record_answer,
-)
-from adjourn.ui.page import Form, Notice, WebPage
-from adjourn.ui.site import Site
+from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer
+from adjourn.handover.calls import CallReport
+from adjourn.handover.inbox import WaitingItem
+from adjourn.ui.site import Form, Notice, Site, WebPage
 
 VIA = "page"
 """How events name this way of answering."""
@@ -62,6 +54,8 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
 
 def answer_item(site: Site, form: Form) -> Notice:
     """Record an answer. The form has `kind`, `id`, `task` or `record`, `action`, and what the action needs."""
+    from adjourn.host.keys import secret
+
     store = site.find_store()
     if store is None:
         raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
@@ -77,7 +71,7 @@ def answer_item(site: Site, form: Form) -> Notice:
     )
     try:
         said = record_answer(
-            Answerer(store, site.person, VIA, site.clock, host.secret(), site.root, site.tree), reply
+            Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree), reply
         )
     except AdjournError as error:
         return Notice(f"Not recorded: {site.words(error.message)}.", "bad", site.words(error.remedy))

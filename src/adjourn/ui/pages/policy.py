@@ -9,20 +9,26 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from adjourn import clients
-from adjourn.aex import NOTHING_KNOWN, Policy, Rule, discover, effective, read_layer, render
-from adjourn.clients import replay_calls
+from adjourn.aex.diagnostics import render
+from adjourn.aex.layers import discover, effective, read_layer
+from adjourn.aex.match import NOTHING_KNOWN
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule
+from adjourn.clients.replaying import Stopped, replay_calls
 from adjourn.errors import AdjournError, NotFoundError, UsageError
-from adjourn.policy import Contract
+from adjourn.policy.contract import Contract
 from adjourn.setup import files
-from adjourn.store import Store
-from adjourn.tasks import Ledger, Stopped, workspace_spent
-from adjourn.ui.page import MAX_EDITED, Form, Notice, WebPage
-from adjourn.ui.site import Site
+from adjourn.store.base import Store
+from adjourn.tasks.budgets import workspace_spent
+from adjourn.tasks.ledger import Ledger
+from adjourn.ui.site import MAX_EDITED, Form, Notice, Site, WebPage
+
+if TYPE_CHECKING:
+    from adjourn.clients.explaining import ExplainedCall
 
 MAX_RULES = 500
 """Rules of one kind that are shown."""
@@ -74,7 +80,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     permissions, findings = effective(path or None, None, root=site.root)
     tool, arguments = fields.get("tool", "").strip()[:200], fields.get("args", "").strip()[:MAX_ARGUMENTS]
     problem: AdjournError | None = None
-    answers: list[clients.ExplainedCall] = []
+    answers: list[ExplainedCall] = []
     if tool and path:
         try:
             answers = _explained(site, permissions, path, tool, arguments)
@@ -171,10 +177,13 @@ def _groups(permissions: Policy) -> list[RuleGroup]:
     ]
 
 
-def _explained(
-    site: Site, permissions: Policy, path: str, tool: str, arguments: str
-) -> list[clients.ExplainedCall]:
+def _explained(site: Site, permissions: Policy, path: str, tool: str, arguments: str) -> list[ExplainedCall]:
     """The answer for each server that the name may mean, in the state of the task that was used last."""
+    from adjourn.clients.client import ClientContext
+    from adjourn.clients.client_options import ClientOptions
+    from adjourn.clients.explaining import CallSetting, explain_call
+    from adjourn.clients.served_tools import known_tools
+
     try:
         given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
@@ -182,17 +191,17 @@ def _explained(
             f"the arguments are not a JSON object: {error}", 'write them as in {"path": "src/a.py"}'
         ) from error
     store = site.find_store()
-    options = clients.ClientOptions(
+    options = ClientOptions(
         root=os.path.realpath(site.root), contract=Contract(policy=permissions, policy_files=(path,))
     )
-    setting = clients.CallSetting(
+    setting = CallSetting(
         permissions,
-        clients.ClientContext(options, site.clock),
+        ClientContext(options, site.clock),
         _ledger(site, store),
-        clients.known_tools(store) if store is not None else NOTHING_KNOWN,
+        known_tools(store) if store is not None else NOTHING_KNOWN,
         workspace_spent(store, permissions.workspace_budgets, site.clock()) if store else {},
     )
-    return clients.explain_call(setting, tool, given)
+    return explain_call(setting, tool, given)
 
 
 def _ledger(site: Site, store: Store | None) -> Ledger:

@@ -12,12 +12,12 @@ import msgspec
 from msgspec import UNSET
 
 from adjourn.errors import AdjournError, NotFoundError, UsageError
-from adjourn.knowledge.model import COLLECTIONS, CRDiff, Tree, parts_of
-from adjourn.knowledge.records import CRStore
-from adjourn.log import timestamp
-from adjourn.store import EMPTY, Store
-from adjourn.ui.page import Form, Notice, WebPage
-from adjourn.ui.site import Site
+from adjourn.knowledge.model.documents import Tree, parts_of
+from adjourn.knowledge.model.record import COLLECTIONS, CRDiff
+from adjourn.knowledge.records.store import CRStore
+from adjourn.log.event import timestamp
+from adjourn.store.base import EMPTY, Store
+from adjourn.ui.site import Form, Notice, Site, WebPage
 
 MAX_ITEMS = 100
 """Items of one part, versions and changes that are shown."""

@@ -14,16 +14,22 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 from msgspec import UnsetType
 
-from adjourn import host
-from adjourn.checkpoints import read_report
+from adjourn.checkpoints.plans import read_report
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover import ROOM, Preview, Timeline, TimelineEntry, last_client, resume, to_json, to_lines
-from adjourn.log import Event, decode, digest, kinds, timestamp
-from adjourn.store import EMPTY, Head, Store
-from adjourn.tasks import Ledger, Task, following
-from adjourn.ui.page import Form, WebPage
-from adjourn.ui.site import Site
-from adjourn.ui.task_pictures import lane_picture, plot_of
+from adjourn.handover.clients import last_client
+from adjourn.handover.rendering import ROOM, to_json, to_lines
+from adjourn.handover.resumption import Preview, resume
+from adjourn.handover.timeline import Timeline, TimelineEntry
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import Event, decode, milliseconds, timestamp
+from adjourn.store.base import EMPTY, Head, Store
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import Task
+from adjourn.text.plot import BudgetPoint, budget_plot
+from adjourn.text.redact import without_secrets
+from adjourn.ui.site import Form, Site, WebPage
 
 WINDOW = 400
 """Events that are read for one page."""
@@ -117,7 +123,7 @@ def _events(store: Store, ledger: Ledger, start: int, end: int) -> Sequence[Even
         if last is None:
             raise NotFoundError(f"event {end - 1} of {ledger.task} is missing", "run `adjourn verify`")
         head = Head(end - 1, last.hash)
-    return [decode(entry.data) for entry in following(store, ledger.task, start, head)]
+    return [decode(entry.data) for entry in verified_entries_from(store, ledger.task, start, head)]
 
 
 def _moments(events: Sequence[Event], ledger: Ledger, stamp: str, *, is_last: bool) -> list[Moment]:
@@ -172,20 +178,24 @@ def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:
 
 
 def _is_there(tree: str, path: str) -> bool:
+    from adjourn.host.workspace import resolve_inside
+
     try:
-        return os.path.lexists(host.resolve_inside(tree, path))
+        return os.path.lexists(resolve_inside(tree, path))
     except AdjournError:  # not in the workspace: whether it is there is not ours to say
         return True
 
 
 def _handover(site: Site, task: Task) -> Told:
     """What a session receives that resumes the last checkpoint; nothing without one."""
+    from adjourn.host.keys import reading_secret
+
     if not task.ledger.checkpoint:
         return Told()
     root, tree = (site.home, site.home) if site.home else (site.root, site.tree)
     try:
         contract = site.contract() if site.contract is not None else None
-        reader = Preview(lambda: task.store, root, site.clock, host.reading_secret(), tree, contract)
+        reader = Preview(lambda: task.store, root, site.clock, reading_secret(), tree, contract)
         handover = resume(reader, task.ledger.checkpoint).handover()
         lines = list(to_lines(handover, ROOM, lambda text: f"- {text}"))
         return Told(lines, json.dumps(to_json(handover, ROOM), ensure_ascii=False, separators=(",", ":")))
@@ -194,3 +204,85 @@ def _handover(site: Site, task: Task) -> Told:
 
 
 PAGE = WebPage("/task", "Task", "task.html", query, is_listed=False)
+
+
+# --- the pictures of a task's page
+
+ROW = 36
+"""Height of a row of the list, in pixels; `static/task.css` has the same."""
+LANE, RADIUS = 16, 5
+MAX_LANES = 8
+
+
+def plot_of(events: Sequence[Event], ledger: Ledger) -> Markup:
+    """The picture of a task's last events: how many calls were used is known at the end, so it is counted backwards. Without a
+    call there is none.
+    """
+    if len(events) < 2 or not ledger.calls_used:
+        return Markup()
+    used = ledger.calls_used - sum(map(_counts, events))
+    points = [BudgetPoint(milliseconds(events[0].timestamp), used)]
+    marks = []
+    for event in events:
+        used += _counts(event)
+        at = BudgetPoint(milliseconds(event.timestamp), used)
+        data = kinds.data_of(event) if event.event == kinds.CheckpointCreated.KIND else None
+        if isinstance(data, kinds.CheckpointCreated):
+            marks.append(at._replace(label=without_secrets(f"{data.name}, {event.timestamp}")))
+        if used != points[-1].value or event is events[-1]:
+            points.append(at)
+    title = f"Calls over time: {ledger.calls_used}" + (
+        "" if ledger.budget is None else f" of {ledger.budget}"
+    )
+    return Markup(budget_plot(title, points, ledger.budget, marks))  # noqa: S704  # it escapes every text
+
+
+def _counts(event: Event) -> bool:
+    if event.event != kinds.ToolAllowed.KIND:
+        return False
+    data = kinds.data_of(event)
+    return isinstance(data, kinds.ToolAllowed) and not data.uncounted
+
+
+def lanes_of(parents: Sequence[int]) -> list[int]:
+    """The lane of each row. `parents`, oldest first, are the rows that rows follow; -1 for none.
+
+    Whoever follows the newest row of a lane stays in it; else a branch begins in a new one.
+    """
+    ends: list[int] = []
+    lanes: list[int] = []
+    for row, parent in enumerate(parents):
+        lane = ends.index(parent) if parent in ends else len(ends)
+        if lane == len(ends):
+            ends.append(row)
+        ends[lane] = row
+        lanes.append(min(lane, MAX_LANES - 1))
+    return lanes
+
+
+def lane_picture(parents: Sequence[int]) -> Markup:
+    """The picture; "" without rows. `parents` as for `lanes_of`."""
+    if not parents:
+        return Markup()
+    lanes = lanes_of(parents)
+    wide, high = LANE * (max(lanes) + 1), ROW * len(parents)
+
+    def at(row: int) -> tuple[int, int]:
+        return lanes[row] * LANE + LANE // 2, (len(parents) - 1 - row) * ROW + ROW // 2
+
+    drawn = []
+    for row, parent in enumerate(parents):
+        if parent < 0:
+            continue
+        (x, y), (to_x, to_y) = at(row), at(parent)
+        bend = (
+            f"V{to_y}"
+            if x == to_x
+            else f"V{to_y - ROW // 2}C{x} {to_y} {to_x} {to_y - ROW // 2} {to_x} {to_y}"
+        )
+        drawn.append(f'<path class="lane" d="M{x} {y}{bend}"/>')
+    drawn += [
+        f'<circle class="point" cx="{x}" cy="{y}" r="{RADIUS}"/>' for x, y in map(at, range(len(parents)))
+    ]
+    svg = f'<svg class="lanes" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" aria-hidden="true">'
+    return Markup(f"{svg}{''.join(drawn)}</svg>")  # noqa: S704  # it has numbers only

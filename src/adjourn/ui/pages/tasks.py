@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from adjourn.log import timestamp
-from adjourn.store import Store
-from adjourn.tasks import is_alive
-from adjourn.ui.page import Form, WebPage
-from adjourn.ui.rows import TaskRow
-from adjourn.ui.site import Site
+from adjourn.log.event import timestamp
+from adjourn.store.base import Store
+from adjourn.tasks.lease import is_alive
+from adjourn.ui.site import Form, Site, TaskRow, WebPage
 
 MAX_ROWS = 50
 """Tasks on one page."""

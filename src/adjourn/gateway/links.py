@@ -1,0 +1,218 @@
+"""The links to a server that the settings name: by a URL, over whichever transport it speaks, or by a command.
+
+A client finds out as revision 2025-03-26 says: a server that takes no POST may have an event stream for a GET. Each link finds out by
+itself, so that a server may change. The process of a command belongs to one exchange, and ends with it.
+
+Must never: look into a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from adjourn.gateway.http_link import HttpLink, LinkUser, Patience
+from adjourn.gateway.http_pool import NO_CREDENTIALS, Credentials, HttpPool, UnreachableError
+from adjourn.gateway.replies import Heard, ReplyStream
+from adjourn.gateway.sse_link import SseLink
+from adjourn.host.executables import find
+from adjourn.mcp import frames
+from adjourn.relay.ports import NEVER
+
+# --- the way to the server of a URL, over whichever transport it speaks
+
+
+class UrlLink:
+    """See `ServerLink`."""
+
+    def __init__(
+        self, user: LinkUser, pool: HttpPool, patience: Patience, credentials: Credentials = NO_CREDENTIALS
+    ) -> None:
+        self._http = HttpLink(user, pool, patience, credentials, link=self, refused=self._refused)
+        self._begin_sse = partial(SseLink, user, pool, patience.seconds, credentials, link=self)
+        self._sse: SseLink | None = None
+        """Made for a server that takes no POST: most do, and there are many links."""
+        self.since = NEVER
+
+    def _refused(self, data: bytes) -> None:
+        """The server takes no POST."""
+        if self._sse is None:
+            self._sse = self._begin_sse()
+        self._sse.send(data)
+
+    @property
+    def _used(self) -> HttpLink | SseLink:
+        return self._sse if self._sse is not None and self._sse.is_met else self._http
+
+    @property
+    def size(self) -> int:
+        """Bytes that the server has not taken yet."""
+        return self._http.size + (self._sse.size if self._sse is not None else 0)
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        self._used.send(data, about)
+
+    def abandon(self, request_id: Any) -> None:
+        self._used.abandon(request_id)
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        self._used.listen(stream, last_event)
+
+    def leave(self, stream: ReplyStream) -> None:
+        self._used.leave(stream)
+
+    def lose(self) -> None:
+        """Each request ends by itself."""
+
+    def drain(self, seconds: float) -> None:
+        """Nothing waits here."""
+
+    def close(self) -> None:
+        self._http.close()
+        if self._sse is not None:
+            self._sse.close()
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until nothing is on its way."""
+        await self._used.answered(seconds)
+
+    async def left(self, seconds: float) -> None:
+        await self._http.left(seconds)
+
+
+# --- the way to a server that is a command
+
+MAX_LINE = 256 * 1024 * 1024
+GRACE_SECONDS = 2.0
+"""How long a server may take to end once its input is closed, and again once it was asked to."""
+_GONE = "the server has ended; whether the call had an effect is not known"
+
+
+class PipeLink:
+    """See `ServerLink`. The command is started in `folder`."""
+
+    def __init__(
+        self, user: LinkUser, command: Sequence[str], environment: Mapping[str, str], folder: str
+    ) -> None:
+        self._user = user
+        self._command = command
+        self._environment = environment
+        self._folder = folder
+        self._waiting: list[bytes] = []
+        self._process: Process | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._is_lost = False
+        self.since = NEVER
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def size(self) -> int:
+        """Bytes that the server has not taken yet."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return sum(map(len, self._waiting))
+        return process.stdin.transport.get_write_buffer_size()
+
+    async def _run(self) -> None:
+        """The life of the process."""
+        try:
+            await self._start()
+            assert self._process is not None
+            assert self._process.stdout is not None
+            while line := await self._process.stdout.readline():
+                self._user.hear(Heard(line))
+        except (OSError, ValueError) as error:
+            what = f"the server {self._command[0]!r} cannot be used: {error}"
+            public = "the server cannot be started, or not be read"
+            self._fail(self._user.told(UnreachableError(what, was_sent=False, public=public)))
+        else:
+            self._fail(_GONE)
+
+    async def _start(self) -> None:
+        program = find(self._command[0])
+        if program is None:
+            raise OSError(f"{self._command[0]} is not on PATH")
+        self._process = await asyncio.create_subprocess_exec(
+            program,
+            *self._command[1:],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=self._environment,
+            cwd=self._folder,
+            limit=MAX_LINE,
+            process_group=0,
+        )
+        waiting, self._waiting = self._waiting, []
+        self._write(b"".join(waiting))
+
+    def _fail(self, why: str) -> None:
+        """Answer all that is open, and all that comes, with an error."""
+        was_sent, self._is_lost = self._process is not None, True
+        for request_id in self._user.open_requests():
+            self._user.fail(request_id, why, was_sent=was_sent)
+        self._user.ended(self)
+
+    def _write(self, data: bytes) -> None:
+        if data and self._process is not None and self._process.stdin is not None:
+            with suppress(OSError, RuntimeError):  # its end is noticed by the reader
+                self._process.stdin.write(data)
+
+    def send(self, data: bytes, about: Any = None) -> None:
+        if self._is_lost:
+            for request in about or ():
+                self._user.fail(request.id, "the server has ended", was_sent=False)
+        elif self._process is None:
+            self._waiting.append(data)
+        else:
+            self._write(data)
+
+    def abandon(self, request_id: Any) -> None:
+        """Tell the server: a pipe has no stream of the request that could end."""
+        about = {"requestId": request_id, "reason": "the client no longer waits"}
+        self.send(frames.notification("notifications/cancelled", about))
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        """All that the server says comes by its output."""
+
+    def leave(self, stream: ReplyStream) -> None:
+        """As above."""
+
+    def lose(self) -> None:
+        """The reader notices the end."""
+
+    def drain(self, seconds: float) -> None:
+        """What is written is in the pipe, or waits in the process's transport."""
+
+    def close(self) -> None:
+        self._is_lost = True
+        self._running.cancel()
+        if self._process is not None:
+            self._ending = asyncio.get_running_loop().create_task(_end(self._process))
+
+    async def left(self, seconds: float) -> None:
+        if self._ending is not None:
+            await asyncio.wait([self._ending], timeout=seconds)
+
+
+async def _end(process: Process) -> None:
+    """Close its input, ask it, kill it and what it has started."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for action in (None, process.terminate, None):
+        with suppress(ProcessLookupError):
+            if action is not None:
+                action()
+        try:
+            await asyncio.wait_for(process.wait(), GRACE_SECONDS)
+        except TimeoutError:
+            continue
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, 9)
+    await process.wait()

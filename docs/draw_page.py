@@ -1,6 +1,6 @@
 """Draw docs/assets/screens/page-*.png: the first screen of pages of `adjourn ui`. `python docs/draw_page.py`; needs Chromium.
 
-The week of `adjourn demo --ui` is what they show. Times in them are those of the drawing, so they are not compared.
+They show the week of work in tests/support/week.py. Times in them are those of the drawing, so they are not compared.
 
 Owns: which pages, and their size. Must never: draw what the page does not show.
 """
@@ -15,10 +15,10 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from adjourn.cli.setup.tour import make_week
 from adjourn.host.clock import now
 from support import tools
 from support.page import serving
+from support.week import make_week
 
 SCREENS = Path(__file__).parent / "assets" / "screens"
 PAGES = {"inbox": "/", "task": "/task?id=tax-rates"}

@@ -138,7 +138,8 @@ def _option(option: click.Option) -> Tree:
 
 
 def _parameter(one: click.Parameter) -> Tree:
-    kind = one.type.to_info_dict()
+    # what a shell completes of a text is no other type
+    kind = (click.STRING if isinstance(one.type, click.types.StringParamType) else one.type).to_info_dict()
     made = {
         "type": {name: value for name, value in kind.items() if name in _OF_TYPES},
         "required": one.required,

@@ -35,7 +35,7 @@ def _run(program: str, arguments: list[str]) -> None:
         _leave(_hook(arguments[1:]))
     _open_closed_streams()
     _leave_working_folder()
-    if arguments[:1] == ["status"] and program == "adjourn" and "_ADJOURN_COMPLETE" not in os.environ:
+    if arguments[:1] == ["status"] and program == "adjourn":
         _status(arguments[1:])
     from adjourn.cli import main as run  # the slow path
 

@@ -14,6 +14,11 @@ import pytest
 from adjourn.proxy.options import OPTIONS
 from support.command_line import CommandLine
 
+EXTRAS = (
+    "httptools", "jinja2", "jwt", "mcp", "prometheus_client", "sse_starlette", "starlette", "tree_sitter", "uvicorn",
+    "watchfiles", "yaml",
+)  # fmt: skip
+
 
 @pytest.mark.parametrize(
     "command",
@@ -31,6 +36,28 @@ def test_wrong_usage_is_2_with_a_way_on(left: CommandLine, command: tuple[str, .
 def test_a_slip_is_guessed(left: CommandLine) -> None:
     """A misspelled command is answered with the closest one."""
     assert "did you mean: adjourn tasks" in left.run("taks").err
+
+
+def test_a_command_names_the_extra_that_it_needs(left: CommandLine, tmp_path: Path) -> None:
+    """Without the packages of an extra, a command that needs them says how to get them; one that does not works."""
+    (tmp_path / ".aex").mkdir()
+    (tmp_path / "adjourn.toml").write_text('[[server]]\nname = "a"\nurl = "http://127.0.0.1:1/mcp"\n')
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({EXTRAS}))
+from adjourn.cli.app import main
+main(sys.argv[1:])
+"""
+    for extra, *words in (
+        ("gateway", "serve"), ("gateway", "connect", "https://a.example/mcp"), ("code", "code"),
+        ("", "login"), ("", "doctor"), ("", "keys"),
+    ):  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words], cwd=tmp_path, env=left.environment, check=False,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert (f"pip install 'adjourn[{extra}]'" in done.stderr) == bool(extra), (words, done.stderr)
+        assert "Traceback" not in done.stderr, (words, done.stderr)
 
 
 def test_the_proxys_help_is_made_from_its_options(left: CommandLine) -> None:

@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters, types
 
 from support.gateway import GatewayWorkspace, text_of
+from support.in_process_gateway import InProcessGateway
 
 RULES = ("allow up.echo, up.write, up.ask", "deny up.drop", "budget calls=20")
 Mode = Literal["auto", "legacy"]
@@ -23,7 +24,7 @@ _T = TypeVar("_T")
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[GatewayWorkspace]:
     """A server over HTTP; the gateway before it is not used here."""
-    with GatewayWorkspace(tmp_path, *RULES) as workspace:
+    with InProcessGateway(tmp_path, *RULES) as workspace:
         workspace.stop()
         yield workspace
 

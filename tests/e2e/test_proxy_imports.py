@@ -13,6 +13,7 @@ HEAVY = {
     "asyncio",
     "pydantic",
     "rich",
+    "tomlkit",
     "cryptography",
     "starlette",
     "uvicorn",

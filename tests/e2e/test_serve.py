@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import SERVER, GatewayWorkspace, text_of
+from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
 
 RULES = ("allow up.echo, up.write, up.slow, up.ask", "deny up.drop", "budget calls=20")
@@ -22,13 +23,20 @@ Mode = Literal["auto", "legacy"]
 
 @pytest.fixture(params=["http", "stdio"])
 def work(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[GatewayWorkspace]:
+    with InProcessGateway(tmp_path, *RULES, over=request.param) as workspace:
+        yield workspace
+
+
+@pytest.fixture(params=["http", "stdio"])
+def process(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[GatewayWorkspace]:
+    """A gateway that is a process, as it is started."""
     with GatewayWorkspace(tmp_path, *RULES, over=request.param) as workspace:
         yield workspace
 
 
 @pytest.fixture
 def over_http(tmp_path: Path) -> Iterator[GatewayWorkspace]:
-    with GatewayWorkspace(tmp_path, *RULES, "confirm before up.write") as workspace:
+    with InProcessGateway(tmp_path, *RULES, "confirm before up.write") as workspace:
         yield workspace
 
 
@@ -184,30 +192,30 @@ def test_many_calls_at_once_are_each_answered(work: GatewayWorkspace) -> None:
     assert work.adjourn("verify").startswith("valid")
 
 
-def test_a_kill_loses_nothing_and_repeats_nothing(work: GatewayWorkspace) -> None:
+def test_a_kill_loses_nothing_and_repeats_nothing(process: GatewayWorkspace) -> None:
     """After kill -9 in the middle of a call the next gateway knows the budget and the call in doubt; the effect happened once."""
 
     async def session(client: Client) -> None:
         await client.call_tool("write", {"text": "before"})
         call = asyncio.ensure_future(client.call_tool("slow", {"text": "in the middle"}))
-        await asyncio.to_thread(wait_for, lambda: "in the middle" in work.called())
-        work.stop(signal.SIGKILL)
+        await asyncio.to_thread(wait_for, lambda: "in the middle" in process.called())
+        process.stop(signal.SIGKILL)
         call.cancel()
 
     with pytest.raises(BaseException):  # noqa: B017, PT011  # whatever the SDK makes of a connection that is gone
-        work.run(session, path="/t/job/mcp", mode="legacy")
-    work.start()
-    status = json.loads(work.adjourn("status", "job", "--json"))
+        process.run(session, path="/t/job/mcp", mode="legacy")
+    process.start()
+    status = json.loads(process.adjourn("status", "job", "--json"))
     assert status["callsUsed"] == 2
 
     async def again(client: Client) -> str:
         return text_of(await client.call_tool("aex.list_tasks", {}))
 
-    assert "job" in work.run(again, path="/t/job/mcp")
-    wait_for(lambda: json.loads(work.adjourn("inbox", "--json"))["waiting"])
-    (doubt,) = json.loads(work.adjourn("inbox", "--json"))["waiting"]
+    assert "job" in process.run(again, path="/t/job/mcp")
+    wait_for(lambda: json.loads(process.adjourn("inbox", "--json"))["waiting"])
+    (doubt,) = json.loads(process.adjourn("inbox", "--json"))["waiting"]
     assert doubt["kind"] == "in-doubt"
-    assert work.called() == ["before", "in the middle"]
+    assert process.called() == ["before", "in the middle"]
 
 
 def test_a_server_that_is_gone_is_named(over_http: GatewayWorkspace, tmp_path: Path) -> None:
@@ -248,14 +256,14 @@ def test_requests_that_are_not_a_clients_are_refused(
     assert over_http.post(b"{", **({"mcp-session-id": "x"} if not headers else {})).status_code == 400
 
 
-def test_the_end_is_orderly(work: GatewayWorkspace) -> None:
+def test_the_end_is_orderly(process: GatewayWorkspace) -> None:
     """SIGTERM ends the gateway with a checkpoint of the work, and no server is left."""
 
     async def session(client: Client) -> None:
         await client.call_tool("write", {"text": "x"})
 
-    work.run(session, path="/t/job/mcp", mode="legacy")
-    assert work.stop() == 0
-    assert json.loads(work.adjourn("show", "job", "--json"))["callsUsed"] == 1
-    events = [json.loads(line)["event"] for line in work.adjourn("log", "job", "--json").splitlines()]
+    process.run(session, path="/t/job/mcp", mode="legacy")
+    assert process.stop() == 0
+    assert json.loads(process.adjourn("show", "job", "--json"))["callsUsed"] == 1
+    events = [json.loads(line)["event"] for line in process.adjourn("log", "job", "--json").splitlines()]
     assert "session.closed" in events

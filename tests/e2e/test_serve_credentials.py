@@ -15,7 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.gateway import SERVER, free_port
+from support.gateway import SERVER
+from support.in_process_gateway import InProcessGateway
 
 VARIABLES = {"UP_TOKEN": "of-up", "UP_KEY": "key-of-up"}
 META = {
@@ -66,18 +67,8 @@ def recorder() -> Iterator[Recorder]:
 @contextmanager
 def serving(path: Path, servers: str) -> Iterator[str]:
     """The address of a gateway with these servers."""
-    (path / ".aex").mkdir()
-    (path / ".aex" / "policy.aex").write_text("policy shop v1\nallow *\n")
-    port = free_port()
-    (path / "adjourn.toml").write_text(f'listen = "127.0.0.1:{port}"\n{servers}')
-    environment = {**os.environ, **VARIABLES, "ADJOURN_CONFIG": str(path.parent / "config")}
-    with subprocess.Popen(
-        [sys.executable, "-m", "adjourn", "serve"], cwd=path, env=environment, stdout=subprocess.PIPE, text=True
-    ) as gateway:  # fmt: skip
-        assert gateway.stdout is not None
-        gateway.stdout.readline()
-        yield f"http://127.0.0.1:{port}"
-        gateway.terminate()
+    with InProcessGateway(path, "allow *", over="", settings=servers, variables=VARIABLES) as work:
+        yield work.url("")
 
 
 def asked(address: str, **headers: str) -> httpx.Response:
@@ -87,12 +78,11 @@ def asked(address: str, **headers: str) -> httpx.Response:
 
 def test_a_server_gets_its_own_credentials_and_not_the_clients(tmp_path: Path, recorder: Recorder) -> None:
     """Token and header come from the variables; a client's Authorization and cookies stay at the gateway."""
-    (work := tmp_path / "work").mkdir()
     url = f"http://127.0.0.1:{recorder.server_port}/mcp"
     servers = (
         f'[servers.up]\nurl = "{url}"\nbearer_env = "UP_TOKEN"\nheaders_env = {{X-Api-Key = "UP_KEY"}}\n'
     )
-    with serving(work, servers) as address:
+    with serving(tmp_path, servers) as address:
         assert "result" in asked(f"{address}/mcp", authorization="Bearer of-the-client", cookie="a=b").json()
     (seen,) = recorder.seen
     assert seen["authorization"] == "Bearer of-up"
@@ -105,10 +95,9 @@ def test_a_refusal_of_the_server_is_an_error_that_says_whose(
     tmp_path: Path, recorder: Recorder, settings: str, said: str
 ) -> None:
     """A 401 of the server is no challenge for the client of the gateway: an error names the variable, not its value."""
-    (work := tmp_path / "work").mkdir()
     recorder.status = 401
     servers = f'[servers.up]\nurl = "http://127.0.0.1:{recorder.server_port}/mcp"\n{settings}'
-    with serving(work, servers) as address:
+    with serving(tmp_path, servers) as address:
         answer = asked(f"{address}/mcp")
     assert said in answer.json()["error"]["message"]
     assert "of-up" not in answer.text
@@ -118,7 +107,6 @@ def test_a_refusal_of_the_server_is_an_error_that_says_whose(
 
 def test_a_server_that_is_a_command_gets_no_credentials_of_another(tmp_path: Path) -> None:
     """The variables of the gateway are not in the environment of one that is started, whoever they are for."""
-    (work := tmp_path / "work").mkdir()
     words = [
         "sh",
         "-c",
@@ -130,7 +118,7 @@ def test_a_server_that_is_a_command_gets_no_credentials_of_another(tmp_path: Pat
         str(tmp_path),
     ]
     servers = f'[servers.up]\nurl = "http://127.0.0.1:9/"\nbearer_env = "UP_TOKEN"\n[servers.local]\ncommand = {json.dumps(words)}\n'
-    with serving(work, servers) as address:
+    with serving(tmp_path, servers) as address:
         assert "result" in asked(f"{address}/local/mcp").json()
     variables = (tmp_path / "variables").read_text()
     assert "UP_TOKEN" not in variables

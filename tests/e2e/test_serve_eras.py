@@ -12,8 +12,9 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of
+from support.in_process_gateway import InProcessGateway
+from support.in_process_servers import InProcessServers
 from support.proxy import wait_for
-from support.servers import Servers
 
 Mode = Literal["auto", "legacy"]
 SPOKEN = {"auto": "2026-07-28", "legacy": "2025-11-25"}
@@ -32,9 +33,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]
     """Servers with a handshake only and without one only, over pipes and over HTTP."""
     path = tmp_path_factory.mktemp("eras")
     rules = ("allow " + ", ".join(f"{name}.*" for name in NAMES),)
-    servers = Servers(path).pipe("old-pipe", "legacy").http("old-http", "legacy")
+    servers = InProcessServers(path).pipe("old-pipe", "legacy").http("old-http", "legacy")
     servers = servers.pipe("new-pipe", "modern").http("new-http", "modern")
-    with servers, GatewayWorkspace(path, *rules, settings=servers.toml) as workspace:
+    with servers, InProcessGateway(path, *rules, settings=servers.toml) as workspace:
         yield workspace
 
 

@@ -15,6 +15,7 @@ from mcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 
 from support.gateway import GatewayWorkspace, free_port
+from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
 
 RULES = ("allow up.echo, up.write, up.pause", "deny up.drop", "confirm before up.pause")
@@ -23,7 +24,7 @@ SHOWN = "what only the arguments say"
 Samples = dict[tuple[str, ...], float]
 
 
-class Observed(GatewayWorkspace):
+class Observing(GatewayWorkspace):
     """A gateway with metrics on an address of their own, and a log of JSON lines."""
 
     def __init__(self, path: Path, *rules: str) -> None:
@@ -49,9 +50,19 @@ class Observed(GatewayWorkspace):
         return [json.loads(line) for line in said.splitlines()]
 
 
+class Observed(Observing, InProcessGateway):
+    """That gateway in this process."""
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Observed]:
     with Observed(tmp_path, *RULES) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Observing]:
+    with Observing(tmp_path, *RULES) as workspace:
         yield workspace
 
 
@@ -98,14 +109,14 @@ def test_metrics_have_an_address_of_their_own(work: Observed) -> None:
     assert "adjourn_info{" in httpx.get(work.url("/metrics")).text
 
 
-def test_the_log_says_who_called_what_and_not_with_what(work: Observed) -> None:
+def test_the_log_says_who_called_what_and_not_with_what(process: Observing) -> None:
     """One object of JSON a line, with level, client, server and the request's id; arguments and secrets are not in it."""
-    work.run(session, mode="legacy")
-    refused = work.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"x-request-id": "from-outside"})
+    process.run(session, mode="legacy")
+    refused = process.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"x-request-id": "from-outside"})
     assert (refused.status_code, refused.headers["x-request-id"]) == (400, "from-outside")
-    odd = work.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"x-request-id": "x" * 65})
+    odd = process.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, **{"x-request-id": "x" * 65})
     assert odd.headers["x-request-id"] != "x" * 65
-    lines = work.log()
+    lines = process.log()
     text = json.dumps(lines)
     assert SHOWN not in text
     assert SECRET not in text

@@ -20,6 +20,7 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of
+from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
 
 RULES = ("allow up.echo, up.write, up.pause, up.ask",)
@@ -274,7 +275,7 @@ def test_readiness_follows_the_store(
     name = next(one for one in os.listdir(folder) if one.startswith(".s.PGSQL") and not one.endswith("lock"))
     (link / name).symlink_to(Path(folder) / name)
     monkeypatch.setenv("ADJOURN_STORE", f"{url.partition('host=')[0]}host={link}&{rest}")
-    with GatewayWorkspace(tmp_path, *RULES) as work:
+    with InProcessGateway(tmp_path, *RULES) as work:
 
         def ready() -> tuple[int, dict[str, str]]:
             answer = httpx.get(work.url("/readyz"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +16,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from support.browser import PICTURES, Window, check
-from support.gateway import GatewayWorkspace, free_port, text_of
+from support.gateway import free_port, text_of
+from support.in_process_gateway import InProcessGateway
 from support.page import ServedPage
 from support.proxy import wait_for
 
@@ -28,7 +31,7 @@ class Pages:
 
     def __init__(self, path: Path) -> None:
         self.origin = f"http://127.0.0.1:{(port := free_port())}"
-        self.work = GatewayWorkspace(
+        self.work = InProcessGateway(
             path, "allow up.*", "confirm before up.write", "for user:uma", "  deny up.pause",
             settings=f'[auth]\nkeys = true\nshared = ["ops"]\n[page]\nlisten = "127.0.0.1:{port}"\n',
         )  # fmt: skip
@@ -40,17 +43,29 @@ class Pages:
         return browser
 
     def ask(self, key: str, text: str) -> None:
-        """Have an agent ask for a call that needs a person, and give up."""
+        """Have an agent ask for a call that needs a person, and give up once the question is there."""
+        with ThreadPoolExecutor(1) as threads:  # a browser of the test has its loop in this one
+            threads.submit(asyncio.run, asyncio.wait_for(self._ask(key, text), 60)).result()
+
+    async def _ask(self, key: str, text: str) -> None:
         accepts = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {key}"}
-        with httpx.Client(base_url=self.work.url(""), timeout=20, headers=accepts) as agent:
-            session = agent.post("/up/mcp", json=INIT).headers["mcp-session-id"]
+        before = self.waiting()
+        async with httpx.AsyncClient(base_url=self.work.url(""), timeout=20, headers=accepts) as agent:
+            session = (await agent.post("/up/mcp", json=INIT)).headers["mcp-session-id"]
             call = {**CALL, "params": {"name": "write", "arguments": {"text": text}}}
             known = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
-            agent.post(
+            await agent.post(
                 "/up/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=known
             )
-            with pytest.raises(httpx.ReadTimeout):
-                agent.post("/up/mcp", json=call, headers=known, timeout=3)
+            asked = asyncio.create_task(agent.post("/up/mcp", json=call, headers=known, timeout=60))
+            await asyncio.to_thread(wait_for, lambda: self.waiting() != before)
+            await asyncio.sleep(0.2)
+            assert not asked.done()
+            asked.cancel()
+
+    def waiting(self) -> int:
+        """How many questions wait for a person."""
+        return len(json.loads(self.work.adjourn("inbox", "--json"))["waiting"])
 
     def tasks(self) -> list[str]:
         """The tasks of all principals."""

@@ -12,6 +12,7 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of
+from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
 from support.token_issuer import RESOURCE, TokenIssuer
 
@@ -32,7 +33,7 @@ RULES = (
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]:
     path: Path = tmp_path_factory.mktemp("principals")
-    with GatewayWorkspace(path, *RULES, settings="[auth]\nkeys = true\n") as workspace:
+    with InProcessGateway(path, *RULES, settings="[auth]\nkeys = true\n") as workspace:
         yield workspace
 
 
@@ -110,14 +111,20 @@ def test_a_service_is_not_asked_about_its_own_calls(work: GatewayWorkspace) -> N
         return types.ElicitResult(action="accept", content={"approve": True})
 
     async def session(client: Client) -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(3):
-                await client.call_tool("ask", {})
+        call = asyncio.ensure_future(client.call_tool("ask", {}))
+        await asyncio.to_thread(wait_for, lambda: waiting(work))
+        await asyncio.sleep(0.5)
+        assert not call.done()
+        call.cancel()
 
     work.run(session, token=work.key("robot", "--group", "askers"), elicitation_callback=say_yes)
     assert asked == []
-    waiting = json.loads(work.adjourn("inbox", "--json"))["waiting"]
-    assert [one["kind"] for one in waiting] == ["approval"]
+    assert waiting(work) == ["approval"]
+
+
+def waiting(work: GatewayWorkspace) -> list[str]:
+    """What kinds of things wait for a person."""
+    return [one["kind"] for one in json.loads(work.adjourn("inbox", "--json"))["waiting"]]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -158,7 +165,7 @@ def test_a_key_and_a_token_of_one_name_are_two_principals(tmp_path: Path) -> Non
             f'[auth]\nkeys = true\n[auth.oauth]\nissuer = "{issuer.url}"\nresource = "{RESOURCE}"\n'
             'person = {claim = "kind", values = ["person"]}\n'
         )
-        with GatewayWorkspace(tmp_path, *rules, settings=oauth) as work:
+        with InProcessGateway(tmp_path, *rules, settings=oauth) as work:
             key = work.key("ann", "--human")
             others = [
                 issuer.token({"kind": "person"}),
@@ -192,7 +199,7 @@ def test_a_token_without_a_proof_is_not_asked_and_the_log_says_so(tmp_path: Path
     """Where no setting tells people from programs, the gateway names what to set, at its start."""
     with TokenIssuer() as issuer:
         oauth = f'[auth.oauth]\nissuer = "{issuer.url}"\nresource = "{RESOURCE}"\n'
-        with GatewayWorkspace(tmp_path, "allow up.echo", settings=oauth) as work:
+        with InProcessGateway(tmp_path, "allow up.echo", settings=oauth) as work:
             assert calls(work, issuer.token(), "echo") == ["x"]
             gateway = work.gateway
             assert gateway is not None

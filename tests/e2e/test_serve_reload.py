@@ -20,9 +20,10 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of, with_token
+from support.in_process_gateway import InProcessGateway
+from support.in_process_servers import InProcessServers
 from support.processes import command, processes
 from support.proxy import wait_for
-from support.servers import Servers
 
 SECONDS = 60.0
 LASTING = "[limits]\ndrain_seconds = 300\n"
@@ -59,6 +60,12 @@ class Reloading:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[GatewayWorkspace]:
+    with InProcessGateway(tmp_path, "allow *", settings="# settings") as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[GatewayWorkspace]:
     with GatewayWorkspace(tmp_path, "allow *", settings="# settings") as workspace:
         yield workspace
 
@@ -100,22 +107,24 @@ def settled(work: GatewayWorkspace) -> bool:
     return waiting == [] and work.adjourn("verify").startswith("valid")
 
 
-def test_limits_change_and_no_call_is_dropped(work: GatewayWorkspace, tmp_path: Path) -> None:
+def test_limits_change_and_no_call_is_dropped(process: GatewayWorkspace, tmp_path: Path) -> None:
     """Calls in flight finish, new limits hold; a broken file changes nothing and is named, as is what needs a restart."""
-    gateway, reload = work.gateway, Reloading(work)
+    gateway, reload = process.gateway, Reloading(process)
     assert gateway is not None
 
     def large(number: int) -> int:
-        return call(work, number, "write", text="x" * 3000).status_code
+        return call(process, number, "write", text="x" * 3000).status_code
 
     limited = reload.first.replace("# settings", "[limits]\nbody_bytes = 2048")
     other = reload.first.replace("# settings", 'hosts = ["other.example"]').replace(
         "listen", "log = 'json'\nlisten"
     )
     with ThreadPoolExecutor(8) as threads:
-        paused = threads.submit(call, work, 0, "pause", text="held", seconds=300)
-        wait_for(lambda: "held" in work.called())
-        writing = [threads.submit(call, work, number, "write", text=str(number)) for number in range(1, 61)]
+        paused = threads.submit(call, process, 0, "pause", text="held", seconds=300)
+        wait_for(lambda: "held" in process.called())
+        writing = [
+            threads.submit(call, process, number, "write", text=str(number)) for number in range(1, 61)
+        ]
         reload.with_(limited, "limits changed")
         assert large(100) == 413
         reload.with_("listen = \n", "line 1")
@@ -126,11 +135,11 @@ def test_limits_change_and_no_call_is_dropped(work: GatewayWorkspace, tmp_path: 
         assert [one.result().status_code for one in [paused, *writing]] == [200] * 61
         assert "paused" in paused.result().text
         named = {"host": "other.example"}
-        assert httpx.post(work.url(), json={}, headers=named).status_code != 421
+        assert httpx.post(process.url(), json={}, headers=named).status_code != 421
         gateway.send_signal(signal.SIGTERM)
         assert gateway.wait(30) == 0
-    assert sorted(work.called()) == sorted(["held", "x" * 3000, *map(str, range(1, 61))])
-    assert work.adjourn("verify").startswith("valid")
+    assert sorted(process.called()) == sorted(["held", "x" * 3000, *map(str, range(1, 61))])
+    assert process.adjourn("verify").startswith("valid")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -141,8 +150,8 @@ def test_servers_and_who_may_ask_change_under_a_call(tmp_path: Path, mode: Mode)
         '[auth.proxy]\ntrusted = ["127.0.0.1"]\nheader = "x-client"\n' + LASTING,
     )
     with (
-        Servers(tmp_path).http("more") as servers,
-        GatewayWorkspace(tmp_path, "allow *", over="stdio", settings=keys) as work,
+        InProcessServers(tmp_path).http("more") as servers,
+        InProcessGateway(tmp_path, "allow *", over="stdio", settings=keys) as work,
     ):
         reload, key = Reloading(work), work.key("ann")
         bearer, named = {"authorization": f"Bearer {key}"}, {"x-client": "bob"}
@@ -180,7 +189,7 @@ def test_servers_and_who_may_ask_change_under_a_call(tmp_path: Path, mode: Mode)
 def test_a_server_with_other_settings_is_another_one(work: GatewayWorkspace, tmp_path: Path) -> None:
     """A call in flight is answered by the server that it was for, the next one goes to the new one, and sessions begin again there."""
     reload = Reloading(work)
-    with Servers(tmp_path).http("up", "legacy") as servers:
+    with InProcessServers(tmp_path).http("up", "legacy") as servers:
         hello = {
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -208,9 +217,9 @@ def test_a_server_with_other_settings_is_another_one(work: GatewayWorkspace, tmp
 @pytest.mark.parametrize("mode", MODES)
 def test_clients_of_all_servers_hear_of_others(tmp_path: Path, mode: Mode) -> None:
     """A session with all servers hears of a new one, lists and calls its tools; a call that is open at a server that is left out is answered."""
-    servers = Servers(tmp_path).pipe("more").http("late")
+    servers = InProcessServers(tmp_path).pipe("more").http("late")
     more, late = servers.toml.split("[servers.late]")
-    with servers, GatewayWorkspace(tmp_path, "allow *", settings=more) as work:
+    with servers, InProcessGateway(tmp_path, "allow *", settings=more) as work:
         reload, changed = Reloading(work), asyncio.Event()
 
         async def heard(message: Any) -> None:

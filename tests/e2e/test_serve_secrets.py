@@ -14,6 +14,7 @@ import httpx
 from mcp import Client
 
 from support.gateway import SERVER, GatewayWorkspace, free_port, text_of
+from support.in_process_gateway import InProcessGateway
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -53,7 +54,7 @@ def test_no_call_reads_or_writes_the_settings_that_the_gateway_runs_on(tmp_path:
     (tmp_path / "work" / "link").symlink_to(settings)
     shutil.rmtree(tmp_path / "work" / ".aex", ignore_errors=True)
     more = f'[servers.more]\ncommand = ["true", "--token-file", "conf/{token.name}"]\n'
-    with GatewayWorkspace(tmp_path, "allow *", settings=more, arguments=["--config", str(settings)]) as work:
+    with InProcessGateway(tmp_path, "allow *", settings=more, arguments=["--config", str(settings)]) as work:
 
         async def session(client: Client) -> dict[str, list[str]]:
             return {
@@ -128,7 +129,7 @@ def test_an_error_names_neither_the_servers_address_nor_its_program(tmp_path: Pa
         f'[servers.gone]\nurl = "http://127.0.0.1:{port}/inner/mcp"\n'
         f'[servers.missing]\ncommand = ["{tmp_path}/no-such-program"]\n'
     )
-    with GatewayWorkspace(tmp_path, "allow *", settings=more) as work:
+    with InProcessGateway(tmp_path, "allow *", settings=more) as work:
         said = [
             work.post(message, at=path).text
             for path in ("/gone/mcp", "/missing/mcp", "/mcp")
@@ -157,7 +158,7 @@ def test_an_error_of_the_store_does_not_say_where_it_is(tmp_path: Path) -> None:
     store = tmp_path / "store" / "history.db"
     arguments = ["--store", f"sqlite:{store}"]
     variables = {"ADJOURN_STORE": f"sqlite:{store}"}  # of the commands of the test
-    with GatewayWorkspace(
+    with InProcessGateway(
         tmp_path, "allow *", settings=settings, arguments=arguments, variables=variables
     ) as work:
         key = work.key("ann", "--human")

@@ -17,6 +17,8 @@ from mcp import Client, StdioServerParameters, types
 
 from support import tools
 from support.gateway import GatewayWorkspace, free_port, text_of, wait_for_port
+from support.in_process_gateway import InProcessGateway
+from support.in_process_servers import InProcessServers
 from support.missing import is_missing
 from support.servers import Servers
 
@@ -38,6 +40,13 @@ def ways(work: GatewayWorkspace, servers: Servers) -> dict[str, Any]:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[Servers]:
+    with InProcessServers(tmp_path).http("old", "sse") as found:
+        yield found
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Servers]:
+    """The same server as a process, which can be killed in the middle of a call."""
     with Servers(tmp_path).http("old", "sse") as found:
         yield found
 
@@ -45,7 +54,14 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
 @pytest.fixture
 def work(tmp_path: Path, servers: Servers) -> Iterator[GatewayWorkspace]:
     """`old` over HTTP+SSE, `up` over pipes."""
-    with GatewayWorkspace(tmp_path, *RULES, over="stdio", settings=servers.toml) as workspace:
+    with InProcessGateway(tmp_path, *RULES, over="stdio", settings=servers.toml) as workspace:
+        yield workspace
+
+
+@pytest.fixture
+def before_process(tmp_path: Path, processes: Servers) -> Iterator[GatewayWorkspace]:
+    """The gateway before that process."""
+    with InProcessGateway(tmp_path, *RULES, over="stdio", settings=processes.toml) as workspace:
         yield workspace
 
 
@@ -57,6 +73,7 @@ def run(connect: Any, session: Callable[[Client], Awaitable[None]], **options: A
     asyncio.run(asyncio.wait_for(whole(), PATIENCE))
 
 
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")  # of the server, which asks as old ones do
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_an_old_server_is_governed_like_any_other(
     work: GatewayWorkspace, servers: Servers, mode: Mode
@@ -120,7 +137,7 @@ def test_a_question_and_a_cancellation_pass(work: GatewayWorkspace, servers: Ser
 @pytest.mark.parametrize("way", [*ADDRESSES, "proxy"])
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_killed_server_leaves_its_call_in_doubt(
-    work: GatewayWorkspace, servers: Servers, way: str, mode: Mode
+    before_process: GatewayWorkspace, processes: Servers, way: str, mode: Mode
 ) -> None:
     """The call gets an error at once, and is in doubt; the same client's next call begins a session with the server's successor."""
     prefix = ADDRESSES.get(way, "")
@@ -128,13 +145,13 @@ def test_a_killed_server_leaves_its_call_in_doubt(
     async def session(client: Client) -> None:
         assert text_of(await client.call_tool(f"{prefix}write", {"text": "one"})) == "written"
         going = asyncio.ensure_future(client.call_tool(f"{prefix}pause", {"text": "pause", "seconds": 60}))
-        await asyncio.to_thread(work.wait_for_call, "pause")
-        servers.kill("old")
+        await asyncio.to_thread(before_process.wait_for_call, "pause")
+        processes.kill("old")
         with pytest.raises(Exception, match="whether the call had an effect is not known"):
             await going
         with pytest.raises(Exception, match=r"cannot connect|cannot be reached"):
             await client.call_tool(f"{prefix}write", {"text": "two"})
-        await asyncio.to_thread(servers.start, "old")
+        await asyncio.to_thread(processes.start, "old")
         while True:
             try:
                 answer = await client.call_tool(f"{prefix}write", {"text": "three"})
@@ -144,11 +161,11 @@ def test_a_killed_server_leaves_its_call_in_doubt(
             assert text_of(answer) == "written"
             return
 
-    run(ways(work, servers)[way], session, mode=mode)
-    assert work.called() == ["one", "pause", "three"]
-    (doubt,) = json.loads(work.adjourn("inbox", "--json"))["waiting"]
+    run(ways(before_process, processes)[way], session, mode=mode)
+    assert before_process.called() == ["one", "pause", "three"]
+    (doubt,) = json.loads(before_process.adjourn("inbox", "--json"))["waiting"]
     assert (doubt["kind"], doubt["title"]) == ("in-doubt", "old.pause"), doubt
-    assert work.adjourn("verify").startswith("valid")
+    assert before_process.adjourn("verify").startswith("valid")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -167,7 +184,7 @@ def test_the_official_server_of_that_transport_is_reached(tmp_path: Path, mode: 
     )
     try:
         wait_for_port(port)
-        with GatewayWorkspace(tmp_path, "allow old.*", over="stdio", settings=settings) as work:
+        with InProcessGateway(tmp_path, "allow old.*", over="stdio", settings=settings) as work:
             for address, prefix in ADDRESSES.items():
 
                 async def session(client: Client, prefix: str = prefix) -> None:

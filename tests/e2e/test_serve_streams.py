@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from support.gateway import GatewayWorkspace, free_port
+from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
 from support.token_issuer import RESOURCE, TokenIssuer
 
@@ -84,7 +85,7 @@ def test_the_streams_of_a_revoked_key_end(tmp_path: Path) -> None:
     """Those of clients and of the page end in order once the key is revoked, though nothing is sent; those of another key stay."""
     page = f"http://127.0.0.1:{free_port()}"
     settings = f'[auth]\nkeys = true\n[page]\nlisten = "{page.removeprefix("http://")}"\n[servers.more]\ncommand = ["true"]\n'
-    with GatewayWorkspace(tmp_path, "allow *", settings=settings) as work, ExitStack() as stack:
+    with InProcessGateway(tmp_path, "allow *", settings=settings) as work, ExitStack() as stack:
         ann, bob = ({"authorization": f"Bearer {work.key(name, '--human')}"} for name in ("ann", "bob"))
         hers = stack.enter_context(streams(work, ann, page))
         his = stack.enter_context(streams(work, bob, page))
@@ -99,8 +100,8 @@ def test_the_streams_of_a_token_end_with_it(tmp_path: Path) -> None:
     """A client whose access token expires loses its streams, not only its next request."""
     with TokenIssuer() as issuer:
         settings = f'[auth.oauth]\nissuer = "{issuer.url}"\nresource = "{RESOURCE}"\nleeway = 0\n[servers.more]\ncommand = ["true"]\n'
-        with GatewayWorkspace(tmp_path, "allow *", settings=settings) as work:
-            ends = time.time() + 20
+        with InProcessGateway(tmp_path, "allow *", settings=settings) as work:
+            ends = time.time() + 8
             token = issuer.token({"exp": int(ends)})
             with streams(work, {"authorization": f"Bearer {token}"}) as opened:
                 wait_for(lambda: all(one.is_whole for one in opened), 90)
@@ -111,7 +112,7 @@ def test_streams_end_when_the_way_in_is_another_one(tmp_path: Path) -> None:
     """A reload that has clients authenticate otherwise ends the streams of those who came by the way before."""
     keys, proxy = "[auth]\nkeys = true\n", '[auth.proxy]\ntrusted = ["127.0.0.1"]\nheader = "x-client"\n'
     more = '[servers.more]\ncommand = ["true"]\n'
-    with GatewayWorkspace(tmp_path, "allow *", settings=keys + more) as work:
+    with InProcessGateway(tmp_path, "allow *", settings=keys + more) as work:
         file = work.root / "adjourn.toml"
         with streams(work, {"authorization": f"Bearer {work.key('ann')}"}) as opened:
             file.write_text(file.read_text(encoding="utf-8").replace(keys, proxy), encoding="utf-8")

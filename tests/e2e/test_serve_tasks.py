@@ -17,6 +17,8 @@ import pytest
 
 from support import tools
 from support.gateway import GatewayWorkspace
+from support.in_process_gateway import InProcessGateway
+from support.in_process_servers import InProcessServers
 from support.missing import is_missing
 from support.proxy import wait_for
 from support.servers import Servers
@@ -169,9 +171,9 @@ class Asker:
 def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]:
     """`up` and `git-like` make tasks, `plain` makes none."""
     path = tmp_path_factory.mktemp("tasks")
-    servers = Servers(path).http("git-like", program=TASK_SERVER).pipe("plain")
+    servers = InProcessServers(path).http("git-like", program=TASK_SERVER).pipe("plain")
     rules = ("allow *", "deny git_like.greet", "deny mcp.tasks.update", "budget calls=1000")
-    with servers, GatewayWorkspace(path, *rules, server=TASK_SERVER, settings=servers.toml) as workspace:
+    with servers, InProcessGateway(path, *rules, server=TASK_SERVER, settings=servers.toml) as workspace:
         yield workspace
 
 
@@ -258,8 +260,8 @@ def test_an_id_reaches_no_other_server(work: GatewayWorkspace, method: str) -> N
 
 def test_servers_without_tasks_have_no_such_method(tmp_path: Path) -> None:
     """Where no server makes tasks, none are offered, and requests about them are answered as by such a server."""
-    servers = Servers(tmp_path).pipe("plain")
-    with servers, GatewayWorkspace(tmp_path, "allow *", settings=servers.toml) as work:
+    servers = InProcessServers(tmp_path).pipe("plain")
+    with servers, InProcessGateway(tmp_path, "allow *", settings=servers.toml) as work:
         for revision in (REVISION, "2025-11-25"):
             client = Asker(work.url("/mcp"), revision)
             assert EXTENSION not in client.offered.get("extensions", {})
@@ -316,8 +318,8 @@ def test_the_address_of_one_server_has_its_subscriptions(work: GatewayWorkspace)
 
 def test_a_server_has_one_subscription_of_a_client(tmp_path: Path) -> None:
     """However many the client has and ends; it is to what they name, and nobody misses a change meanwhile."""
-    servers = Servers(tmp_path).http("other", program=TASK_SERVER)
-    with servers, GatewayWorkspace(tmp_path, "allow *", settings=servers.toml) as work:
+    servers = InProcessServers(tmp_path).http("other", program=TASK_SERVER)
+    with servers, InProcessGateway(tmp_path, "allow *", settings=servers.toml) as work:
         client = Asker(work.url("/mcp"))
         tasks = [client.task("other.slow_compute", seconds=60) for _ in range(5)]
         with ExitStack() as stack:
@@ -340,9 +342,9 @@ def test_only_a_client_that_knows_tasks_subscribes_to_them(work: GatewayWorkspac
 
 def test_a_rule_that_denies_subscriptions_keeps_the_state_of_tasks(tmp_path: Path) -> None:
     """A subscriber sees what `tasks/get` shows, so whoever denies that denies `subscriptions/listen`, too."""
-    servers = Servers(tmp_path).http("other", program=TASK_SERVER)
+    servers = InProcessServers(tmp_path).http("other", program=TASK_SERVER)
     rules = ("allow *", "deny mcp.tasks.get", "deny mcp.subscriptions.listen")
-    with servers, GatewayWorkspace(tmp_path, *rules, settings=servers.toml) as work:
+    with servers, InProcessGateway(tmp_path, *rules, settings=servers.toml) as work:
         client = Asker(work.url("/mcp"))
         task = client.task("other.slow_compute", seconds=0)
         for method, params in (
@@ -385,7 +387,7 @@ def test_a_server_sees_no_tasks_of_the_client(tmp_path: Path) -> None:
     program = tmp_path / "curious.py"
     program.write_text(CURIOUS, encoding="utf-8")
     more = f"[servers.curious]\ncommand = {json.dumps([sys.executable, str(program)])}\n"
-    with GatewayWorkspace(tmp_path, "allow *", settings=more) as work:
+    with InProcessGateway(tmp_path, "allow *", settings=more) as work:
         client = Asker(work.url("/mcp"), "2025-11-25")
         answer = client.ask("tools/call", {"name": "curious.look", "arguments": {}})["result"]
         assert json.loads(answer["content"][0]["text"]) == [{"sampling": {}}, UNKNOWN_METHOD]
@@ -400,7 +402,7 @@ def test_tasks_of_the_handshake_revision_are_joined(tmp_path: Path) -> None:
         is_missing("the everything-server is not installed: run `python tests/support/tools.py`")
     command = json.dumps(["node", str(EVERYTHING), "stdio"])
     more = "".join(f"[servers.{name}]\ncommand = {command}\n" for name in ("one", "two"))
-    with GatewayWorkspace(tmp_path, "allow *", settings=more) as work:
+    with InProcessGateway(tmp_path, "allow *", settings=more) as work:
         client = Asker(work.url("/mcp"), "2025-11-25")
         assert "list" in client.offered["tasks"]
         tasks = {}

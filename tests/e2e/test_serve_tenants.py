@@ -13,6 +13,7 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of, with_token
+from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
 
 RULES = ("allow up.echo, up.write, up.log, up.touch", "budget calls=20")
@@ -23,7 +24,7 @@ NOTE = "the secret plan of ann"
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]:
     settings = '[auth]\nkeys = true\nshared = ["ops"]\n'
-    with GatewayWorkspace(tmp_path_factory.mktemp("tenants"), *RULES, settings=settings) as workspace:
+    with InProcessGateway(tmp_path_factory.mktemp("tenants"), *RULES, settings=settings) as workspace:
         yield workspace
 
 

@@ -12,8 +12,9 @@ import pytest
 from mcp import Client, types
 
 from support.gateway import GatewayWorkspace, text_of
+from support.in_process_gateway import InProcessGateway
+from support.in_process_servers import InProcessServers
 from support.proxy import wait_for
-from support.servers import Servers
 
 Mode = Literal["auto", "legacy"]
 MODES: tuple[Mode, ...] = ("auto", "legacy")
@@ -24,9 +25,9 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]
     """`up` over HTTP, `git-like` over pipes, both in both eras; `gone` that nobody can reach."""
     path = tmp_path_factory.mktemp("together")
     rules = ("allow up.echo, up.write, up.ask", "allow git_like.*", "deny git_like.slow")
-    with Servers(path).pipe("git-like") as servers:
+    with InProcessServers(path).pipe("git-like") as servers:
         more = servers.toml + '[servers.gone]\nurl = "http://127.0.0.1:9/mcp"\n'
-        with GatewayWorkspace(path, *rules, settings=more) as workspace:
+        with InProcessGateway(path, *rules, settings=more) as workspace:
             yield workspace
 
 
@@ -119,8 +120,8 @@ def test_each_client_is_asked_its_own(work: GatewayWorkspace) -> None:
 
 def test_a_server_comes_back(tmp_path: Path) -> None:
     """A server that was not there is listed when it is, and its client hears of it; one that restarts is reached again."""
-    servers = Servers(tmp_path).http("late", "legacy", started=False)
-    with servers, GatewayWorkspace(tmp_path, "allow *", settings=servers.toml) as work:
+    servers = InProcessServers(tmp_path).http("late", "legacy", started=False)
+    with servers, InProcessGateway(tmp_path, "allow *", settings=servers.toml) as work:
         changed = asyncio.Event()
 
         async def heard(message: Any) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from support.collector import Collector
-from support.gateway import GatewayWorkspace
+from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
 from support.recording_server import RecordingServer
 
@@ -20,17 +20,13 @@ GIVEN = f"00-{TRACE}-{SPAN}-01"
 RULES = ("allow up.echo, up.write", "deny up.drop")
 
 
-class Traced(GatewayWorkspace):
+class Traced(InProcessGateway):
     """A gateway that sends spans to a collector, before a server that keeps its requests."""
 
     def __init__(self, path: Path, collector: str, server: RecordingServer) -> None:
         self.upstream = server
-        super().__init__(path, *RULES, settings=f'[traces]\nendpoint = "{collector}"\nsample = 0.0')
-        self.stop()
-        config = self.root / "adjourn.toml"
-        text = config.read_text().replace(f"http://127.0.0.1:{self.server_port}/mcp", server.url)
-        config.write_text(text, encoding="utf-8")
-        self.start()
+        settings = f'[traces]\nendpoint = "{collector}"\nsample = 0.0\n[servers.up]\nurl = "{server.url}"'
+        super().__init__(path, *RULES, over="", settings=settings)
 
     def ask(self, method: str, *, meta: str = "", header: str = "", **params: object) -> httpx.Response:
         told: dict[str, Any] = {

@@ -1,19 +1,17 @@
-"""`adjourn demo --ui`: a week of work, made by the code that records real work, and its page."""
+"""The week of work that tests of the page use: the code that records real work makes it."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from adjourn.cli.setup.tour import make_week
 from adjourn.host.clock import now
-from support.page import ServedPage
+from support.week import make_week
 
 
 @pytest.fixture
@@ -46,19 +44,3 @@ def test_the_week_is_a_history_like_any_other(tmp_path: Path, environment: dict[
     assert "tool.denied" in {event["event"] for event in events}
     clients = {event["data"]["client"] for event in events if event["event"] == "session.opened"}
     assert clients == {"claude-code", "codex"}
-
-
-def test_the_page_of_the_week_is_served_and_removed(tmp_path: Path, environment: dict[str, str]) -> None:
-    """The link answers; after Ctrl-C nothing is left of the folder."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "adjourn", "demo", "--ui", "--no-open"],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        page = ServedPage(process.stdout.readline().strip()).enter()
-        assert list(tmp_path.glob("adjourn-demo-*"))
-        assert "6 things wait for you" in page.get().text
-        page.browser.close()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) in (0, 130)
-    assert not list(tmp_path.glob("adjourn-demo-*"))

@@ -1,40 +1,63 @@
-"""All pages of a week of work, in a real browser: what `adjourn demo --ui` shows is read, answered, corrected and gone back to."""
+"""All pages of a week of work, in a real browser: what the tests' week shows is read, answered, corrected and gone back to."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from adjourn.cli.setup.tour import make_week
 from adjourn.host.clock import now
 from adjourn.host.workspace_store import open_at
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.store import CRStore
 from support.browser import PICTURES, Window, check
 from support.page import ServedPage, serving
+from support.week import make_week
 
 Scheme = Literal["light", "dark"]
 
 
 class Week(NamedTuple):
+    """`state` is that of a browser which has opened the link, for contexts of tests that share a page."""
+
     root: Path
     served: ServedPage
+    state: Any = None
+
+
+@contextmanager
+def served_week(path: Path) -> Iterator[Week]:
+    """A served workspace with a week of work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADJOURN_CONFIG", str(path / "config"))
+        root = path / "acme-api"
+        make_week(root, now())
+        with serving(root, dict(os.environ)) as served:
+            yield Week(root, served)
 
 
 @pytest.fixture
-def week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Week]:
-    """A served workspace with a week of work."""
-    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
-    root = tmp_path / "acme-api"
-    make_week(root, now())
-    with serving(root, dict(os.environ)) as served:
-        yield Week(root, served)
+def week(tmp_path: Path) -> Iterator[Week]:
+    """A week of a test's own, which it may change."""
+    with served_week(tmp_path) as week:
+        yield week
+
+
+@pytest.fixture(scope="module")
+def read_week(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Week]:
+    """A week that tests only read. Its link is used up."""
+    with served_week(tmp_path_factory.mktemp("week")) as week:
+        with browser.new_context() as context:
+            Window(context, week.served)
+            state = context.storage_state()
+        week.served.link = f"{week.served.origin}/"
+        yield week._replace(state=state)
 
 
 ADDRESSES = {
@@ -55,20 +78,23 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
-def test_every_page_fits_and_can_be_heard(browser: Browser, week: Week, scheme: Scheme, width: int) -> None:
+def test_every_page_fits_and_can_be_heard(
+    browser: Browser, read_week: Week, scheme: Scheme, width: int
+) -> None:
     """Nothing sticks out, axe finds nothing, the console says nothing; reading works without JavaScript. Leaves pictures."""
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    window = Window(context, week.served)
+    size: Any = {"width": width, "height": 800}
+    context = browser.new_context(viewport=size, color_scheme=scheme, storage_state=read_week.state)
+    window = Window(context, read_week.served)
     for address, text in ADDRESSES.items():
-        window.page.goto(week.served.origin + address)
+        window.page.goto(read_week.served.origin + address)
         expect(window.page.get_by_text(text).first).to_be_visible()
         check(window.page, width)
         name = re.sub(r"\W+", "-", address).strip("-") or "inbox"
         window.page.screenshot(path=PICTURES / f"{name}-{scheme}-{width}.png", full_page=True)
     assert window.errors == []
-    plain = browser.new_context(java_script_enabled=False, storage_state=context.storage_state()).new_page()
+    plain = browser.new_context(java_script_enabled=False, storage_state=read_week.state).new_page()
     for address, text in ADDRESSES.items():
-        plain.goto(week.served.origin + address)
+        plain.goto(read_week.served.origin + address)
         expect(plain.get_by_text(text).first).to_be_visible()
 
 
@@ -124,11 +150,11 @@ def test_a_checkpoint_is_corrected_verified_and_gone_back_to(
     assert window.errors == []
 
 
-def test_another_policy_is_tried_on_the_history(browser: Browser, week: Week) -> None:
+def test_another_policy_is_tried_on_the_history(browser: Browser, read_week: Week) -> None:
     """The text of the policy is changed in the page, and tried on the calls of the week."""
-    window = Window(browser.new_context(), week.served)
+    window = Window(browser.new_context(storage_state=read_week.state), read_week.served)
     page = window.page
-    page.goto(f"{week.served.origin}/policy")
+    page.goto(f"{read_week.served.origin}/policy")
     page.get_by_text("What would another policy have stopped?").click()
     field = page.get_by_label("Change the text.")
     field.fill(field.input_value().replace("deny git.reset", "deny shell.run"))

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 import httpx2
+import jsonschema  # noqa: F401  # the SDK imports it in its first call, for seconds: not within the time of a test
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
@@ -36,7 +37,7 @@ def free_port() -> int:
 
 
 class GatewayWorkspace:
-    """`over` is how the gateway reaches the server: `http` or `stdio`. `settings` are further lines and tables of `adjourn.toml`,
+    """`over` is how the gateway reaches the server `up`: `http` or `stdio`; "" for a gateway without it. `settings` are further lines and tables of `adjourn.toml`,
     `arguments` those of `adjourn serve`, `variables` of its environment. The settings are in `work/adjourn.toml`, or in the file after `--config`.
     """
 
@@ -51,25 +52,34 @@ class GatewayWorkspace:
         self.environment = {**os.environ, **(variables or {}), "ADJOURN_CONFIG": str(path / "config")}
         self._arguments = arguments
         self.port, self.server_port = free_port(), free_port()
-        command = [sys.executable, str(server), "0", str(path)]
-        line = (
-            f'url = "http://127.0.0.1:{self.server_port}/mcp"'
-            if over == "http"
-            else f"command = {json.dumps(command)}"
-        )
+        self._serving, self._closing = ExitStack(), ExitStack()
+        self._prepare()
+        line = {
+            "http": f'[servers.up]\nurl = "http://127.0.0.1:{self.server_port}/mcp"',
+            "stdio": f"[servers.up]\ncommand = {json.dumps(self._command(server, path))}",
+            "": "",
+        }[over]
         self.settings = Path(arguments[1]) if arguments[:1] == ["--config"] else self.root / "adjourn.toml"
-        self.settings.write_text(
-            f'listen = "127.0.0.1:{self.port}"\n{settings}\n[servers.up]\n{line}\n', encoding="utf-8"
-        )
+        self.settings.write_text(f'listen = "127.0.0.1:{self.port}"\n{settings}\n{line}\n', encoding="utf-8")
         self._calls = path / "calls"
-        self._closing = ExitStack()
         self.gateway: subprocess.Popen[str] | None = None
         if over == "http":
-            self._closing.enter_context(
-                self._started([sys.executable, str(server), str(self.server_port), str(path)])
-            )
-            wait_for_port(self.server_port)
+            self._start_server(server, path)
         self.start()
+
+    def _prepare(self) -> None:
+        """Do what has to be done before anything starts."""
+
+    def _command(self, server: Path, folder: Path) -> list[str]:
+        """The words that start the server, where it is one over pipes."""
+        return [sys.executable, str(server), "0", str(folder)]
+
+    def _start_server(self, server: Path, folder: Path) -> None:
+        """Start the server, where it is one over HTTP."""
+        self._serving.enter_context(
+            self._started([sys.executable, str(server), str(self.server_port), str(folder)])
+        )
+        wait_for_port(self.server_port)
 
     def __enter__(self) -> Self:
         return self
@@ -77,6 +87,7 @@ class GatewayWorkspace:
     def __exit__(self, *_exception: object) -> None:
         self.stop()
         self.stop_server()
+        self._closing.close()
 
     def _started(self, command: Sequence[str]) -> ExitStack:
         process = subprocess.Popen(
@@ -108,7 +119,7 @@ class GatewayWorkspace:
 
     def stop_server(self) -> None:
         """End the server that is reached over HTTP: it has no more effects."""
-        self._closing.close()
+        self._serving.close()
 
     def url(self, path: str = "/up/mcp") -> str:
         return f"http://127.0.0.1:{self.port}{path}"

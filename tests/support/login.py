@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import anyio
 import httpx
 import keyring
 from mcp import Client, StdioServerParameters
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
 
+from adjourn.gateway.bridge import Bridge
 from adjourn.gateway.login.flow import Wish, log_in
 from adjourn.gateway.login.kept import alone, keep
+from adjourn.gateway.routing import KeptLogin
 from support.gateway import free_port, wait_for_port
 from support.terminal import at_terminal
 
@@ -41,6 +47,28 @@ def visit(said: str) -> None:
     """Do as a person with a browser does."""
     if found := re.search(r"http://\S+/authorize\S+", said):
         threading.Thread(target=lambda: httpx.get(found[0], follow_redirects=True, timeout=20)).start()
+
+
+@asynccontextmanager
+async def bridged(url: str) -> AsyncIterator[Any]:
+    """What a client of the SDK may connect to: the bridge of `adjourn connect` in this process, with the login that is kept."""
+    to_client, read = anyio.create_memory_object_stream[SessionMessage | Exception](math.inf)
+    write, from_client = anyio.create_memory_object_stream[SessionMessage](math.inf)
+
+    def say(line: bytes) -> None:
+        to_client.send_nowait(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+
+    bridge = Bridge(url, KeptLogin(url), 60, say)
+
+    async def pass_on() -> None:
+        async for sent in from_client:
+            bridge.take(sent.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+
+    async with to_client, from_client:
+        passing = asyncio.ensure_future(pass_on())
+        yield read, write
+        passing.cancel()
+        await bridge.end()
 
 
 class LoginWorkspace:
@@ -133,10 +161,10 @@ class LoginWorkspace:
         )
 
     def run(self, work: Callable[[Client], Awaitable[_T]], *words: str) -> _T:
-        """Do something with a client that starts `adjourn WORDS`, by default `connect`."""
+        """Do something with a client that starts `adjourn WORDS`; by default what `connect` does is done in this process."""
 
         async def session() -> _T:
-            async with Client(self.client(*words)) as client:
+            async with Client(self.client(*words) if words else bridged(self.url)) as client:
                 return await work(client)
 
         return asyncio.run(asyncio.wait_for(session(), 60))

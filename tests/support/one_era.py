@@ -9,16 +9,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
-ERA, PORT, *REST = sys.argv[1:]
 SERVER = Path(__file__).with_name("http_server.py")
 MODERN = "io.modelcontextprotocol/protocolVersion"
 
 
-def is_of_other_era(body: Any) -> bool:
-    """Whether a message is of the era that this server does not have."""
+def is_of_other_era(body: Any, era: str) -> bool:
+    """Whether a message is of the era that a server of this one does not have."""
     params = body.get("params") or {}
     is_modern = body.get("method") == "server/discover" or MODERN in (params.get("_meta") or {})
-    return "id" in body and "method" in body and is_modern != (ERA == "modern")
+    return "id" in body and "method" in body and is_modern != (era == "modern")
 
 
 def refusal(body: Any) -> bytes:
@@ -26,9 +25,9 @@ def refusal(body: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": body["id"], "error": error}).encode()
 
 
-def over_pipes() -> None:
+def over_pipes(era: str, rest: list[str]) -> None:
     with subprocess.Popen(
-        [sys.executable, str(SERVER), "0", *REST], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, str(SERVER), "0", *rest], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
@@ -40,7 +39,7 @@ def over_pipes() -> None:
         threading.Thread(target=back).start()
         for line in sys.stdin.buffer:
             body = json.loads(line)
-            if is_of_other_era(body):
+            if is_of_other_era(body, era):
                 say(refusal(body) + b"\n")
             else:
                 child.stdin.write(line)
@@ -53,14 +52,18 @@ def say(line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def over_http() -> None:
+def over_http(era: str, port: str, rest: list[str]) -> None:
     import uvicorn  # only here
 
-    sys.argv = [str(SERVER), PORT, *REST]
+    sys.argv = [str(SERVER), port, *rest]
     sys.path.insert(0, str(SERVER.parent))
     from http_server import server  # type: ignore[import-not-found]  # it reads the arguments
 
-    inner = server.streamable_http_app()
+    uvicorn.run(only(era, server.streamable_http_app()), host="127.0.0.1", port=int(port), log_level="error")
+
+
+def only(era: str, inner: Any) -> Any:
+    """An ASGI application that passes on the messages of one era, and answers the others as a server that does not know them."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":
@@ -68,7 +71,7 @@ def over_http() -> None:
             return
         message = await receive()
         body = json.loads(message["body"])
-        if not is_of_other_era(body):
+        if not is_of_other_era(body, era):
             given = [message]
 
             async def again() -> Any:
@@ -80,11 +83,11 @@ def over_http() -> None:
         await send({"type": "http.response.start", "status": 400, "headers": headers})
         await send({"type": "http.response.body", "body": refusal(body)})
 
-    uvicorn.run(app, host="127.0.0.1", port=int(PORT), log_level="error")
+    return app
 
 
 if __name__ == "__main__":
-    if PORT == "0":
-        over_pipes()
+    if sys.argv[2] == "0":
+        over_pipes(sys.argv[1], sys.argv[3:])
     else:
-        over_http()
+        over_http(sys.argv[1], sys.argv[2], sys.argv[3:])

@@ -15,4 +15,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__getattr__("__all__")])
+    from adjourn._public import attribute
+
+    return attribute(__name__, "__all__")

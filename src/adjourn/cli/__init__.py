@@ -11,10 +11,6 @@ def main(arguments: list[str], program: str = "adjourn") -> int:
         from adjourn.cli.shared.start import say_version  # as below
 
         return exit_code(lambda: say_version(program, as_json=False))
-    if arguments[:2] == ["completion", "--names"] and arguments[2:] in (["tasks"], ["checkpoints"]):
-        from adjourn.cli.shared.start import say_names  # as below
-
-        return exit_code(lambda: say_names(arguments[2]))
     from adjourn.cli import app  # the framework, 30 ms
 
     return app.main(arguments, program, app.aex_group if program == "aex" else app.group)

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from adjourn.cli.shared.context import check_person, check_when_said, example, in_folder
 from adjourn.cli.shared.output import complain, safe
@@ -99,7 +100,7 @@ _TABLE = {
         "doctor": ("setup.doctor:doctor", "Diagnose this workspace, its store and your keys."),
         "migrate": ("checkpoints.prune:migrate_", "Bring a store to the newest schema while others use it."),
         "help": ("setup.help:help_", "Explain a topic, or show the help of a command."),
-        "completion": ("setup.completion:completion", "Print the script by which a shell completes commands and names."),
+        "completion": ("setup.help:completion", "Print the script by which a shell completes commands and names."),
         "demo": ("setup.demo:demo", "Show how a killed session is resumed, in a folder of its own."),
     },
 }  # fmt: skip
@@ -127,6 +128,15 @@ class LazyGroup(SuggestingGroup):
         if entry is None:
             return None
         return entry.load(cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As the framework's, without loading a command."""
+        commands = [
+            CompletionItem(name, help=entry.summary)
+            for name, entry in self.table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

@@ -23,20 +23,20 @@ from adjourn.clients import served_tools
 from adjourn.clients.client_options import ClientOptions
 from adjourn.clients.served_tools import ServedTools
 from adjourn.errors import AdjournError, ConflictError, HeldError, RefusedError
-from adjourn.host import ids, keys, process
+from adjourn.host import clock, keys, process
 from adjourn.host.clock import now
 from adjourn.host.process import group_of
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.policy.calls import call_paths
 from adjourn.policy.contract import Contract, PolicyFile, for_task
+from adjourn.policy.principal import SpaceStore
 from adjourn.policy.protected.places import ProtectedPlaces, places_of
 from adjourn.store.base import EMPTY, Store
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.lease import SessionIdentity, TaskSwitchedError
 from adjourn.tasks.session import Admitted, PendingCalls, Session, is_effectful
-from adjourn.tasks.space_store import SpaceStore
 from adjourn.tasks.task import Task, check_task_id
 
 MAX_MOVES = 5
@@ -199,7 +199,7 @@ class ClientContext:
         return space.named(name) if space is not None else name
 
     def _new_task(self) -> str:
-        return self.task_named(ids.task_id(self.clock()))
+        return self.task_named(clock.task_id(self.clock()))
 
     def begin_task(self) -> str:
         """Begin another task in the place of the client's own, which a person has finished."""

@@ -29,7 +29,7 @@ from adjourn.errors import AdjournError, ConflictError, RefusedError
 from adjourn.host import folders, keys, pin, process
 from adjourn.host import pin as pins
 from adjourn.host.clock import now
-from adjourn.host.own_settings import read_own_toml
+from adjourn.host.keys import read_own_toml
 from adjourn.host.process import Process
 from adjourn.host.workspace_store import default_store
 from adjourn.log import kinds

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -31,9 +31,12 @@ LEAVE_SECONDS = 5.0
 
 
 class Bridge:
-    """One server's. `credentials` go with every request."""
+    """One server's. `credentials` go with every request; `say` gets each line for the client."""
 
-    def __init__(self, url: str, credentials: Credentials, seconds: float) -> None:
+    def __init__(
+        self, url: str, credentials: Credentials, seconds: float, say: Callable[[bytes], None] | None = None
+    ) -> None:
+        self._say = say or _print
         self._version = b""
         self._open: dict[Any, str] = {}
         """Requests without an answer: their methods, by id."""
@@ -54,7 +57,9 @@ class Bridge:
             try:
                 line = await reader.readline()
             except ValueError:  # what follows is no message either, up to the next line
-                _say(frames.error(None, frames.PARSE_ERROR, f"a message is longer than {MAX_LINE:,} bytes"))
+                self._say(
+                    frames.error(None, frames.PARSE_ERROR, f"a message is longer than {MAX_LINE:,} bytes")
+                )
                 continue
             if not line:
                 break
@@ -77,7 +82,7 @@ class Bridge:
             body = msgspec.json.decode(line)
         except UNREADABLE as error:
             about = unread_id(line)
-            _say(
+            self._say(
                 frames.error(None if about in self._open else about, frames.PARSE_ERROR, f"not JSON: {error}")
             )
             return
@@ -124,7 +129,7 @@ class Bridge:
         """A message of the server."""
         if heard.event is not None and heard.event.id:
             self._mark(heard.about, heard.event, heard.stream)
-        _say(heard.line)
+        self._say(heard.line)
         try:
             body = value_of(heard.line)
         except msgspec.DecodeError:
@@ -198,10 +203,12 @@ class Bridge:
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         """A request has no answer."""
         if self._open.pop(request_id, None) is not None:
-            _say(frames.error(request_id, frames.OUTCOME_UNKNOWN if was_sent else frames.UPSTREAM_GONE, why))
+            self._say(
+                frames.error(request_id, frames.OUTCOME_UNKNOWN if was_sent else frames.UPSTREAM_GONE, why)
+            )
 
 
-def _say(line: bytes) -> None:
+def _print(line: bytes) -> None:
     sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
     sys.stdout.buffer.flush()
 

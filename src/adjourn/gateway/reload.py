@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -259,7 +260,7 @@ GC_THRESHOLD = 50_000
 MAX_FILES = 65_536
 
 
-class _DrainingServer(uvicorn.Server):
+class DrainingServer(uvicorn.Server):
     """Ends in steps. A first signal: after a notice nothing new begins, and open requests may finish. A second one: at once. SIGHUP has the
     settings read again, between two requests.
 
@@ -273,15 +274,16 @@ class _DrainingServer(uvicorn.Server):
         self._is_reload_asked = False
         self._limits = config.limits
         self._notice = 0.0
-        signal.signal(signal.SIGHUP, self._ask_for_reload)  # before anybody knows that the gateway is ready
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self.handle_exit)
+        if threading.current_thread() is threading.main_thread():  # no other thread may
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self.handle_exit)
         yield
 
-    def _ask_for_reload(self, sig: int, frame: FrameType | None) -> None:
+    def ask_for_reload(self, sig: int, frame: FrameType | None) -> None:
+        """Have the settings read again at the next tick. A signal handler."""
         del sig, frame
         self._is_reload_asked = True
 
@@ -361,6 +363,19 @@ def serve(
     """Serve until the process is told to end; `ready` gets the address, `reload` is called after a SIGHUP. `page` is where the page for
     people listens ("": nowhere).
     """
+    server, sockets = server_of(app, listening, reload=reload, page=page)
+    signal.signal(signal.SIGHUP, server.ask_for_reload)  # before anybody knows that the gateway is ready
+    ready(url_of(listening))
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+    _allow_files()
+    server.run(sockets=sockets)
+
+
+def server_of(
+    app: GatewayApp, listening: socket.socket, *, reload: Callable[[], None], page: str = ""
+) -> tuple[DrainingServer, list[socket.socket]]:
+    """What `serve` runs, and on which sockets: those of clients, of metrics and of the page."""
     config = BoundedConfig(
         app,
         lambda: app.throttle.limits,
@@ -379,13 +394,13 @@ def serve(
         sockets.append(_bound(metrics, *_found(metrics)))
     if page:
         sockets.append(_bound(page, *_found(page)))
-    server = _DrainingServer(config, app, reload)
+    return DrainingServer(config, app, reload), sockets
+
+
+def url_of(listening: socket.socket) -> str:
+    """The URL at which a socket listens."""
     host, port = listening.getsockname()[:2]
-    ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
-    _allow_files()
-    server.run(sockets=sockets)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _allow_files() -> None:

@@ -16,7 +16,7 @@ import msgspec
 from adjourn.errors import ConflictError, StoreError
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
 from adjourn.gateway.monitoring.tracing import Trace
-from adjourn.host import folders, ids
+from adjourn.host import clock, folders
 from adjourn.mcp import server_lines
 from adjourn.mcp.frames import FrameError
 from adjourn.mcp.lenient import UNREADABLE
@@ -164,7 +164,7 @@ class Incidents:
         """The id under which a text is in the log."""
         last, since, number = self._last
         if text != last or monotonic() - since > SAME_SECONDS:
-            number = ids.short(8)
+            number = clock.short(8)
             self._last = (text, monotonic(), number)
             self._report.event("client.error", f"error {number}: {text}")
         return number

@@ -34,8 +34,7 @@ from adjourn.gateway.http_pool import (
 )
 from adjourn.gateway.settings import GatewaySettings, ServerSettings
 from adjourn.host import executables
-from adjourn.host.environment import common
-from adjourn.host.executables import OF_CODE, outside
+from adjourn.host.executables import OF_CODE, common, outside
 from adjourn.policy.principal import Principal
 
 if TYPE_CHECKING:

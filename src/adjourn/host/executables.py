@@ -1,7 +1,8 @@
-"""Finds programs on PATH, but never one that an agent could have put there, and starts Python as safely.
+"""Starts programs safely: finds them on PATH, but never one that an agent could have put there, and keeps our variables from them.
 
 PATH may hold relative entries (`.`, an empty one) or a folder of the workspace. A program found there is a file that an agent
-can write. The same goes for the other variables by which code is found.
+can write. The same goes for the other variables by which code is found. Of the variables, a program must not learn where our history is
+and how to get in: it may print them in a crash report, or use them by mistake.
 
 Loaded before the proxy starts its upstream, so it imports only os and sys.
 """
@@ -14,6 +15,7 @@ import sys
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 OF_CODE = (
     "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
@@ -80,7 +82,7 @@ def _folders(workspace: str, given: Mapping[str, str] | None) -> list[str]:
     ]
 
 
-# --- starting this Python so that it imports nothing from the folder it is started in
+# --- this Python
 
 
 def python_command(*arguments: str, executable: str = "") -> list[str]:
@@ -102,3 +104,65 @@ def leave_working_folder() -> None:
         if entry == OWN
         or (os.path.isabs(entry) and entry != here and not (entry in brought and lies_in(entry, here)))
     ]
+
+
+# --- the variables of other programs
+
+OURS = "ADJOURN_"
+"""Prefix of adjourn's variables."""
+
+
+COMMON = (
+    "HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER",
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+    "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
+)  # fmt: skip
+"""What programs need to run and to find their files and certificates: none has a secret."""
+
+
+def common(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a program that works for one of several: those of `COMMON`, and of the locale."""
+    return {name: value for name, value in environment.items() if name in COMMON or name.startswith("LC_")}
+
+
+def conceal() -> None:
+    """Keep programs that this process starts from reading its environment and memory, where the system can do that (Linux).
+
+    The environment that the process began with is overwritten except for what is common, which /proc/PID/environ would show; the
+    variables themselves stay. Then the process is made one that only root may look into.
+    """
+    import ctypes  # a proxy starts without it
+
+    try:
+        libc = ctypes.CDLL(None)
+        environ = ctypes.POINTER(ctypes.c_void_p).in_dll(libc, "environ")
+        prctl = libc.prctl
+    except (OSError, ValueError, AttributeError):
+        return
+    kept = common(os.environ)
+    entries: list[int] = []
+    while (entry := environ[len(entries)]) is not None:
+        entries.append(entry)
+    for place in entries:
+        name, _, value = ctypes.string_at(place).partition(b"=")
+        if name in os.environb and os.fsdecode(name) not in kept:
+            os.environb[name] = os.environb[name]  # a copy elsewhere takes its place
+            if place not in (environ[index] for index in range(len(entries))):
+                ctypes.memset(place + len(name) + 1, 0, len(value))
+    prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def for_others(environment: Mapping[str, str], store: str = "") -> dict[str, str]:
+    """The variables for a program that is not adjourn. `store` is the URL of the store where it is not in a variable.
+
+    PGPASSWORD goes along only where the store is no PostgreSQL database: else it opens ours.
+    """
+    from adjourn.store.passwords import is_postgres
+
+    kept = {name: value for name, value in environment.items() if not name.startswith(OURS)}
+    if is_postgres(store or environment.get("ADJOURN_STORE", "")):
+        kept.pop("PGPASSWORD", None)
+    return kept

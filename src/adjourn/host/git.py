@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError, StoreError
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find, lies_in, outside
+from adjourn.host.executables import find, for_others, lies_in, outside
 from adjourn.host.finding import common_of, line_of
 
 SETTINGS = (

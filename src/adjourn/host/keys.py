@@ -1,4 +1,4 @@
-"""The user's keys, outside every workspace: `$XDG_CONFIG_HOME/adjourn/keys` (spec/events.md, section 6).
+"""What is the user's own, outside every workspace: keys in `$XDG_CONFIG_HOME/adjourn/keys` (spec/events.md, section 6), settings, the page's address.
 
     default.key      32 private bytes, base64; made on first use, mode 0600
     secret           32 random bytes, base64, mode 0600: seals caches and pending approvals
@@ -9,8 +9,14 @@ Owns: these files. Must never: look for keys in a workspace, which the agent can
 
 from __future__ import annotations
 
+import hmac
 import os
+import stat
+import sys
 from functools import lru_cache
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import folders
@@ -138,3 +144,66 @@ def _write(path: str, key: bytes) -> None:
             f"cannot write key {path}: {why}",
             "make the folder writable, or set ADJOURN_CONFIG to one that is",
         ) from error
+
+
+# --- the address of the page: it follows from the secret, so that no other program can wait there without having looked first
+
+LINK = "/to/"
+"""The path of links from elsewhere, as a chat; then the name of what waits, and perhaps of the answer."""
+
+
+def page_host(root: str) -> str:
+    """The address of the page of the workspace at `root`. Systems with one loopback address have that."""
+    if sys.platform == "darwin":
+        return "127.0.0.1"
+    drawn = hmac.digest(secret(), b"page\n" + os.fsencode(root), "sha256")
+    return f"127.{1 + drawn[0] % 254}.{drawn[1]}.{1 + drawn[2] % 254}"
+
+
+def page_link(root: str, port: int) -> str:
+    """What a link to the page on `port` begins with."""
+    return f"http://{page_host(root)}:{port}{LINK}"
+
+
+# --- settings in a TOML file that nobody else may write
+
+MAX_SETTINGS_BYTES = 64 * 1024
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
+
+_T = TypeVar("_T")
+
+
+class OwnSettings(NamedTuple, Generic[_T]):
+    """What a file sets, and whether other accounts may read it."""
+
+    settings: _T
+    others_may_read: bool
+
+
+def read_own_toml(path: str, kind: type[_T], remedy: str) -> OwnSettings[_T] | None:
+    """The settings in a file, None where there is none; `remedy` is for who wrote something else into it.
+
+    Raises `InvalidError` for a file that cannot be read, or that others may write.
+    """
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            data = file.read(MAX_SETTINGS_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidError(
+            f"cannot read {path}: {error.strerror}", "make it readable, or delete it"
+        ) from error
+    if status.st_uid not in (0, os.getuid()) or status.st_mode & _OTHERS_MAY_WRITE:
+        raise InvalidError(f"{path} can be written by other users", f"chmod go-w {path}")
+    try:
+        if len(data) > MAX_SETTINGS_BYTES:
+            raise ValueError(f"more than {MAX_SETTINGS_BYTES} bytes")  # noqa: TRY301  # told like what TOML refuses
+        found = msgspec.convert(tomllib.loads(data.decode()), kind)
+    except (ValueError, RecursionError) as error:  # msgspec's and TOML's are ValueErrors
+        raise InvalidError(f"{path}: {error}", remedy) from error
+    return OwnSettings(found, bool(status.st_mode & _OTHERS_MAY_READ))

@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError
-from adjourn.host import ids, process
-from adjourn.host.clock import now
+from adjourn.host import process
+from adjourn.host.clock import now, session_id
 from adjourn.host.process import Process, group_of
 from adjourn.log.canonical_json import digest
 from adjourn.store.base import Store
@@ -185,7 +185,7 @@ def ask(
         raise ModelError(
             f"the request is too large: {len(document):,} bytes (limit {MAX_DOCUMENT:,})", "shorten it"
         )
-    name = f"{_prefix(root, sampler.process)}{ids.session_id()}"
+    name = f"{_prefix(root, sampler.process)}{session_id()}"
     asked = f"asked {store.put_blob(document)} {clock() + int(seconds * 1000)}"
     store.swap(name, asked, expect=None)
     try:
@@ -282,5 +282,5 @@ def _drop(store: Store, name: str) -> None:
 
 def _unique(document: SamplingRequest | SamplingAnswer) -> bytes:
     """A document with an id of its own, so that erasing it erases no equal one."""
-    fields = msgspec.to_builtins(document) | {"id": ids.session_id()}
+    fields = msgspec.to_builtins(document) | {"id": session_id()}
     return msgspec.json.encode(fields)

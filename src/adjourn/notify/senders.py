@@ -17,8 +17,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from adjourn.handover.inbox import WaitingItem
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find
+from adjourn.host.executables import find, for_others
 from adjourn.host.http import UnansweredError, exchange
 from adjourn.log.canonical_json import digest
 from adjourn.notify.settings import CommandTarget, Target, WebhookTarget

@@ -28,7 +28,7 @@ from adjourn.errors import InvalidError, UsageError
 from adjourn.handover.inbox import WaitingKind
 from adjourn.host import keys
 from adjourn.host.http import address
-from adjourn.host.own_settings import read_own_toml
+from adjourn.host.keys import read_own_toml
 from adjourn.log.canonical_json import digest
 
 FILE = "notify.toml"

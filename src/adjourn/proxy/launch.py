@@ -11,8 +11,7 @@ import sys
 
 from adjourn.errors import AdjournError
 from adjourn.host import executables
-from adjourn.host.environment import conceal, for_others
-from adjourn.host.executables import find
+from adjourn.host.executables import conceal, find, for_others
 from adjourn.host.finding import Workspace, workspace_of
 from adjourn.proxy.options import ProxyOptions, parse
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError

@@ -19,7 +19,7 @@ from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
-from adjourn.host import ids, process
+from adjourn.host import clock, process
 from adjourn.host.process import group_of
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
@@ -62,7 +62,7 @@ def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
             "give --model PROVIDER or --model-handler MODULE:FUNCTION",
         )
     plan.inputs, pinned = inputs, encoded(inputs)
-    context = _context(options, plan, check_task_id(options.task or ids.task_id(options.clock())))
+    context = _context(options, plan, check_task_id(options.task or clock.task_id(options.clock())))
     run = Run(options, plan, context)
     if context.store.head(run.task) != EMPTY:
         context.close("refused")

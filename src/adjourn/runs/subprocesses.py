@@ -16,8 +16,7 @@ from typing import IO
 import msgspec
 
 from adjourn.errors import AdjournError, InvalidError, RefusedError
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find
+from adjourn.host.executables import find, for_others
 from adjourn.host.git import GitCommand, distrusting
 
 MAX_OUTPUT = 1_000_000

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adjourn.aex.match import canonical_server
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find, lies_in
+from adjourn.host.executables import find, for_others, lies_in
 from adjourn.log.canonical_json import digest
 from adjourn.setup.probe import ServerStart
 from adjourn.setup.servers import words_of

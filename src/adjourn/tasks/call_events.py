@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from adjourn.host import ids
+from adjourn.host import clock
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
@@ -46,7 +46,7 @@ def question(
     arguments = call.arguments or (preview(call.given) if call.given else "")
     document = preview(call.given, MAX_DOCUMENT).encode() if ELLIPSIS in arguments and call.given else b""
     required = kinds.ConfirmRequired(
-        approval=ids.approval_id(),
+        approval=clock.approval_id(),
         arguments=arguments,
         cause=f"{ask.cause}; {CHANGED}" if ask.changed else ask.cause,
         definition=ask.definition,

@@ -12,7 +12,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adjourn.errors import ConflictError, HeldError, RefusedError
-from adjourn.host import ids
+from adjourn.host import clock as ids
 from adjourn.host.process import Process, lives
 from adjourn.log import kinds
 from adjourn.log.canonical_json import MAX_SAFE_INTEGER, digest

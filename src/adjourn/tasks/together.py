@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 import msgspec
 
 from adjourn.errors import AdjournError, ConflictError
+from adjourn.policy.principal import SpaceStore
 from adjourn.store.base import NO_REFS, NO_SWAPS, Append, Head, Swap
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.space_store import SpaceStore
 from adjourn.tasks.task import NewEvent, Refs, StagedCommit, Task
 
 

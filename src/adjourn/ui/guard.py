@@ -25,7 +25,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adjourn.errors import UsageError
-from adjourn.host.page_link import LINK
+from adjourn.host.keys import LINK
 from adjourn.ui.site import read_form
 
 MAX_BODY = 1024 * 1024

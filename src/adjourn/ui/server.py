@@ -25,7 +25,7 @@ from pathlib import Path
 import uvicorn
 
 from adjourn.errors import UsageError
-from adjourn.host.page_link import page_host
+from adjourn.host.keys import page_host
 from adjourn.ui.app import Application
 from adjourn.ui.guard import ENTRY, Access
 from adjourn.ui.site import Site

@@ -20,7 +20,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adjourn.errors import StoreError, UsageError
-from adjourn.host.page_link import LINK
+from adjourn.host.keys import LINK
 from adjourn.policy.principal import Principal
 from adjourn.ui.app import Application
 from adjourn.ui.guard import (

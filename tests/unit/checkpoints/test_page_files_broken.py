@@ -230,7 +230,7 @@ def test_a_full_disk_leaves_the_page_before(workspace: Workspace) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("adjourn.checkpoints.page_writer.os.fsync", full)
-        patch.setattr("adjourn.host.keys.folder.write", lambda *_: "")
+        patch.setattr("adjourn.checkpoints.folder.write", lambda *_: "")
         made = mark(workspace)
     assert "No space left" in made.notes[0]
     assert page(workspace) == before

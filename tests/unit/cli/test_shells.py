@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from adjourn.cli import main
 from adjourn.cli.app import COMMANDS, group
-from adjourn.cli.setup import completion, manual
 from adjourn.cli.setup.help import TOPICS
-from adjourn.cli.shared import start as names
+from adjourn.cli.shared.context import stored_names
+from adjourn.cli.shared.start import StoreContext
+from adjourn.tasks.task import tasks_of
 from support.cases import for_each
 from support.workspace import Workspace, saved
 
 ROOT = Path(__file__).parents[3]
 
 
-def completed(path: Path, *words: str) -> list[str]:
-    """What bash offers after these words, the last of which is begun."""
-    script = path / "completion.bash"
-    script.write_text(completion._bash())
-    program = path / "adjourn"
-    program.write_text('#!/bin/sh\n[ "$*" = "completion --names tasks" ] && echo t1 && echo t2\n')
-    program.chmod(0o755)
-    line = " ".join(f"'{word}'" for word in ("adjourn", *words))
-    run = f'PATH="{path}:$PATH"; . "{script}"; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _adjourn 2>/dev/null; echo "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-c", run], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+MANUAL = runpy.run_path(str(ROOT / "docs" / "write_commands.py"))
+SHELLS = ("bash", "zsh", "fish")
+
+
+def completed(*words: str) -> list[str]:
+    """What a shell is offered after these words, the last of which is begun."""
+    *before, begun = words
+    items = ShellComplete(group, {}, "adjourn", "_ADJOURN_COMPLETE").get_completions(before, begun)
+    return [item.value if item.type == "plain" else item.type for item in items]
 
 
 @for_each(
@@ -39,60 +42,76 @@ def completed(path: Path, *words: str) -> list[str]:
         (("stat",), ["status"]),
         (("checkpoint", "wr"), ["write"]),
         (("status", "--j"), ["--json"]),
-        (("status", ""), ["t1", "t2"]),
-        (("log", "t"), ["t1", "t2"]),
+        (("status", ""), ["(the task)"]),
+        (("log", "2026"), ["(the task)"]),
         (("log", "--gra"), ["--graph"]),
-        (("proxy", "--task", "t"), ["t1", "t2"]),
+        (("proxy", "--task", "2026"), ["(the task)"]),
         (("proxy", "--", "sta"), []),
+        (("nonsense", "x"), []),
+        (("check", ""), ["file"]),
+        (("-C", ""), ["dir"]),
+        (("show", "fix"), ["fix-auth"]),
     ],
 )
-def test_bash_completes(tmp_path: Path, words: tuple[str, ...], offered: list[str]) -> None:
-    """bash completes commands, commands of groups, options and names, and nothing of a server's command."""
-    assert completed(tmp_path, *words) == offered
+def test_a_shell_completes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], offered: list[str]
+) -> None:
+    """A shell completes commands, commands of groups, options, names and paths, and nothing of a server's command."""
+    workspace = Workspace(tmp_path, monkeypatch, store="sqlite")
+    saved(workspace)
+    monkeypatch.chdir(workspace.root)
+    (task,) = tasks_of(workspace.store)
+    assert completed(*words) == [text.replace("(the task)", task) for text in offered]
 
 
-@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_completing_a_command_loads_none() -> None:
+    """The list of commands comes from their table: no module of a command is imported for it."""
+    program = "import sys; from adjourn.cli.app import group; from click import Context; "
+    program += "group.shell_complete(Context(group), ''); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "adjourn.cli.working.log" not in done.stdout.split()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_scripts_are_of_their_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each shell accepts its script, and the script knows every command."""
+    """Each shell accepts its script, which asks adjourn."""
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert all(f"{name}" in script for name in COMMANDS)
+    assert f"_ADJOURN_COMPLETE={shell}_complete" in script
     if (program := shutil.which(shell)) is not None:
         subprocess.run([program, "-n"], input=script, text=True, check=True)
 
 
-def test_zsh_keeps_its_search_path() -> None:
-    """The script of zsh sets no `path`, which is the shell's own: without it no names are found."""
-    assert "path=" not in completion._zsh()
+def test_bash_gets_its_answer_from_adjourn() -> None:
+    """The program answers the words that the script of bash passes in the environment, one completion a line."""
+    words = {"COMP_WORDS": "adjourn checkpoint wr", "COMP_CWORD": "2", "_ADJOURN_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "from adjourn.__main__ import main; main()"]
+    done = subprocess.run(command, env=os.environ | words, capture_output=True, text=True, check=True)
+    assert done.stdout == "plain,write\n"
 
 
-def test_names_are_those_of_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_names_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks and checkpoints are listed, but no name that a shell would expand; without a store, nothing."""
     workspace = Workspace(tmp_path, monkeypatch, store="sqlite")
     saved(workspace)
     workspace.store.swap("checkpoint/$(touch x)", "t 1 2", expect=None)
     monkeypatch.chdir(workspace.root)
-    names.say_names("checkpoints")
-    assert capsys.readouterr().out == "fix-auth\n"
-    names.say_names("tasks")
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert stored_names(StoreContext(), "checkpoint") == ["fix-auth"]
+    assert len(stored_names(StoreContext(), "task")) == 1
     monkeypatch.chdir(tmp_path)
-    names.say_names("tasks")
-    assert capsys.readouterr().out == ""
+    assert stored_names(StoreContext(), "task") == []
 
 
 def test_the_manual_is_that_of_the_commands() -> None:
     """The committed manual pages are what the commands say today."""
     made = {path.name: path.read_text("utf-8") for path in (ROOT / "man").glob("*.1")}
-    assert made == manual.pages(), "if it is meant: python -m adjourn.cli.setup.manual"
+    assert made == MANUAL["pages"](), "if it is meant: python docs/write_commands.py"
 
 
 def test_no_line_of_a_manual_page_is_a_request_by_accident() -> None:
     """Every line of a page that begins as a request of roff is one that the manual uses."""
-    used = {".TH", ".SH", ".SS", ".PP", ".TP", ".B", ".BR", ".nf", ".fi"}
-    for text in manual.pages().values():
+    used = {".TH", ".SH", ".PP", ".TP", ".B", ".nf", ".fi"}
+    for text in MANUAL["pages"]().values():
         requests = {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))}
         assert requests <= used
 

@@ -96,7 +96,7 @@ def work(tmp_path: Path, unattended: Path, monkeypatch: pytest.MonkeyPatch) -> I
     made = Workspace(tmp_path / "work", unattended.parent.parent.parent)
     monkeypatch.setattr(person, "_given", PinMemory())
     monkeypatch.setattr(person, "_has_terminal", lambda: True)
-    monkeypatch.setattr(secret_prompt, "ask", lambda _prompt: made.typed.pop(0))
+    monkeypatch.setattr(secret_prompt, "ask_secret", lambda _prompt: made.typed.pop(0))
     monkeypatch.setattr(secret_prompt, "tell", lambda _text: None)
     yield made
     made.store.close()

@@ -147,7 +147,7 @@ def test_the_bytes_of_a_chunk_are_its_text(data: bytes, language: str) -> None:
 
 _WORKER = """
 import os, sys, time
-from adjourn.code.index import worker
+from adjourn.code.index import workers as worker
 perform = worker.AnalysisRequest.perform
 def fail(self):
     if self.data == b"stall":

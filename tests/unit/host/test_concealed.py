@@ -6,12 +6,11 @@ import os
 import subprocess
 import sys
 
-from adjourn.host.environment import common
+from adjourn.host.executables import common
 
 HIDING = """
 import ctypes, os, sys
-from adjourn.host.environment import conceal
-from adjourn.host import environment
+from adjourn.host.executables import conceal
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as a process that began as this user

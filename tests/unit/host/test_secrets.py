@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.errors import UsageError
-from adjourn.host.environment import for_others
+from adjourn.host.executables import for_others
 from adjourn.store.passwords import check_argument
 from support.cases import for_each
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError, StoreError
-from adjourn.host import ids, workspace
+from adjourn.host import clock, workspace
 from adjourn.host.workspace import (
     check_name,
     create_file,
@@ -382,8 +382,8 @@ def test_every_refusal_is_one_of_ours(tmp_path: Path) -> None:
 
 def test_ids_are_short_and_plain() -> None:
     """Ids are of characters that cannot be misread, and a task's begins with its day."""
-    assert ids.task_id(1_777_735_812_345).startswith("20260502-")
-    for made, length in ((ids.session_id(), 8), (ids.approval_id(), 6), (ids.task_id(0)[9:], 8)):
+    assert clock.task_id(1_777_735_812_345).startswith("20260502-")
+    for made, length in ((clock.session_id(), 8), (clock.approval_id(), 6), (clock.task_id(0)[9:], 8)):
         assert len(made) == length
         assert not set(made) & set("ilouILOU")
         assert made.isalnum()
@@ -392,7 +392,7 @@ def test_ids_are_short_and_plain() -> None:
 
 def test_ids_differ() -> None:
     """A thousand ids are all different."""
-    assert len({ids.session_id() for _ in range(1000)}) == 1000
+    assert len({clock.session_id() for _ in range(1000)}) == 1000
 
 
 def test_waiting_for_a_locked_folder_has_an_end(tmp_path: Path) -> None:

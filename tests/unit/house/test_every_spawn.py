@@ -20,14 +20,14 @@ REVIEWED = {
         "subprocess.run",
     ): "Python by the helper; git found outside of the folder it was started in",
     ("cli/setup/demo.py", "subprocess.Popen"): "Python by the helper",
-    ("cli/shared/pager.py", "subprocess.Popen"): "the user's pager, found outside of the workspace",
+    ("cli/shared/terminal.py", "subprocess.Popen"): "the user's pager, found outside of the workspace",
     ("cli/setup/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
     (
         "cli/setup/doctor_tries.py",
         "subprocess.run",
     ): "hooks of the adjourn that runs here; the adjourn on PATH outside of the workspace",
     (
-        "code/index/ctags.py",
+        "code/index/analysis.py",
         "subprocess.run",
     ): "ctags, found outside of the workspace, reading no options of it",
     ("code/git/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
@@ -49,9 +49,9 @@ REVIEWED = {
         "notify/senders.py",
         "subprocess.Popen",
     ): "what the user's own settings name, found outside of the workspace, in the root folder",
-    ("gateway/kept_login.py", "asyncio.create_subprocess_exec"): "Python by the helper",
+    ("gateway/routing.py", "asyncio.create_subprocess_exec"): "Python by the helper",
     (
-        "gateway/pipe_link.py",
+        "gateway/links.py",
         "asyncio.create_subprocess_exec",
     ): "the server that the user's file names, never by a relative entry of PATH",
     (
@@ -73,13 +73,13 @@ PYTHONS = {
     "cli/setup/demo.py",
     "code/index/workers.py",
     "code/language_servers/client.py",
-    "code/workflow/checks.py",
-    "gateway/kept_login.py",
+    "code/workflow/tasks.py",
+    "gateway/routing.py",
     "hooks/standby.py",
     "proxy/launch.py",
-    "setup/starting.py",
+    "setup/servers.py",
 }
-"""The files that start a Python, or write down how one is started: each by `adjourn.host.python`."""
+"""The files that start a Python, or write down how one is started: each by `adjourn.host.executables`."""
 
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
@@ -123,23 +123,26 @@ def test_python_is_started_by_the_one_helper() -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module == "sys":
                 naming.add(name)
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                if (node.value.id, node.attr) in (("sys", "executable"), ("sys", "_base_executable")):
-                    naming.add(name)
-                if (node.value.id, node.attr) == ("python", "command"):
-                    using.add(name)
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and (node.value.id, node.attr) in (("sys", "executable"), ("sys", "_base_executable"))
+            ):
+                naming.add(name)
+            if "python_command" in (getattr(node, "attr", ""), getattr(node, "id", "")):
+                using.add(name)
     assert naming == {
-        "host/python.py",
-        "setup/starting.py",
+        "host/executables.py",
+        "setup/servers.py",
     }  # the second compares it with what a client starts
-    assert not any(name == "setup/starting.py" for name, _ in REVIEWED)
+    assert not any(name == "setup/servers.py" for name, _ in REVIEWED)
     assert using == PYTHONS
 
 
 def test_who_starts_a_python_gives_it_variables_of_the_helper() -> None:
     """PYTHONPATH and its kin may name the workspace: what is started does not see those entries."""
     for name, tree in trees():
-        if name in PYTHONS - {"setup/starting.py"}:
+        if name in PYTHONS - {"setup/servers.py"}:
             text = ast.unparse(tree)
             assert "outside(" in text, name
 
@@ -168,4 +171,4 @@ def test_only_the_set_up_asks_what_is_on_path_without_regard_to_the_workspace() 
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr == "which"
     }
-    assert found == {"setup/checks.py", "setup/places.py", "setup/starting.py"}
+    assert found == {"setup/checks.py", "setup/places.py", "setup/servers.py"}

@@ -160,17 +160,34 @@ def test_a_missing_value_is_added_below_its_header_and_a_missing_table_at_the_en
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "edited"),
     [
-        'mcp_servers = { x = { command = "a" } }\n',
-        '[mcp_servers]\nx = { command = "a" }\n',
-        'mcp_servers.x.command = "a"\n',
+        (
+            'mcp_servers = { x = { command = "a" } } # mine\n',
+            'mcp_servers = { x = { command = "b", args = ["c"]} } # mine\n',
+        ),
+        (
+            '[mcp_servers]\n# mine\nx = { command = "a" }\n',
+            '[mcp_servers]\n# mine\nx = { command = "b", args = ["c"]}\n',
+        ),
+        ('mcp_servers.x.command = "a"\n', 'mcp_servers.x.command = "b"\nmcp_servers.x.args = ["c"]\n'),
+        (
+            '[mcp_servers.x]\ncommand = "a" # why\n\n# about d\n[d]\n',
+            '[mcp_servers.x]\ncommand = "b" # why\nargs = ["c"]\n\n# about d\n[d]\n',
+        ),
     ],
 )
-def test_a_table_in_another_spelling_is_left_alone(text: str) -> None:
-    """It could only be edited by laying it out again."""
+def test_a_table_in_any_spelling_is_edited_in_place(text: str, edited: str) -> None:
+    """Tables in one line and dotted keys stay as they are written; the comment of a next table stays before its header."""
+    values: dict[str, str | list[str]] = {"command": "b", "args": ["c"]}
+    assert toml_text.with_table(text, ("mcp_servers", "x"), values) == edited
+
+
+@pytest.mark.parametrize("text", ['x = "a"\n', "[[x]]\n"])
+def test_what_is_no_table_is_left_alone(text: str) -> None:
+    """A value or a list where a table is expected is not edited, and the error says so."""
     with pytest.raises(InvalidError, match="cannot edit"):
-        toml_text.with_table(text, ("mcp_servers", "x"), PROXY)
+        toml_text.with_table(text, ("x",), PROXY)
 
 
 def test_broken_toml_is_refused() -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from adjourn.errors import NotFoundError
-from adjourn.policy.principal import KEY_CHARACTERS, Principal, checkpoint_ref, space_of
+from adjourn.policy.principal import KEY_CHARACTERS, Principal, SpaceStore, checkpoint_ref, space_of
 from adjourn.store import EMPTY, Append, Entry, MemoryStore, Store
-from adjourn.tasks.space_store import SpaceStore
 
 ANN, BOB = (Principal(id=f"key:{name}", name=name, type="human") for name in ("ann", "bob"))
 THEIRS = space_of(ANN).named("release")

@@ -18,7 +18,7 @@ from adjourn.host.process import Process
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
-from adjourn.policy.principal import Principal, space_of
+from adjourn.policy.principal import Principal, SpaceStore, space_of
 from adjourn.store import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
@@ -28,7 +28,6 @@ from adjourn.tasks.decision import Ask, Forward, ToolRequest
 from adjourn.tasks.lease import SessionIdentity
 from adjourn.tasks.ledger import ELSEWHERE
 from adjourn.tasks.session import Session
-from adjourn.tasks.space_store import SpaceStore
 from adjourn.tasks.task import OPEN_INDEX as INDEX
 from adjourn.tasks.task import Task
 from adjourn.tasks.task import open_entries as entries

@@ -7,12 +7,12 @@ import sys
 
 from house import product
 
-COMMANDS = {"adjourn.cli.setup.tour", "adjourn.cli.working.serve"}
+COMMANDS = {"adjourn.cli.working.serve"}
 HEAVY = {"anyio", "jinja2", "markupsafe", "sse_starlette", "starlette", "uvicorn"}
 
 
 def test_only_its_commands_import_the_page() -> None:
-    """No module outside the page imports a module of it, but those of `adjourn ui`, `adjourn demo --ui` and `adjourn serve`."""
+    """No module outside the page imports a module of it, but those of `adjourn ui` and `adjourn serve`."""
     source = product()
     importers = {
         name

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from adjourn.cli.setup.tour import make_week
 from adjourn.host.clock import now
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
@@ -18,6 +17,7 @@ from adjourn.ui.pages import task as task_page
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 from support.waiting import opened
+from support.week import make_week
 
 AGENT = Actor("agent", "agent")
 HOSTILE = '<script>alert(1)</script>"&\u202e'

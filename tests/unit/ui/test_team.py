@@ -15,9 +15,8 @@ from adjourn.errors import StoreError
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.store import CRStore
 from adjourn.log.event import Actor
-from adjourn.policy.principal import Principal, space_of
+from adjourn.policy.principal import Principal, SpaceStore, space_of
 from adjourn.store import MemoryStore
-from adjourn.tasks.space_store import SpaceStore
 from adjourn.ui import team
 from adjourn.ui.site import Site
 from adjourn.ui.team import TeamPage

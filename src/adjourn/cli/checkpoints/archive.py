@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from adjourn.checkpoints import page_archive, page_files
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, speak, user
+from adjourn.cli.shared.context import (
+    CHECKPOINT_NAME,
+    FOLDER_PATH,
+    TASK_NAME,
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+    in_folder,
+    speak,
+    user,
+)
 from adjourn.cli.shared.output import complain, counted, cut, safe, say, say_json, say_table
 from adjourn.cli.shared.terminal import width
 from adjourn.errors import ConflictError, NotFoundError, UsageError
@@ -22,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))
-@click.argument("task", default="")
+@click.argument("task", default="", type=TASK_NAME)
 @click.option(
     "--project",
     default="",
@@ -92,7 +103,7 @@ def restore(project: str, *, as_json: bool) -> None:
     "reflect",
     epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json"),
 )
-@click.option("--svg", default="", metavar="DIR", help="Write the plots into DIR, as SVG.")
+@click.option("--svg", default="", metavar="DIR", type=FOLDER_PATH, help="Write the plots into DIR, as SVG.")
 @click.option("--dry-run", is_flag=True, help="Change nothing in memory/MEMORY.md and the archives.")
 @in_folder
 @for_machines
@@ -163,7 +174,7 @@ _KINDS = {
 
 
 @click.command(epilog=example("adjourn rollback", "adjourn rollback --yes", "adjourn rollback --files --yes"))
-@click.argument("checkpoint", default="")
+@click.argument("checkpoint", default="", type=CHECKPOINT_NAME)
 @click.option("--files", is_flag=True, help="Roll back the files only.")
 @click.option("--state", is_flag=True, help="Roll back the page only.")
 @click.option("-y", "--yes", is_flag=True, help="Roll back. Without this option, preview only.")

@@ -17,7 +17,16 @@ from adjourn.checkpoints.page import MAX_PAGE_BYTES, NO_REPORT, AgentReport, rep
 from adjourn.checkpoints.page_writer import edit_page
 from adjourn.checkpoints.parser import parse
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint, task_checkpoint_name
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, user
+from adjourn.cli.shared.context import (
+    FILE_PATH,
+    TASK_NAME,
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+    in_folder,
+    user,
+)
 from adjourn.cli.shared.output import (
     complain,
     finding_json,
@@ -67,7 +76,7 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
 @checkpoint.command(
     epilog=example("adjourn checkpoint write -m 'Tests first'", "adjourn checkpoint write --from page.md")
 )
-@click.argument("task", default="")
+@click.argument("task", default="", type=TASK_NAME)
 @click.option("--name", default="", metavar="NAME", help="The checkpoint's name (default: the task's id).")
 @click.option(
     "-m", "--message", default="", metavar="TEXT", help="What was done, and what the next session does first."
@@ -77,6 +86,7 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     "source",
     default="",
     metavar="FILE",
+    type=FILE_PATH,
     help="Read the report from FILE: a page, or JSON with its members; - is standard input.",
 )
 @at_store
@@ -154,7 +164,7 @@ def _said(source: str) -> AgentReport:
 
 
 @checkpoint.command(epilog=example("adjourn checkpoint show", "adjourn checkpoint show fix-auth --json"))
-@click.argument("page", default="")
+@click.argument("page", default="", type=FILE_PATH)
 @in_folder
 @for_machines
 def show(page: str, *, as_json: bool) -> None:
@@ -244,7 +254,7 @@ def _list(found: page_files.Search, now: int, *, as_json: bool) -> None:
 
 
 @checkpoint.command(epilog=example("adjourn checkpoint edit"))
-@click.argument("page", default="")
+@click.argument("page", default="", type=FILE_PATH)
 @in_folder
 def edit(page: str) -> int:
     """Edit a page in $VISUAL or $EDITOR, and save it if it can still be read.
@@ -288,7 +298,7 @@ def edit(page: str) -> int:
 
 
 @checkpoint.command(epilog=example("adjourn checkpoint lint", "adjourn checkpoint lint page.md --json"))
-@click.argument("paths", nargs=-1, metavar="[FILE]...")
+@click.argument("paths", nargs=-1, metavar="[FILE]...", type=FILE_PATH)
 @in_folder
 @for_machines
 def lint(paths: tuple[str, ...], *, as_json: bool) -> int:

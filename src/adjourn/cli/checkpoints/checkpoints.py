@@ -10,7 +10,14 @@ import msgspec
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.attachments import imported_history
 from adjourn.checkpoints.checkpoint import document, document_of, find, known_to, trusted_signer
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.context import (
+    CHECKPOINT_NAME,
+    TASK_NAME,
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+)
 from adjourn.cli.shared.lookup import (
     FoundCheckpoint,
     all_sessions,
@@ -54,7 +61,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))
-@click.argument("task", default="")
+@click.argument("task", default="", type=TASK_NAME)
 @at_store
 @for_machines
 def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
@@ -174,7 +181,7 @@ LINES_BESIDE = 200
 
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
-@click.argument("name", default="")
+@click.argument("name", default="", type=CHECKPOINT_NAME)
 @click.option(
     "--more", default="", metavar="CURSOR", help="Show older history: N is the `more` of an earlier answer."
 )
@@ -259,7 +266,7 @@ def _print_history(told: dict[str, Any]) -> None:
 
 
 @click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
-@click.argument("name", default="")
+@click.argument("name", default="", type=CHECKPOINT_NAME)
 @click.option("--policy", is_flag=True, help="Show the texts of the policy and the contract, too.")
 @at_store
 @for_machines

@@ -10,7 +10,16 @@ import msgspec
 
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.checkpoint import find
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
+from adjourn.cli.shared.context import (
+    CHECKPOINT_NAME,
+    FILE_PATH,
+    FOLDER_PATH,
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+    user,
+)
 from adjourn.cli.shared.output import complain, safe, say, say_json
 from adjourn.cli.shared.terminal import Spinner
 from adjourn.errors import ConflictError, NotFoundError, RefusedError, UsageError
@@ -25,12 +34,13 @@ FORMATS: tuple[Source, ...] = ("aex", "continuum", "langgraph", "handoff")
 
 
 @click.command(epilog=example("adjourn export fix-auth", "adjourn export fix-auth --to ~/handover/fix-auth"))
-@click.argument("name")
+@click.argument("name", type=CHECKPOINT_NAME)
 @click.option(
     "--to",
     "target",
     default="",
     metavar="DIR",
+    type=FOLDER_PATH,
     help="Write to DIR instead of the workspace. DIR is created if it does not exist.",
 )
 @at_store
@@ -78,7 +88,7 @@ def _make(target: str) -> None:
         "adjourn import --from langgraph checkpoints.sqlite --thread 42 --name research",
     ),
 )
-@click.argument("path", metavar="PATH")
+@click.argument("path", metavar="PATH", type=FILE_PATH)
 @click.option(
     "--from",
     "source",
@@ -163,7 +173,7 @@ def _owner(context: CommandContext, name: str) -> str:
 def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: bool) -> dict[str, Any]:
     """Import what another tool wrote, as a new task."""
     from adjourn.handover.foreign.work import import_work
-    from adjourn.host import ids, keys
+    from adjourn.host import clock, keys
     from adjourn.tasks.task import Task
 
     before = _owner(context, check_name(work.name))
@@ -179,7 +189,7 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
             f"{target} holds another checkpoint of that name, which is not in the store",
             "import or move that checkpoint first",
         )
-    task = Task(store, ids.task_id(context.now), clock=context.clock, secret=keys.secret())
+    task = Task(store, clock.task_id(context.now), clock=context.clock, secret=keys.secret())
     made = import_work(task, context.root, work, user(), context.tree)
     for note in made.notes:
         complain(note)

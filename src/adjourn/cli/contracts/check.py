@@ -24,7 +24,7 @@ from adjourn.aex.layers import discover, layer
 from adjourn.aex.match import NOTHING_KNOWN, KnownTools
 from adjourn.aex.policy import Policy
 from adjourn.aex.reports import github, sarif
-from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder
+from adjourn.cli.shared.context import FILE_PATH, CommandContext, example, for_machines, in_folder
 from adjourn.cli.shared.documents import STDIN, named, read, refuse_errors
 from adjourn.cli.shared.output import (
     complain,
@@ -71,7 +71,7 @@ class Examined(NamedTuple):
         "adjourn check .aex/policy.aex tasks", "adjourn check . --format sarif > adjourn.sarif"
     )
 )  # fmt: skip
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), metavar="FORMAT",
     help="Print text, json, github (workflow annotations) or sarif (SARIF 2.1.0).",
@@ -233,7 +233,7 @@ class Laid(NamedTuple):
 
 
 @click.command(epilog=example("adjourn fmt .aex tasks", "adjourn fmt --check .", "adjourn fmt - < task.aex"))
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
 @click.option("--check", is_flag=True, help="Write nothing; list the files that are not formatted.")
 @click.option("--diff", is_flag=True, help="Write nothing; show the difference.")
 @in_folder
@@ -358,7 +358,7 @@ def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
 @click.command(
     "parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=FILE_PATH)
 @click.option("--tolerant", is_flag=True, help="Print the part of a text with errors that could be parsed.")
 @in_folder
 def parse_(file: str, *, tolerant: bool) -> None:
@@ -384,7 +384,7 @@ def parse_(file: str, *, tolerant: bool) -> None:
 
 
 @click.command(name="compile", epilog=example("adjourn compile tasks/fix-test.aex > fix-test.json"))
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=FILE_PATH)
 @in_folder
 def compile_(file: str) -> None:
     """Print the intermediate representation of a contract or policy: JSON, described by spec/aex-ir.schema.json.

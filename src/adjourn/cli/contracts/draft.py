@@ -13,6 +13,7 @@ import msgspec
 
 from adjourn.cli.app import main
 from adjourn.cli.shared.context import (
+    FILE_PATH,
     CommandContext,
     at_store,
     example,
@@ -64,12 +65,20 @@ class DraftOptions(NamedTuple):
 @click.argument("prompt", nargs=-1)
 @with_model("drafts")
 @click.option(
-    "--from-plan", default="", metavar="FILE", help="Take the request from a file; PROMPT is added to it."
+    "--from-plan",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Take the request from a file; PROMPT is added to it.",
 )
 @with_policy
 @click.option("--name", default="", metavar="NAME", help="The task's name (default: from the request).")
 @click.option(
-    "--out", default="", metavar="FILE", help="Write the draft to FILE (default: a new file in .aex/runs/)."
+    "--out",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Write the draft to FILE (default: a new file in .aex/runs/).",
 )
 @click.option("--max-retries", default=1, metavar="N", help="Retry up to N times with the findings (1).")
 @in_folder
@@ -218,7 +227,7 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
 @click.command(
     epilog=example("adjourn review tasks/fix-test.aex", "adjourn review tasks/fix-test.aex --run --yes")
 )
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=FILE_PATH)
 @with_policy
 @click.option(
     "--run",
@@ -227,7 +236,7 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
     help="Run the task after you confirm, if the policy refuses nothing of it.",
 )
 @click.option("--yes", is_flag=True, help="With --run: do not ask, and approve each confirmation in the run.")
-@click.option("--inputs", default="", metavar="FILE", help="With --run: its inputs, as JSON.")
+@click.option("--inputs", default="", metavar="FILE", type=FILE_PATH, help="With --run: its inputs, as JSON.")
 @with_model("answers `make` steps, with --run")
 @click.option("--auto-confirm", is_flag=True, help="With --run: approve each confirmation in the run.")
 @in_folder

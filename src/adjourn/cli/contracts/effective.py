@@ -13,7 +13,14 @@ from adjourn.aex.diagnostics import render
 from adjourn.aex.layers import discover, effective, narrowed
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
-from adjourn.cli.shared.context import CommandContext, example, for_machines, in_folder, with_policy
+from adjourn.cli.shared.context import (
+    FILE_PATH,
+    CommandContext,
+    example,
+    for_machines,
+    in_folder,
+    with_policy,
+)
 from adjourn.cli.shared.output import finding_json, safe, say, say_finding, say_json, say_table
 from adjourn.cli.shared.task_view import current_task
 from adjourn.cli.shared.terminal import Spinner, cells
@@ -55,7 +62,13 @@ _WIDEST = 40
     ),
 )
 @with_policy
-@click.option("--contract", default="", metavar="FILE", help="Contract of a task, which narrows the policy.")
+@click.option(
+    "--contract",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Contract of a task, which narrows the policy.",
+)
 @click.option(
     "--as",
     "names",

@@ -10,7 +10,16 @@ import click
 import msgspec
 
 from adjourn.aex.seal import MAX_SEAL_BYTES, Seal
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, in_folder, speak, user
+from adjourn.cli.shared.context import (
+    FILE_PATH,
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+    in_folder,
+    speak,
+    user,
+)
 from adjourn.cli.shared.documents import text_of
 from adjourn.cli.shared.output import complain, safe, say, say_finding, say_json
 from adjourn.cli.shared.terminal import ProgressLine, Spinner
@@ -41,7 +50,9 @@ def with_secret(function: _F) -> _F:
         metavar="SECRET",
         help="Shared secret. Other users of this machine can see it on the command line.",
     )
-    key_file = click.option("--key-file", metavar="FILE", help="File that contains the shared secret.")
+    key_file = click.option(
+        "--key-file", metavar="FILE", type=FILE_PATH, help="File that contains the shared secret."
+    )
     return key(key_file(function))
 
 
@@ -147,7 +158,7 @@ class VerifyOptions(NamedTuple):
         "adjourn verify tasks/fix-test.aex --id ann",
     )
 )
-@click.argument("what", default="")
+@click.argument("what", default="", type=FILE_PATH)
 @click.option("--expect-head", default="", metavar="HASH", help="Require this hash of the last event.")
 @click.option("--quick", is_flag=True, help="Check the hash chain only: decode nothing, check no signature.")
 @click.option(
@@ -159,6 +170,7 @@ class VerifyOptions(NamedTuple):
     "--signature",
     default="",
     metavar="FILE",
+    type=FILE_PATH,
     help="Signature file of a contract (default: WHAT.signature.json).",
 )
 @click.option("--id", "signer", default="", metavar="NAME", help="Require that NAME signed the contract.")
@@ -355,12 +367,18 @@ def _count(number: int, what: str) -> str:
         "adjourn sign tasks/fix-test.aex", "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret"
     )
 )
-@click.argument("file")
+@click.argument("file", type=FILE_PATH)
 @click.option(
     "--id", "signer", default="", metavar="NAME", help="Who signs (default: the name of your account)."
 )
 @with_secret
-@click.option("--output", default="", metavar="FILE", help="Signature file (default: FILE.signature.json).")
+@click.option(
+    "--output",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Signature file (default: FILE.signature.json).",
+)
 @in_folder
 @for_machines
 def sign(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.context import TASK_NAME, CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.shared.terminal import Spinner, interactive, width
 from adjourn.errors import NotFoundError
@@ -19,7 +19,7 @@ _OPTIONS = {"decision": "variant"}
 
 
 @click.command(epilog=example("adjourn inbox", "adjourn inbox --task 20261121 --json"))
-@click.option("--task", metavar="TASK", default="", help="Show only what waits in this task.")
+@click.option("--task", metavar="TASK", type=TASK_NAME, default="", help="Show only what waits in this task.")
 @click.option("--list", "as_list", is_flag=True, help="Print a list on a terminal, too.")
 @at_store
 @for_machines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.cli.records.view import author, find_id, find_version, records_at, written
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.context import FILE_PATH, CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import safe, say, say_json
 from adjourn.errors import AdjournError, InvalidError, UsageError
 from adjourn.host import keys
@@ -39,7 +39,11 @@ _MAX_PROOF = 64 * 1024
 @click.option("--expect-head", metavar="HASH", default=None, help="Require this hash of the newest version.")
 @click.option("--expect-root", metavar="HASH", default=None, help="Require this Merkle root.")
 @click.option(
-    "--proof", metavar="FILE", default="", help="Check a proof made by `adjourn record prove` instead."
+    "--proof",
+    metavar="FILE",
+    type=FILE_PATH,
+    default="",
+    help="Check a proof made by `adjourn record prove` instead.",
 )
 @at_store
 @for_machines
@@ -125,7 +129,12 @@ def prove(context: CommandContext, name: str, *, since: int | None, sign: bool, 
 @click.command(epilog=example("adjourn record export 4f1c --to handover.jsonl"))
 @click.argument("name", metavar="[RECORD]", default="")
 @click.option(
-    "--to", "target", metavar="FILE", default="", help="Write to FILE (default: ID.record.jsonl here)."
+    "--to",
+    "target",
+    metavar="FILE",
+    type=FILE_PATH,
+    default="",
+    help="Write to FILE (default: ID.record.jsonl here).",
 )
 @at_store
 @for_machines
@@ -148,7 +157,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     "import",
     epilog=example("adjourn record import handover.jsonl", "adjourn record import theirs.jsonl --as theirs"),
 )
-@click.argument("file")
+@click.argument("file", type=FILE_PATH)
 @click.option(
     "--as",
     "fork",

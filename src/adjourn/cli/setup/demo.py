@@ -53,22 +53,13 @@ budget calls=100
 """
 
 
-@click.command(epilog=example("adjourn demo --keep", "adjourn demo --ui"))
+@click.command(epilog=example("adjourn demo", "adjourn demo --keep"))
 @click.option("--keep", is_flag=True, help="Keep the scratch folder, so that you can inspect it.")
-@click.option(
-    "--ui", "shows_page", is_flag=True, help="Open the web page with a week of work instead (extra `ui`)."
-)
-@click.option("--no-open", is_flag=True, help="With --ui: only print the link; start no browser.")
-def demo(*, keep: bool, shows_page: bool, no_open: bool) -> None:
+def demo(*, keep: bool) -> None:
     """Demonstrate how a session is killed during a call, and how another client resumes it.
 
-    The first run installs a real MCP server and the official SDK into a cached environment of its own. --ui needs neither.
+    The first run installs a real MCP server and the official SDK into a cached environment of its own.
     """
-    if shows_page:
-        from adjourn.cli.setup.tour import show_week  # what a client and the page load
-
-        show_week(keep=keep, opens=not no_open)
-        return
     if find("git", os.getcwd()) is None:
         raise AdjournError("git is not found on this PATH", "install git: the demonstration makes a commit")
     interpreter = _environment()

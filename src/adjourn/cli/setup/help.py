@@ -1,4 +1,4 @@
-"""`adjourn help`: a topic, or the help of a command."""
+"""`adjourn help`: a topic, or the help of a command. `adjourn completion`: the framework's scripts for shells."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from textwrap import fill
 from typing import Final, NamedTuple
 
 import click
+from click.shell_completion import get_completion_class
 
 from adjourn.cli.app import COMMANDS
 from adjourn.cli.shared.context import example
@@ -54,6 +55,31 @@ def _of_command(context: click.Context, words: tuple[str, ...]) -> str:
             raise NotFoundError(f"no topic or command is named {' '.join(words)!r}", remedy)
         context = click.Context(found, info_name=word, parent=context)
     return context.get_help()
+
+
+# --- `adjourn completion`
+
+
+@click.command(
+    epilog=example(
+        'eval "$(adjourn completion bash)"',
+        "adjourn completion zsh > ~/.zfunc/_adjourn",
+        "adjourn completion fish > ~/.config/fish/completions/adjourn.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script by which SHELL (bash, zsh or fish) completes commands, options, files, tasks and checkpoints.
+
+    For bash, add the line of the example to ~/.bashrc. zsh reads the file from a folder of its $fpath.
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None  # one of the choices
+    assert ctx.parent is not None  # a command of the program
+    script = kind(ctx.parent.command, {}, "adjourn", "_ADJOURN_COMPLETE")
+    # `source()` would run the bash of this PATH for its version
+    say((script.source_template % script.source_vars()).rstrip("\n"))
 
 
 # --- the topics of `adjourn help TOPIC`

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
+from click.shell_completion import CompletionItem
+from click.types import StringParamType
 
 from adjourn.cli.shared.start import StoreContext
 from adjourn.errors import AdjournError, NotFoundError
@@ -92,6 +95,58 @@ def speak() -> None:
     click.get_current_context().meta.pop(_SAYS)()
 
 
+# --- what a shell completes
+
+MAX_NAMES: Final = 1000
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+
+
+class CompletedText(StringParamType):
+    """A text that a shell completes: the name of a stored `task` or `checkpoint`, or the path of a `file` or `dir`."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        del param
+        if self._kind in ("file", "dir"):
+            return [CompletionItem(incomplete, type=self._kind)]
+        context = ctx.params.get("context") or StoreContext()
+        return [
+            CompletionItem(name) for name in stored_names(context, self._kind) if name.startswith(incomplete)
+        ]
+
+
+def stored_names(context: StoreContext, kind: str) -> list[str]:
+    """The newest names of tasks or checkpoints that no shell expands; none where there is no store, or it cannot be read."""
+    from adjourn.tasks.task import tasks_of
+
+    try:
+        store = context.store_or_none()
+        if store is None:
+            return []
+        if kind == "task":
+            names = list(tasks_of(store))
+        else:
+            names = [ref.partition("/")[2] for ref in store.refs("checkpoint/")]
+    except AdjournError:
+        return []
+    finally:
+        context.close()
+    return [name for name in sorted(names)[-MAX_NAMES:] if _PLAIN.fullmatch(name)]
+
+
+TASK_NAME: Final = CompletedText("task")
+CHECKPOINT_NAME: Final = CompletedText("checkpoint")
+FILE_PATH: Final = CompletedText("file")
+FOLDER_PATH: Final = CompletedText("dir")
+
+
+# --- options that many commands have
+
+
 def example(*lines: str) -> str:
     """The end of a command's help."""
     return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
@@ -102,6 +157,7 @@ def in_folder(function: _F) -> _F:
     option = click.option(
         "-C",
         metavar="DIR",
+        type=FOLDER_PATH,
         expose_value=False,
         is_eager=True,
         callback=_go,
@@ -131,7 +187,7 @@ def for_machines(function: _F) -> _F:
 def with_policy(function: _F) -> _F:
     """Adds --policy."""
     text = "Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex)."
-    return click.option("--policy", default="", metavar="FILE", help=text)(function)
+    return click.option("--policy", default="", metavar="FILE", type=FILE_PATH, help=text)(function)
 
 
 def with_model(what: str) -> Callable[[_F], _F]:

@@ -1,17 +1,16 @@
-"""What a command has without the command-line framework: exit codes of failures, the version, names for a shell, its workspace and store.
+"""What a command has without the command-line framework: exit codes of failures, the version, its workspace and store.
 
-Nothing here imports click: `adjourn status` and the completion of names start without it. Reading never makes a store.
+Nothing here imports click: `adjourn status` starts without it. Reading never makes a store.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from adjourn import __version__
 from adjourn.errors import AdjournError, NotFoundError
@@ -97,36 +96,6 @@ def say_version(program: str, *, as_json: bool) -> None:
         print(json.dumps(facts, indent=2))
     else:
         print(f"{program} {__version__}")
-
-
-# --- names of tasks and checkpoints, for a shell that completes them
-
-KINDS: Final = ("tasks", "checkpoints")
-MAX_NAMES: Final = 1000
-_PLAIN = re.compile(r"[A-Za-z0-9._/-]{1,200}")
-
-
-def say_names(kind: str) -> None:
-    """Print the names of a kind; nothing where there is no store, or where it cannot be read."""
-    from adjourn.tasks.task import tasks_of
-
-    context = StoreContext()
-    try:
-        store = context.store_or_none()
-        if store is None:
-            return
-        found = (
-            tasks_of(store)
-            if kind == "tasks"
-            else [ref.partition("/")[2] for ref in store.refs("checkpoint/")]
-        )
-        for name in sorted(found)[-MAX_NAMES:]:
-            if _PLAIN.fullmatch(name):
-                print(name)
-    except AdjournError:
-        return
-    finally:
-        context.close()
 
 
 # --- the workspace of a command, and its store

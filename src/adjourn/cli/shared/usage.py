@@ -139,7 +139,7 @@ class SuggestingGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
-        if args and not args[0].startswith("-") and args[0] not in known:
+        if args and not args[0].startswith("-") and args[0] not in known and not ctx.resilient_parsing:
             if ctx.parent and args[0].lower() in _LISTS:
                 raise UsageError(f"there is no command {args[0]!r}", f"did you mean: {ctx.command_path}")
             raise unknown_command(args[0], known, ctx.command_path)

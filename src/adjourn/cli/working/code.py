@@ -97,14 +97,10 @@ def code_(
 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up.
     """
-    from adjourn.code.index.vectors import set_paused
-    from adjourn.code.model.repository import CodeRepository
-    from adjourn.code.server.codebases import CodeOptions, command_words, named_server
-    from adjourn.code.server.http_transport import serve_http
-    from adjourn.code.server.server import CodeServer
-    from adjourn.code.server.stdio_transport import serve_stdio
-
     if vectors is not None:
+        from adjourn.code.index.vectors import set_paused
+        from adjourn.code.model.repository import CodeRepository
+
         repository = CodeRepository(".")
         set_paused(repository, vectors == "pause")
         done = "pauses" if vectors == "pause" else "continues"
@@ -116,6 +112,11 @@ def code_(
         _show(as_json=as_json)
         return
     with needing("code"):
+        from adjourn.code.server.codebases import CodeOptions, command_words, named_server
+        from adjourn.code.server.http_transport import serve_http
+        from adjourn.code.server.server import CodeServer
+        from adjourn.code.server.stdio_transport import serve_stdio
+
         options = CodeOptions(
             strictness=served["strictness"],
             store=served["store"],

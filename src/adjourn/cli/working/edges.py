@@ -13,7 +13,7 @@ from functools import partial
 
 import click
 
-from adjourn.cli.shared.context import example, for_machines, needing
+from adjourn.cli.shared.context import FILE_PATH, TASK_NAME, example, for_machines, needing
 from adjourn.cli.shared.output import safe, say, say_json, say_table
 from adjourn.clients.options import Option
 from adjourn.errors import AdjournError, NotFoundError, UsageError
@@ -26,19 +26,22 @@ class EdgeCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = args[: args.index("--")] if "--" in args else args
-        if {"--help", "-h"} & set(own):
+        if {"--help", "-h"} & set(own) and not ctx.resilient_parsing:
             click.echo(ctx.get_help())
             ctx.exit()
         ctx.args = args
         return args
 
 
+_COMPLETED = {"--task": TASK_NAME, "--policy": FILE_PATH, "--contract": FILE_PATH}
+
+
 def _shown(option: Option) -> click.Option:
-    choice = click.Choice(option.choices) if option.choices else None
+    kind = click.Choice(option.choices) if option.choices else _COMPLETED.get(option.flag)
     help_ = option.help + (f"  [${option.environment}]" if option.environment else "")
     if not option.metavar:
         return click.Option([option.flag], is_flag=True, help=help_)
-    return click.Option([option.flag], metavar=option.metavar, type=choice, help=help_)
+    return click.Option([option.flag], metavar=option.metavar, type=kind, help=help_)
 
 
 @click.command(
@@ -111,16 +114,16 @@ def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
     behind the policy.
     Where the server wants a login, `adjourn login URL` obtains one. Needs the extra `gateway`.
     """
-    from adjourn.gateway.bridge import connect as gateway_connect
-    from adjourn.gateway.http_pool import from_variables
     from adjourn.gateway.login.kept import canonical
-    from adjourn.gateway.routing import KeptLogin
 
     url = canonical(url)
     with needing("gateway"):
         if renew:
             return _renew(url, renew)
-        run = gateway_connect
+        from adjourn.gateway.bridge import connect as run
+        from adjourn.gateway.http_pool import from_variables
+        from adjourn.gateway.routing import KeptLogin
+
         credentials = from_variables(bearer_env, {}, os.environ) if bearer_env else KeptLogin(url)
     run(url, credentials, seconds)
     return 0
@@ -197,7 +200,6 @@ def login_(
     The tokens go to the keyring of the system (with the package `keyring`), else to a file beside your keys that only you can read.
     Without URL, list the logins. Needs the extra `gateway`.
     """
-    from adjourn.gateway.login.flow import Wish, log_in
     from adjourn.gateway.login.kept import alone, keep
     from adjourn.host import keys
     from adjourn.host.finding import workspace_of
@@ -215,6 +217,8 @@ def login_(
             "set the variable, and give --client-id",
         )
     with needing("gateway"):
+        from adjourn.gateway.login.flow import Wish, log_in
+
         wish = Wish(
             scope, client_id, secret, port or 0, issuer, device=how["device"], browser=not how["no_browser"]
         )
@@ -262,7 +266,6 @@ def _row(url: str) -> dict[str, str]:
 @for_machines
 def logout(url: str, *, as_json: bool) -> None:
     """Delete the login at the MCP server at URL, and revoke its tokens where the authorization server can."""
-    from adjourn.gateway.login.flow import revoke
     from adjourn.gateway.login.kept import alone, canonical, exists, forget, read
 
     with alone(url):
@@ -272,6 +275,8 @@ def logout(url: str, *, as_json: bool) -> None:
     told = False
     if kept is not None:
         with needing("gateway"):
+            from adjourn.gateway.login.flow import revoke
+
             told = revoke(kept)
     if as_json:
         say_json(server=canonical(url), revoked=told)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from adjourn.cli.shared.context import CommandContext, at_store, example
+from adjourn.cli.shared.context import TASK_NAME, CommandContext, at_store, example
 from adjourn.cli.shared.output import complain, counted, cut, print_spans, safe, say
 from adjourn.cli.shared.task_view import current_task, doubts, holders
 from adjourn.cli.shared.terminal import WIDTH, Spans, Spinner, cells, paged, width
@@ -34,7 +34,7 @@ WATCH_SECONDS = 1.0
 
 
 @click.command(epilog=example("adjourn log --tail 20", "adjourn log 20261121 --json | jq .event"))
-@click.argument("task", default="")
+@click.argument("task", default="", type=TASK_NAME)
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Show only the last N lines.")
 @click.option("--follow", is_flag=True, help="Follow new events until Ctrl-C.")
 @click.option("--full", is_flag=True, help="Do not cut long lines.")

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from adjourn import __version__
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.shared.context import FILE_PATH, TASK_NAME, CommandContext, at_store, example, for_machines
 from adjourn.cli.shared.output import counted, safe, say, say_json, shown_bytes
 from adjourn.cli.shared.task_view import current_task
 from adjourn.cli.shared.terminal import ProgressLine
@@ -32,12 +32,18 @@ _HTML = (".html", ".htm")
         "adjourn report --md | gh pr comment --body-file -",
     )
 )
-@click.argument("task", default="")
+@click.argument("task", default="", type=TASK_NAME)
 @click.option("--html", "as_html", is_flag=True, help="Write one HTML file that needs nothing else.")
 @click.option(
     "--md", "as_markdown", is_flag=True, help="Write Markdown (the default, unless FILE ends with .html)."
 )
-@click.option("--out", metavar="FILE", default="", help="Write to FILE, which is replaced (default: print).")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=FILE_PATH,
+    default="",
+    help="Write to FILE, which is replaced (default: print).",
+)
 @at_store
 @for_machines
 def report(

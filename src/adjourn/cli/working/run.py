@@ -19,6 +19,8 @@ from adjourn.adapters.models import choose
 from adjourn.adapters.otlp import Exporter
 from adjourn.aex.diagnostics import render
 from adjourn.cli.shared.context import (
+    FILE_PATH,
+    TASK_NAME,
     CommandContext,
     at_store,
     example,
@@ -58,13 +60,19 @@ MAX_INPUTS = 10_000_000
         "adjourn run --resume",
     )
 )
-@click.argument("file", default="", metavar="[FILE]")
+@click.argument("file", default="", metavar="[FILE]", type=FILE_PATH)
 @click.option("--resume", is_flag=True, help="Resume the newest unfinished run (of FILE), or that of --task.")
 @click.option(
-    "--inputs", default="", metavar="FILE", help="Read the inputs from FILE, a JSON object; - is stdin."
+    "--inputs",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Read the inputs from FILE, a JSON object; - is stdin.",
 )
 @with_policy
-@click.option("--task", default="", metavar="NAME", help="Name of the run's task (default: generated).")
+@click.option(
+    "--task", default="", metavar="NAME", type=TASK_NAME, help="Name of the run's task (default: generated)."
+)
 @click.option(
     "--auto-confirm",
     is_flag=True,

@@ -7,33 +7,36 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from threading import Lock
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
 
-from adjourn.cli.shared.context import CommandContext, at_store, example, in_folder, needing, user
+from adjourn.cli.shared.context import FILE_PATH, CommandContext, at_store, example, in_folder, needing, user
 from adjourn.cli.shared.output import complain, counted, safe, say
 from adjourn.errors import RefusedError, UsageError
 from adjourn.host.clock import now
-from adjourn.host.environment import conceal
+from adjourn.host.executables import conceal
 from adjourn.host.finding import workspace_of
-from adjourn.host.keys import reading_secret
-from adjourn.host.page_link import LINK, page_link
+from adjourn.host.keys import LINK, page_link, reading_secret
 from adjourn.store.passwords import check_argument
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from adjourn.gateway.app import GatewayApp
     from adjourn.gateway.contexts import Ground, Tenants
+    from adjourn.gateway.settings import GatewaySettings
     from adjourn.handover.inbox import Inbox, KnownStream
+    from adjourn.host.finding import Workspace
     from adjourn.notify.notifier import Notifier
     from adjourn.policy.contract import Contract
     from adjourn.policy.principal import Principal
+    from adjourn.relay.stderr_log import StderrLog
     from adjourn.store.base import Store
     from adjourn.ui.site import Site
     from adjourn.ui.team import TeamPage
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     Find = Callable[..., Awaitable[Principal | None]]
 
 
-FILE = "adjourn.toml"
+SETTINGS_FILE = "adjourn.toml"
 
 
 @click.command("serve", epilog=example("adjourn serve", "adjourn serve --config gateway.toml"))
@@ -49,7 +52,8 @@ FILE = "adjourn.toml"
     "--config",
     default="",
     metavar="FILE",
-    help=f"The servers and the address (default: {FILE} in the workspace).",
+    type=FILE_PATH,
+    help=f"The servers and the address (default: {SETTINGS_FILE} in the workspace).",
 )
 @click.option(
     "--store",
@@ -65,41 +69,70 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
 
     Clients reach a server at /NAME/mcp, a certain task of it at /NAME/t/TASK/mcp. Ctrl-C ends it. Needs the extra `gateway`.
     """
-    from adjourn.gateway.app import GatewayApp
-    from adjourn.gateway.contexts import Ground
-    from adjourn.gateway.reload import Reload
-    from adjourn.gateway.reload import listen as gateway_listen
-    from adjourn.gateway.reload import serve as gateway_serve
-    from adjourn.gateway.replies import Incidents, places_of_gateway
-    from adjourn.gateway.settings import read_settings, store_files
-    from adjourn.host.workspace_store import open_at
-    from adjourn.policy.contract import read_contract
+    start = read_start(config)
+    with needing("gateway"):
+        from adjourn.gateway.reload import Reload, listen
+        from adjourn.gateway.reload import serve as serve_gateway
     from adjourn.relay.stderr_log import StderrLog
 
-    workspace = workspace_of()
-    path = os.path.abspath(config or os.path.join(workspace.root, FILE))
-    settings = read_settings(path)
-    contract = read_contract(workspace.root, searched=workspace.searched())
-    with needing("gateway"):
-        listen, app = gateway_listen, GatewayApp
-    listening = listen(settings)
-    report = StderrLog(as_json=log_json or settings.log == "json")
+    listening = listen(start.settings)
+    report = StderrLog(as_json=log_json or start.settings.log == "json")
     conceal()
+    with open_gateway(start, store, report) as app:
+        address = listening.getsockname()[0]
+        reload = Reload(start.path, start.settings, address, app.change, report)
+        serve_gateway(app, listening, _ready, reload=reload.now, page=start.settings.page.listen)
+
+
+class GatewayStart(NamedTuple):
+    """What a gateway is started with. `path` is that of the settings."""
+
+    workspace: Workspace
+    path: str
+    settings: GatewaySettings
+    contract: Contract
+
+
+def read_start(config: str = "") -> GatewayStart:
+    """Read the settings, from `config` or the workspace's own file, and the policy. Raises `AdjournError`."""
+    from adjourn.policy.contract import read_contract
+
+    with needing("gateway"):
+        from adjourn.gateway.settings import read_settings
+    workspace = workspace_of()
+    path = os.path.abspath(config or os.path.join(workspace.root, SETTINGS_FILE))
+    settings = read_settings(path)
+    return GatewayStart(
+        workspace, path, settings, read_contract(workspace.root, searched=workspace.searched())
+    )
+
+
+@contextmanager
+def open_gateway(start: GatewayStart, store: str, report: StderrLog) -> Iterator[GatewayApp]:
+    """The application, for as long as its store is open. Raises `AdjournError`."""
+    with needing("gateway"):
+        from adjourn.gateway.app import GatewayApp
+        from adjourn.gateway.contexts import Ground
+        from adjourn.gateway.replies import Incidents, places_of_gateway
+        from adjourn.gateway.settings import store_files
+    from adjourn.host.workspace_store import open_at
+
+    root, settings = start.workspace.root, start.settings
     url = store or os.environ.get("ADJOURN_STORE", "")
-    secret = (path, *store_files(url, os.environ))
-    incidents = Incidents(report, workspace.root, places_of_gateway(url, secret))
-    with (
-        closing(open_at(workspace.root, store)) as kept,
-        closing(open_at(workspace.root, store)) as for_lease,
-    ):
+    secret = (start.path, *store_files(url, os.environ))
+    incidents = Incidents(report, root, places_of_gateway(url, secret))
+    with closing(open_at(root, store)) as kept, closing(open_at(root, store)) as for_lease:
         ground = Ground(
-            workspace, contract, incidents.store(kept), incidents.store(for_lease), incidents, url, secret
+            start.workspace,
+            start.contract,
+            incidents.store(kept),
+            incidents.store(for_lease),
+            incidents,
+            url,
+            secret,
         )
         page = _page_maker(ground, settings.page.public) if settings.page.listen else None
-        serving = app(settings, ground, report, page)
-        address = listening.getsockname()[0]
-        reload = Reload(path, settings, address, serving.change, report)
-        gateway_serve(serving, listening, _ready, reload=reload.now, page=settings.page.listen)
+        yield GatewayApp(settings, ground, report, page)
 
 
 def _page_maker(ground: Ground, origin: str) -> Callable[..., TeamPage]:
@@ -107,11 +140,10 @@ def _page_maker(ground: Ground, origin: str) -> Callable[..., TeamPage]:
     from adjourn.aex.layers import narrowed
     from adjourn.log.event import Actor
     from adjourn.policy.contract import read_contract
-    from adjourn.tasks.space_store import SpaceStore
-    from adjourn.ui.team import TeamPage
+    from adjourn.policy.principal import SpaceStore
 
     with needing("ui"):
-        team_page = TeamPage
+        from adjourn.ui.team import TeamPage
 
     root = ground.workspace.root
 
@@ -139,7 +171,7 @@ def _page_maker(ground: Ground, origin: str) -> Callable[..., TeamPage]:
                 words=ground.incidents.words,
             )
 
-        return team_page(find, site_of, origin)
+        return TeamPage(find, site_of, origin)
 
     return make
 
@@ -183,10 +215,8 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
 
 def serve_page(site: Site, *, port: int, opens: bool) -> None:
     """Serve the page until Ctrl-C. Raises `NotFoundError` without the extra."""
-    from adjourn.ui.server import serve as ui_serve
-
     with needing("ui"):
-        serve = ui_serve
+        from adjourn.ui.server import serve
     serve(site, port=port, opens=opens, ready=_ui_ready)
 
 

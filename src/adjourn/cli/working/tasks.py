@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.shared.context import CommandContext, at_store, example, for_machines, user
+from adjourn.cli.shared.context import TASK_NAME, CommandContext, at_store, example, for_machines, user
 from adjourn.cli.shared.output import complain, safe, say, say_json, say_table
 from adjourn.cli.shared.task_view import current_task, doubts, each_task, holders, task_json
 from adjourn.cli.shared.terminal import ProgressLine, height, width
@@ -82,7 +82,7 @@ def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
 
 
 @click.command(epilog=example("adjourn done 20261121", 'adjourn done 20261121-f63q5bvf --note "shipped"'))
-@click.argument("task")
+@click.argument("task", type=TASK_NAME)
 @click.option("--note", default="", metavar="TEXT", help="Record the outcome.")
 @at_store
 @for_machines
@@ -115,7 +115,7 @@ def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> Non
 
 
 @click.command(name="reopen", epilog=example("adjourn reopen 20261121"))
-@click.argument("task")
+@click.argument("task", type=TASK_NAME)
 @click.option("--note", default="", metavar="TEXT", help="Record why.")
 @at_store
 @for_machines
@@ -148,7 +148,7 @@ MIN_LINES = 5
 
 
 @click.command(epilog=example("adjourn watch", "adjourn watch 20261121"))
-@click.argument("task", default="")
+@click.argument("task", default="", type=TASK_NAME)
 @at_store
 def watch(context: CommandContext, task: str) -> None:
     """Watch a task live: its status and its last calls, until Ctrl-C. Needs a terminal.
@@ -194,7 +194,7 @@ def drawing(context: CommandContext, task: Task) -> list[RenderableType]:
 
 
 @click.command(epilog=example("adjourn status", "adjourn status 20261121"))
-@click.argument("task", default="")
+@click.argument("task", default="", type=TASK_NAME)
 @at_store
 @for_machines
 def status(context: CommandContext, task: str, *, as_json: bool) -> None:

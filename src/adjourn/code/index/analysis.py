@@ -23,8 +23,7 @@ from adjourn.code.model import words
 from adjourn.code.model.repository import CodeRepository
 from adjourn.code.model.words import split, whole
 from adjourn.errors import InvalidError
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find, outside
+from adjourn.host.executables import find, for_others, outside
 
 MAX_TEXT = 4_000
 MAX_HEAD = 200

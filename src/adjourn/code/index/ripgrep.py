@@ -23,8 +23,7 @@ import msgspec
 from adjourn.code.model.deadline import Deadline
 from adjourn.code.model.repository import as_text, native
 from adjourn.errors import InvalidError, NotFoundError
-from adjourn.host.environment import for_others
-from adjourn.host.executables import find, outside
+from adjourn.host.executables import find, for_others, outside
 
 MAX_RECORD = 1 << 16
 """Bytes of one record of rg that are decoded as JSON; longer ones are read for their line number only."""

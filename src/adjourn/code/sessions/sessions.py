@@ -32,7 +32,7 @@ from adjourn.code.workflow.phases import FlowError
 from adjourn.code.workflow.tasks import progress
 from adjourn.code.workflow.worktree import Worktree
 from adjourn.errors import AdjournError
-from adjourn.host import ids, keys
+from adjourn.host import clock, keys
 from adjourn.host.clock import now
 from adjourn.host.finding import workspace_of
 from adjourn.host.workspace_store import open_at
@@ -330,7 +330,7 @@ class Sessions:
     def _new_id(self, root: str) -> str:
         """A new session id such as `session_20261121_101500_7k3f`: the time in UTC and a random suffix."""
         seconds = now() // 1000
-        name = strftime("session_%Y%m%d_%H%M%S_", gmtime(seconds)) + ids.short(4)
+        name = strftime("session_%Y%m%d_%H%M%S_", gmtime(seconds)) + clock.short(4)
         return name if not connection.exists(root, name) else self._new_id(root)
 
 

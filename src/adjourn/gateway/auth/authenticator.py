@@ -36,7 +36,7 @@ import msgspec
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, StoreError
 from adjourn.gateway.auth.settings import ForwardedSettings, OAuthSettings, first_named
-from adjourn.host import ids
+from adjourn.host import clock as ids
 
 
 class Challenge(NamedTuple):

@@ -1,31 +1,21 @@
-"""`adjourn demo --ui`: a workspace with a week of work in it, and the page that shows it.
+"""A workspace with a week of work in it: three tasks of two clients, for the tests of the web page and its screenshots.
 
-The history is made by the same code that a proxy runs: each call is decided by the policy, recorded and signed. Only the clock is ours,
-and the tools' answers. Documentation, screenshots and browser tests look at it.
-
-Owns: the story of the week. Must never: touch anything but the folder that it is given.
+The code that a proxy runs makes the history: the policy decides on each call, which is recorded and signed. Only the clock and the
+tools' answers are made up. It writes to no folder but the one that it is given.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
-import click
-
 from adjourn.checkpoints.page import NO_REPORT, AgentReport
 from adjourn.checkpoints.save import CheckpointRequest, finish, save_checkpoint
-from adjourn.cli.shared.context import user
-from adjourn.cli.working.serve import serve_page
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
 from adjourn.host import process
-from adjourn.host.clock import now
 from adjourn.host.keys import secret
 from adjourn.host.workspace_store import open_at
 from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
@@ -39,7 +29,6 @@ from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.lease import expire_dead_sessions
 from adjourn.tasks.task import Task
 from adjourn.text.redact import preview
-from adjourn.ui.site import Site
 
 POLICY = """policy acme v1
 
@@ -63,7 +52,7 @@ _EDIT = {
 }
 
 
-class TourClock:
+class WeekClock:
     """A clock that only moves when the story does. Milliseconds."""
 
     def __init__(self, start: int) -> None:
@@ -76,10 +65,10 @@ class TourClock:
         self.time += round(minutes * MINUTE)
 
 
-class TourClient:
+class WeekClient:
     """A client at work on a task: `claude-code` or `codex`, through a proxy of its own."""
 
-    def __init__(self, root: Path, clock: TourClock, task: str, client: str, *, asked: str = "") -> None:
+    def __init__(self, root: Path, clock: WeekClock, task: str, client: str, *, asked: str = "") -> None:
         """`asked` is the person's first prompt, which becomes the goal of a new task."""
         self._root, self._clock, self._task, self._client = str(root), clock, task, client
         self._asked = asked
@@ -157,30 +146,11 @@ class TourClient:
             proxy.close("eof")
 
 
-def show_week(*, keep: bool, opens: bool) -> None:
-    """Make a workspace with a week of work, and serve its page until the command is stopped. `keep` leaves the folder, `opens` starts a browser."""
-    folder = Path(tempfile.mkdtemp(prefix="adjourn-demo-"))
-    os.environ["ADJOURN_CONFIG"] = str(folder / "config")  # keys of its own
-    root = folder / "acme-api"
-    try:
-        make_week(root, now())
-        store = open_at(str(root))
-        try:
-            serve_page(Site(str(root), str(root), lambda: store, user(), now), port=0, opens=opens)
-        finally:
-            store.close()
-    finally:
-        if keep:
-            click.echo(f"Everything is in {root}; its keys are in {folder / 'config'}.")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def make_week(root: Path, now: int) -> None:
     """Fill a workspace with the week that ends at `now`."""
     (root / ".aex").mkdir(parents=True)
     (root / ".aex" / "policy.aex").write_text(POLICY, encoding="utf-8")
-    clock = TourClock(now - 6 * DAY)
+    clock = WeekClock(now - 6 * DAY)
     _release(root, clock)
     clock.time = now - 2 * DAY
     _migration(root, clock)
@@ -188,9 +158,9 @@ def make_week(root: Path, now: int) -> None:
     _tax(root, clock, now)
 
 
-def _release(root: Path, clock: TourClock) -> None:
+def _release(root: Path, clock: WeekClock) -> None:
     """Begun in one client, continued in another, and finished."""
-    first = TourClient(root, clock, "release-1-3", "claude-code", asked="Release acme-api 1.3.0")
+    first = WeekClient(root, clock, "release-1-3", "claude-code", asked="Release acme-api 1.3.0")
     first.call("tracker.get_issue", {"id": 412})
     first.call("git.log", {"since": "v1.2.0"})
     first.call("shell.run", {"command": "pytest -q"}, error="2 failed: test_refund_rounding, test_csv_export")
@@ -209,7 +179,7 @@ def _release(root: Path, clock: TourClock) -> None:
     )
     first.leave()
     clock.pass_(minutes=60 * 17)
-    second = TourClient(root, clock, "release-1-3", "codex")
+    second = WeekClient(root, clock, "release-1-3", "codex")
     second.call("git.show", {"since": "v1.2.0"})
     second.approved("files.edit_file", {"path": "CHANGELOG.md", "old_string": "", "new_string": "## 1.3.0\n"})
     second.call("shell.run", {"command": "python -m build"}, after=5)
@@ -220,10 +190,10 @@ def _release(root: Path, clock: TourClock) -> None:
     second.leave()
 
 
-def _migration(root: Path, clock: TourClock) -> None:
+def _migration(root: Path, clock: WeekClock) -> None:
     """Two agents think about it, their records are merged, one is killed in the middle of a call."""
     name = "invoices-schema"
-    first = TourClient(
+    first = WeekClient(
         root, clock, name, "claude-code", asked="Move the invoices table to the new schema without downtime"
     )
     first.call("postgres.query", {"sql": "SELECT count(*) FROM invoices"})
@@ -257,9 +227,9 @@ def _migration(root: Path, clock: TourClock) -> None:
     store.close()
 
 
-def _tax(root: Path, clock: TourClock, now: int) -> None:
+def _tax(root: Path, clock: WeekClock, now: int) -> None:
     """Near the end of its budget, and waiting for a person."""
-    client = TourClient(
+    client = WeekClient(
         root, clock, "tax-rates", "claude-code", asked="Add tax rates to the totals of invoices"
     )
     for number in range(14):

@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 from click_man.man import ManPage
 
-from adjourn.cli.app import COMMANDS, group
-from adjourn.cli.setup.help import ENVIRONMENT, EXIT_CODES
+from adjourn.cli.app import every_command, group
+from adjourn.cli.help import ENVIRONMENT, EXIT_CODES
 from adjourn.verification.report import CODES
 
 ROOT = Path(__file__).parents[1]
@@ -114,8 +114,8 @@ def reference() -> str:
         _, *names = context.command_path.split()
         if not names:
             continue
-        if COMMANDS[names[0]].title != title:
-            title = COMMANDS[names[0]].title
+        if every_command()[names[0]].title != title:
+            title = every_command()[names[0]].title
             parts.append(f"\n## {title}\n")
         command, path = context.command, context.command_path
         parts.append(f"\n{'#' * (len(names) + 2)} `{path}`\n")

@@ -25,13 +25,12 @@ from adjourn.aex.json_policy import read_json_policy
 from adjourn.cli.app import aex_group, group
 from adjourn.cli.app import main as adjourn
 from adjourn.clients import person
+from adjourn.clients.options import parse_hook, parse_proxy
 from adjourn.errors import UsageError
-from adjourn.hooks import options as hook_options
 from adjourn.host import process
 from adjourn.host.clock import now
 from adjourn.host.finding import DEFAULT_STORE
 from adjourn.host.keys import secret
-from adjourn.proxy import options as proxy_options
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.lease import SessionIdentity
 from adjourn.tasks.session import Session
@@ -130,7 +129,7 @@ def answer_of_command(arguments: list[str]) -> str:
 
 
 def _run(program: str, arguments: list[str]) -> int:
-    edges = {"proxy": proxy_options.parse, "hook": hook_options.parse}
+    edges = {"proxy": parse_proxy, "hook": parse_hook}
     if arguments[:1] not in ([each] for each in edges):
         return adjourn(arguments, program, aex_group if program == "aex" else group)
     try:

@@ -67,9 +67,11 @@ def command_line() -> Tree:
     for program, place in scripts.items():
         group = _application(program, place)
         _add_commands(found, program, group, _context(group, program, None))
-    for name, own in (("adjourn proxy", "--upstream"), ("adjourn hook", "--proxied")):
-        for option in _table("OPTIONS", own):  # these two parse their own arguments; click only shows them
-            found[name]["options"][option.flag] |= {
+    for option in _table("OPTIONS", "--upstream"):
+        for name in {"proxy", "hook"} & {
+            *option.programs
+        }:  # they parse their own arguments; click only shows them
+            found[f"adjourn {name}"]["options"][option.flag] |= {
                 "default": option.default,
                 "environment": option.environment,
             }

@@ -29,7 +29,7 @@ CLIENT = '{"mcpServers": {"files": {"command": "npx", "args": ["files"]}}}'
 
 SERVER = "http://127.0.0.1:9/mcp"
 LOGIN = f"""
-from adjourn.gateway.login.kept import Login, alone, keep
+from adjourn.gateway.login_store import Login, alone, keep
 with alone({SERVER!r}):
     keep(Login(url={SERVER!r}, issuer="http://127.0.0.1:9", access="a", refresh="r", scope="read"))
 """

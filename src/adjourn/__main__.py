@@ -112,7 +112,7 @@ def _status(arguments: list[str]) -> None:
     """Show the status and end the process, unless the arguments need the command line proper."""
     gc.disable()  # as for a hook
     _load_msgspec()
-    from adjourn.cli.working.status_view import run  # without the framework
+    from adjourn.cli.status_view import run  # without the framework
 
     if (code := run(arguments)) is not None:
         _leave(code)

@@ -15,14 +15,14 @@ from pathlib import Path
 from sizes import Sizes
 from tables import Table
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import lookup
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import language_of
 from adjourn.code.index.lookup import Definition
-from adjourn.code.language_servers.places import FileSpan, NamePosition
+from adjourn.code.language_servers.kinds import FileSpan, NamePosition
 from adjourn.code.language_servers.server import LanguageServer
 from adjourn.code.language_servers.servers import READY, LanguageServers
-from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.references import find_references, position_of
 
 REPOSITORIES = {"httpx": "python", "zod": "typescript", "cobra": "go", "ripgrep": "rust"}

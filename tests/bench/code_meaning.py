@@ -18,9 +18,9 @@ from typing import NamedTuple
 from sizes import Sizes
 from tables import Table, median
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import lookup, vectors
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.semantic import asked_for, semantic_search
 
 RANKINGS = ((60, 1.0), (10, 1.0), (10, 2.0), (10, 5.0), (10, 20.0))

@@ -18,10 +18,10 @@ from typing import Any
 from sizes import Sizes
 from tables import Table
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import lookup, vectors
+from adjourn.code.index.analysis import text_words
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.words import split
 from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import semantic_search
 
@@ -84,7 +84,8 @@ def _quality(questions: list[dict[str, Any]], ask: Ask) -> list[float]:
 def _by_words(codebase: Codebase, question: str) -> list[tuple[str, str]]:
     assert codebase.index is not None
     return [
-        (hit.place.path, hit.name) for hit in lookup.search_chunks(codebase.index, split(question), _FIRST)
+        (hit.place.path, hit.name)
+        for hit in lookup.search_chunks(codebase.index, text_words(question), _FIRST)
     ]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from adjourn import __version__
 from adjourn.cli.app import AEX_COMMANDS, AEX_RENAMED, AEX_TABLE, aex_group
-from adjourn.proxy.options import OPTIONS
+from adjourn.clients.options import options_of
 from support.terminal import at_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "aex-command.md"
@@ -79,7 +79,7 @@ def test_each_command_takes_its_published_flags(name: str) -> None:
     command = aex_group.get_command(click.Context(aex_group), name)
     assert command is not None
     known = {flag for parameter in command.params for flag in parameter.opts}
-    known |= {option.flag for option in OPTIONS} if name == "proxy" else set()
+    known |= {option.flag for option in options_of("proxy")} if name == "proxy" else set()
     assert known >= set(FLAGS[name])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.proxy.options import OPTIONS
+from adjourn.clients.options import options_of
 from support.command_line import CommandLine
 
 EXTRAS = (
@@ -41,7 +41,8 @@ def test_a_slip_is_guessed(left: CommandLine) -> None:
 def test_a_command_names_the_extra_that_it_needs(left: CommandLine, tmp_path: Path) -> None:
     """Without the packages of an extra, a command that needs them says how to get them; one that does not works."""
     (tmp_path / ".aex").mkdir()
-    (tmp_path / "adjourn.toml").write_text('[[server]]\nname = "a"\nurl = "http://127.0.0.1:1/mcp"\n')
+    (tmp_path / ".aex" / "policy.aex").write_text('policy workspace v0\n\ngoal "g"\n\nallow echo\n')
+    (tmp_path / "adjourn.toml").write_text('[servers.a]\nurl = "http://127.0.0.1:1/mcp"\n')
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({EXTRAS}))
@@ -49,8 +50,8 @@ from adjourn.cli.app import main
 main(sys.argv[1:])
 """
     for extra, *words in (
-        ("gateway", "serve"), ("gateway", "connect", "https://a.example/mcp"), ("code", "code"),
-        ("", "login"), ("", "doctor"), ("", "keys"),
+        ("gateway", "serve"), ("gateway", "connect", "https://a.example/mcp"),
+        ("", "login"), ("", "doctor"), ("", "keys"), ("", "code"),
     ):  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-c", program, *words], cwd=tmp_path, env=left.environment, check=False,
@@ -63,7 +64,7 @@ main(sys.argv[1:])
 def test_the_proxys_help_is_made_from_its_options(left: CommandLine) -> None:
     """`adjourn proxy --help` names each option that the proxy parses."""
     text = left.ok("proxy", "--help").out
-    assert all(option.flag in text for option in OPTIONS)
+    assert all(option.flag in text for option in options_of("proxy"))
     assert left.run("proxy", "--nope", "--", "true").code == 2
 
 

@@ -34,7 +34,7 @@ with Codebase(sys.argv[1]) as codebase:
 _STOP_IN_THE_MIDDLE = """
 import signal, sys
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Deadline
+from adjourn.code.deadline import Deadline
 
 def stop(done, total):
     if 0 < done < total:

@@ -64,7 +64,7 @@ def test_the_wheel_has_what_an_installation_needs(built: Path) -> None:
     assert {
         "adjourn/py.typed",
         "adjourn/store/schema/sqlite_0002.sql",
-        "adjourn/cli/setup/help.py",
+        "adjourn/cli/help.py",
     } <= code
     assert names == manual | code | rest | licences
     assert f"\nVersion: {__version__}\n" in metadata

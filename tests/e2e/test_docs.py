@@ -41,8 +41,8 @@ import pytest
 
 from adjourn.aex import examine
 from adjourn.checkpoints import attachments as shapes
+from adjourn.clients.options import options_of
 from adjourn.log.kinds import REGISTRY
-from adjourn.proxy.options import OPTIONS
 from adjourn.relay.tools import DEFINITIONS
 from adjourn.verification.report import CODES
 from support.cases import for_each
@@ -433,10 +433,14 @@ def test_the_proxy_s_options_are_all_described() -> None:
     """docs/reference/proxy.md has a row for each option: its value, environment variable, default and choices."""
     rows = [line for line in reference("proxy.md").splitlines() if line.startswith("| `--")]
     named = {row.split("`")[1]: row for row in rows}
-    due = {f"{option.flag} {option.metavar}".strip(): option for option in OPTIONS}
+    due = {f"{option.flag} {option.metavar}".strip(): option for option in options_of("proxy")}
     assert set(named) == set(due)
     for spelled, option in due.items():
-        for word in (option.environment, option.default, *option.choices):
+        for word in (
+            option.environment,
+            option.default,
+            *(option.choices if isinstance(option.choices, tuple) else ()),
+        ):
             assert f"`{word}`" in named[spelled] or not word, (spelled, word)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.hooks.options import parse
+from adjourn.clients.options import parse_hook
 from support.home import BIN, Home
 
 MCP = """\
@@ -85,7 +85,7 @@ def test_servers_go_behind_the_proxy_and_hooks_are_registered(at: Home) -> None:
         [hook] = group["hooks"]
         assert hook["command"] == "adjourn hook --settle --stay --proxied files"
         assert ("onFailure" in hook) == (event == "PreToolUse")
-        parse(shlex.split(hook["command"])[2:])
+        parse_hook(shlex.split(hook["command"])[2:])
     assert (at.root / ".aex" / "policy.aex").exists()
     assert "server web is not put behind the proxy" in done.out
 

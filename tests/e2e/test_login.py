@@ -22,7 +22,7 @@ from mcp import Client, MCPError
 
 from adjourn.errors import RefusedError
 from adjourn.gateway import routing
-from adjourn.gateway.login.flow import Wish, log_in
+from adjourn.gateway.login_flow import LoginOptions, log_in
 from support.certificates import make_certificate
 from support.gateway import free_port, text_of
 from support.login import LoginWorkspace, without_keyring
@@ -126,7 +126,7 @@ def test_a_server_that_wants_a_login_for_some_requests_only(work: LoginWorkspace
     work.login()
     assert work.run(echoed) == "hi"
     with pytest.raises(RefusedError, match="asks for no login"):
-        log_in(f"http://127.0.0.1:{work.authority_port}/", Wish(), print)
+        log_in(f"http://127.0.0.1:{work.authority_port}/", LoginOptions(), print)
 
 
 def test_a_login_over_tls(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_more_rights_are_a_matter_of_another_login(work: LoginWorkspace) -> None
         assert f"(write); run: adjourn login --scope 'mcp write' {work.url}" in why
         assert work.called() == []
         assert await echoed(client) == "hi"
-        await asyncio.to_thread(work.login, Wish(scope="mcp write", browser=False))
+        await asyncio.to_thread(work.login, LoginOptions(scope="mcp write", browser=False))
         assert text_of(await client.call_tool("write", {"text": "one"})) == "written"
 
     work.run(session)
@@ -277,19 +277,6 @@ def test_kills_at_any_moment_lose_no_login(work: LoginWorkspace) -> None:
     assert work.run(echoed, "connect", work.url) == "hi"  # by then what the last one began has ended
     made = [grant for grant in work.grants() if grant == "refresh"]
     assert 1 <= len(made) <= KILLS + 1
-
-
-def test_a_code_for_another_device(work: LoginWorkspace) -> None:
-    """The device flow: a code is shown, and the token comes once the person has entered it elsewhere."""
-    done = work.person("login", "--device", work.url)
-    assert done.returncode == 0, done.stderr
-    assert "ABCD-EFGH" in done.stdout
-    assert work.grants() == ["register", f"device {work.url} mcp", "device code"]
-    assert work.run(echoed) == "hi"
-    work.fresh("denied-device")
-    work.behave(answers=["authorization_pending", "access_denied"])
-    with pytest.raises(RefusedError, match="access_denied"):
-        work.login(Wish(device=True))
 
 
 def test_an_address_that_is_pasted(work: LoginWorkspace) -> None:
@@ -399,10 +386,12 @@ def test_only_the_named_authorization_server_is_used(work: LoginWorkspace) -> No
     own = f"http://127.0.0.1:{work.authority_port}"
     with pytest.raises(RefusedError, match=f"leads to the authorization server {own}, not to"):
         work.login(
-            Wish(client_id="known", client_secret="of-known", issuer="https://mine.example", browser=False)
+            LoginOptions(
+                client_id="known", client_secret="of-known", issuer="https://mine.example", browser=False
+            )
         )
     assert work.grants() == []
-    work.login(Wish(issuer=own + "/", browser=False))
+    work.login(LoginOptions(issuer=own + "/", browser=False))
 
 
 def test_the_gateway_uses_the_login_of_its_user(work: LoginWorkspace, tmp_path: Path) -> None:

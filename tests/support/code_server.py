@@ -24,10 +24,11 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ListRootsResult, ListToolsResult, Root
 
-from adjourn.code.server.server import RENDERERS
+from adjourn.code.server.search_tools import TOOLS
 from support.processes import is_running
 
 Reply = dict[str, Any]
+WITH_TEXT = {tool.name for tool in TOOLS}
 FILES = {
     "app/cart.py": "def total(prices):\n    return sum(prices)\n\n\ndef apply_discount(price, share):\n    return price * share\n",
     "app/shop.py": "from app.cart import total\n\n\ndef checkout(prices):\n    return total(prices)\n",
@@ -231,7 +232,7 @@ class Server:
         self, name: str, arguments: Reply | None = None, *, progress: Callable[[float], None] | None = None
     ) -> Reply:
         """A tool's reply, as JSON."""
-        if name in RENDERERS:
+        if name in WITH_TEXT:
             arguments = {"format": "json", **(arguments or {})}
         return json.loads(self.text(name, arguments, progress=progress))  # type: ignore[no-any-return]
 

@@ -10,11 +10,11 @@ import os
 import threading
 from typing import Any
 
-from adjourn.code.model.deadline import CancelledError, Deadline
+from adjourn.code.deadline import CancelledError, Deadline
 from adjourn.code.server.codebases import ClientRoots, no_roots
 from adjourn.code.server.server import CodeServer
 from adjourn.code.server.stdio_transport import StdioConnection
-from adjourn.code.sessions.connection import ClientConnection
+from adjourn.code.workflow.active_session import ClientConnection
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"

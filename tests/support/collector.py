@@ -1,4 +1,4 @@
-"""A collector that takes spans over OTLP, and keeps them.
+"""A collector that takes spans over OTLP, as JSON or protobuf, and keeps them.
 
 Owns: `Collector`. Must never: check a span: that is what tests do.
 """
@@ -8,8 +8,12 @@ from __future__ import annotations
 import json
 import threading
 import time
+from base64 import b64decode
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]  # the package says no types
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
 class Collector(ThreadingHTTPServer):
@@ -34,7 +38,8 @@ class _Handler(BaseHTTPRequestHandler):
     server: Collector
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.loads(data) if self.headers["Content-Type"] == "application/json" else _of_protobuf(data)
         self.server.posted.append((self.path, self.headers["Content-Type"], body))
         time.sleep(self.server.delay)
         self.send_response(self.server.status)
@@ -44,3 +49,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+def _of_protobuf(data: bytes) -> Any:
+    """The same as OTLP's JSON has it: ids as hexadecimal text, kinds as numbers."""
+    body = MessageToDict(ExportTraceServiceRequest.FromString(data), use_integers_for_enums=True)
+    for span in (
+        one
+        for resource in body["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for one in scope["spans"]
+    ):
+        for member in {"traceId", "spanId", "parentSpanId"} & span.keys():
+            span[member] = b64decode(span[member]).hex()
+    return body

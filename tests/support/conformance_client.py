@@ -19,8 +19,8 @@ from mcp.types import ElicitResult, Tool
 from pydantic import ValidationError
 
 from adjourn.errors import AdjournError
-from adjourn.gateway.login.flow import Wish, log_in
-from adjourn.gateway.login.kept import alone, keep
+from adjourn.gateway.login_flow import LoginOptions, log_in
+from adjourn.gateway.login_store import alone, keep
 
 CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 ATTEMPTS = 3
@@ -90,7 +90,7 @@ def main(url: str) -> int:
         scope = words[words.index("--scope") + 1] if "--scope" in words else ""
         try:
             with alone(url):
-                keep(log_in(url, Wish(scope, client_id, secret, browser=False), visit))
+                keep(log_in(url, LoginOptions(scope, client_id, secret, browser=False), visit))
         except AdjournError as error:
             print(error, file=sys.stderr)
             return 1

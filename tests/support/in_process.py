@@ -18,7 +18,7 @@ from unittest import mock
 
 from adjourn.cli.app import main
 from adjourn.clients import person
-from adjourn.proxy.options import parse
+from adjourn.clients.options import parse_proxy
 from adjourn.testing._client import InProcessClient
 from adjourn.testing._relay import InProcessRelay
 from e2e.servers.echo import Server, options_of
@@ -126,7 +126,7 @@ class ProxyWorkspace(PolicyWorkspace):
     ) -> Client:
         """A client with its relay; `options` are those of `adjourn proxy`. `foreign`: another program than the other clients'."""
         declared = capabilities or ({"elicitation": {}} if elicits else {})
-        given, behind = parse([*options, "--", "echo"]), EchoServer(str(self.upstream), server)
+        given, behind = parse_proxy([*options, "--", "echo"]), EchoServer(str(self.upstream), server)
         started = self.relay.client(
             name=name,
             protocol=era,

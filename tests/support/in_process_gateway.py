@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import IO, Self
 
 from adjourn.cli.app import main
-from adjourn.cli.working import serve
-from adjourn.gateway.auth.authenticator import NEW_KEY_SECONDS
-from adjourn.gateway.reload import DrainingServer, Reload, listen, server_of, url_of
+from adjourn.gateway import commands as serve
+from adjourn.gateway.api_keys import NEW_KEY_SECONDS
+from adjourn.gateway.routing import Reload
+from adjourn.gateway.server import DrainingServer, listen, server_of, url_of
 from adjourn.relay.stderr_log import StderrLog
 from support.gateway import GatewayWorkspace
 from support.in_process_servers import PipeEnds, ServerThread

@@ -26,15 +26,15 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from adjourn.gateway.bridge import Bridge
-from adjourn.gateway.login.flow import Wish, log_in
-from adjourn.gateway.login.kept import alone, keep
+from adjourn.gateway.login_flow import LoginOptions, log_in
+from adjourn.gateway.login_store import alone, keep
 from adjourn.gateway.routing import KeptLogin
 from support.gateway import free_port, wait_for_port
 from support.terminal import at_terminal
 
 SERVER = Path(__file__).with_name("oauth_server.py")
 BROWSER = f"{sys.executable} {Path(__file__).with_name('following_browser.py')} %s"
-WISH = Wish(browser=False)
+OPTIONS = LoginOptions(browser=False)
 _T = TypeVar("_T")
 
 
@@ -147,10 +147,10 @@ class LoginWorkspace:
             [sys.executable, "-m", "adjourn", *words], cwd=self.root, env=self.environment, seconds=60, **options
         )  # fmt: skip
 
-    def login(self, wish: Wish = WISH) -> None:
+    def login(self, options: LoginOptions = OPTIONS) -> None:
         """Log in as the command does, in this process."""
         with alone(self.url):
-            keep(log_in(self.url, wish, visit))
+            keep(log_in(self.url, options, visit))
 
     def client(self, *words: str) -> StdioServerParameters:
         return StdioServerParameters(

@@ -17,7 +17,6 @@ from typing import Any
 
 import uvicorn
 from mcp.server.auth.handlers.token import TokenErrorResponse
-from mcp.server.auth.middleware.client_auth import ClientAuthenticator
 from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
@@ -43,7 +42,6 @@ AUTHORITY_PORT, PORT, FOLDER = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv
 CERTIFICATE = sys.argv[4] if len(sys.argv) > 4 else None
 SCHEME = "https" if CERTIFICATE else "http"
 ISSUER, URL = f"{SCHEME}://127.0.0.1:{AUTHORITY_PORT}", f"{SCHEME}://127.0.0.1:{PORT}/mcp"
-DEVICE = "urn:ietf:params:oauth:grant-type:device_code"
 SCOPES = ["mcp", "write"]
 REGISTRATION = ClientRegistrationOptions(enabled=True, valid_scopes=SCOPES, default_scopes=["mcp"])
 REVOCATION = RevocationOptions(enabled=True)
@@ -51,8 +49,7 @@ REVOCATION = RevocationOptions(enabled=True)
 
 def setting(name: str, otherwise: Any) -> Any:
     """`lifetime` of access tokens in seconds, `revoked` and `ended`: access and refresh tokens from before that time are refused,
-    `audience` of new tokens, `late`: seconds that the answer to a renewal takes after it was made, `answers` of the device flow
-    before the token, `open`: the first question of a client needs no token.
+    `audience` of new tokens, `late`: seconds that the answer to a renewal takes after it was made, `open`: the first question of a client needs no token.
     """
     try:
         return json.loads((FOLDER / "settings.json").read_text()).get(name, otherwise)
@@ -162,34 +159,6 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         note("grants", "revoke")
         self.refreshes.pop(token.token, None)
 
-    # --- the device flow, which the SDK's server does not have
-
-    async def device(self, request: Request) -> Response:
-        form = await request.form()
-        note("grants", f"device {form.get('resource')} {form.get('scope')}")
-        self.asked = 0
-        self.device_scope = str(form.get("scope") or "mcp").split()
-        return JSONResponse(
-            {
-                "device_code": "of-device",
-                "user_code": "ABCD-EFGH",
-                "verification_uri": f"{ISSUER}/device",
-                "expires_in": 60,
-                "interval": 0.05,
-            }
-        )
-
-    async def device_token(self, request: Request) -> Response:
-        client = await ClientAuthenticator(self).authenticate_request(request)
-        form = await request.form()
-        answers = setting("answers", ["authorization_pending", "authorization_pending"])
-        self.asked += 1
-        if self.asked <= len(answers):
-            return JSONResponse({"error": answers[self.asked - 1]}, 400)
-        note("grants", "device code")
-        token = self.issue(client.client_id, self.device_scope, str(form["resource"]))
-        return JSONResponse(token.model_dump(exclude_none=True))
-
 
 class WantsRights:
     """Refuses the tool `write` without the right of that name, as RFC 6750 says."""
@@ -224,8 +193,7 @@ def authority_app(authority: Authority) -> Starlette:
     metadata = build_metadata(AnyHttpUrl(ISSUER), None, REGISTRATION, REVOCATION).model_dump(
         mode="json", exclude_none=True
     )
-    metadata |= {"issuer": ISSUER, "device_authorization_endpoint": f"{ISSUER}/device"}
-    metadata["grant_types_supported"].append(DEVICE)
+    metadata |= {"issuer": ISSUER}
     routes = create_auth_routes(authority, AnyHttpUrl(ISSUER), None, REGISTRATION, REVOCATION)
     sdk_token = next(route for route in routes if route.path == "/token")
 
@@ -234,9 +202,6 @@ def authority_app(authority: Authority) -> Starlette:
 
     async def token(request: Request) -> Response:
         await request.body()  # so that it can be read twice
-        form = await request.form()
-        if form.get("grant_type") == DEVICE:
-            return await authority.device_token(request)
         if setting("down", otherwise=False):
             return JSONResponse(TokenErrorResponse(error="invalid_request").model_dump(), 503)
         return await forwarded(sdk_token.app, request)
@@ -244,7 +209,6 @@ def authority_app(authority: Authority) -> Starlette:
     return Starlette(
         routes=[
             Route("/.well-known/oauth-authorization-server", well_known),
-            Route("/device", authority.device, methods=["POST"]),
             Route("/token", token, methods=["POST"]),
             *(route for route in routes if route.path not in ("/token", "/.well-known/oauth-authorization-server")),
         ]

@@ -27,7 +27,7 @@ MODULES: Final = {
     "demonstrations": {"test_ui_tour", "test_ui_week"},
     "the code server in real repositories; test_code_server has its published behaviour": {
         "test_code_any_repository", "test_code_calls", "test_code_checks", "test_code_damaged", "test_code_finding",
-        "test_code_git", "test_code_git_hostile", "test_code_hostile", "test_code_http", "test_code_index",
+        "test_code_git", "test_code_git_hostile", "test_code_hostile", "test_code_index",
         "test_code_merging_hostile", "test_code_phases", "test_code_sessions",
     },
     "commands at terminals, and in folders of every kind; the rules themselves are checked in the process": {

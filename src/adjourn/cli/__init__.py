@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from adjourn.cli.shared.start import exit_code
+from adjourn.cli.start import exit_code
 
 
 def main(arguments: list[str], program: str = "adjourn") -> int:
     """Run one command of `adjourn` or `aex`; returns its exit code."""
     if arguments in (["--version"], ["-V"]):
-        from adjourn.cli.shared.start import say_version  # as below
+        from adjourn.cli.start import say_version  # as below
 
         return exit_code(lambda: say_version(program, as_json=False))
     from adjourn.cli import app  # the framework, 30 ms

@@ -1,6 +1,7 @@
 """The programs `adjourn` and `aex`: the table of their commands, the group that loads one when it is asked for, and wrong usage on stderr.
 
 `aex` has the commands that work on contracts, under their published names, so that configurations stay valid. No command is imported here.
+Annexes add commands to `adjourn` (`adjourn.cli.annexes`), which are looked up only for a word that is in no table here, and for lists.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from typing import Any, Final, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from adjourn.cli.shared.context import check_person, check_when_said, example, in_folder
-from adjourn.cli.shared.output import complain, safe
-from adjourn.cli.shared.start import exit_code, say_version
-from adjourn.cli.shared.usage import SuggestingGroup, explained
+from adjourn.cli import annexes
+from adjourn.cli.context import check_person, check_when_said, example, in_folder
+from adjourn.cli.output import complain, safe
+from adjourn.cli.start import exit_code, say_version
+from adjourn.cli.usage import SuggestingGroup, explained
 from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT, WHEN_SAID, WHEN_WRITING
 
 
 class CommandEntry(NamedTuple):
-    """Where a command is (`module:variable` below `adjourn.cli`), what it does in one line, and its help group."""
+    """Where a command is (`module:variable` below `adjourn.cli`; "" in an annex), what it does in one line, and its help section."""
 
     target: str
     summary: str
@@ -37,71 +39,63 @@ class CommandEntry(NamedTuple):
 
 _TABLE = {
     "Working": {
-        "proxy": ("working.edges:proxy_", "Run an MCP server behind a proxy that checks and records calls."),
-        "hook": ("working.edges:hook", "Answer a client's hooks before it runs tools of its own."),
-        "code": ("working.code:code_", "Serve code intelligence over MCP; show the state of its sessions."),
-        "status": ("working.tasks:status", "Show a task's status: budget, sessions, doubts, next step."),
-        "watch": ("working.tasks:watch", "Watch a task live: its status and its last calls."),
-        "tasks": ("working.tasks:tasks", "List the tasks in the store."),
-        "done": ("working.tasks:done", "Finish a task: archive its page, and offer it to no new session."),
-        "reopen": ("working.tasks:reopen_", "Make a finished task active again."),
-        "report": ("working.report:report", "Report a task as HTML or Markdown: calls, approvals, checkpoints."),
-        "log": ("working.log:log", "Show what happened in a task, call by call."),
+        "proxy": ("edges:proxy_", "Run an MCP server behind a proxy that checks and records calls."),
+        "hook": ("edges:hook", "Answer a client's hooks before it runs tools of its own."),
+        "status": ("tasks:status", "Show a task's status: budget, sessions, doubts, next step."),
+        "watch": ("tasks:watch", "Watch a task live: its status and its last calls."),
+        "tasks": ("tasks:tasks", "List the tasks in the store."),
+        "done": ("tasks:done", "Finish a task: archive its page, and offer it to no new session."),
+        "reopen": ("tasks:reopen_", "Make a finished task active again."),
+        "report": ("report:report", "Report a task as HTML or Markdown: calls, approvals, checkpoints."),
+        "log": ("log:log", "Show what happened in a task, call by call."),
     },
     "Checkpoints": {
-        "checkpoint": ("checkpoints.checkpoint:checkpoint", "Write, check and restore the page that the next session reads."),
-        "checkpoints": ("checkpoints.checkpoints:checkpoints", "List the checkpoints that can be resumed."),
-        "show": ("checkpoints.checkpoints:show", "Show one checkpoint in full."),
-        "resume": ("checkpoints.checkpoints:resume", "Show what a session that resumes a checkpoint receives."),
-        "export": ("checkpoints.export:export", "Export a checkpoint as a folder that can be verified anywhere."),
-        "import": ("checkpoints.export:import_", "Import a checkpoint folder that was made elsewhere."),
-        "record": ("records.record:record", "Show, compare, merge, transfer and verify Continuation Records."),
-        "rollback": ("checkpoints.archive:rollback", "Roll back to a checkpoint: page, files or both. Preview first."),
-        "archive": ("checkpoints.archive:archive", "Archive the pages of finished work, with an index."),
-        "restore": ("checkpoints.archive:restore", "Make the last archived page the active one again."),
-        "reflect": ("checkpoints.archive:reflect_", "Derive heuristics from archived work."),
-        "prune": ("checkpoints.prune:prune_", "Delete old checkpoints: pages, folders, documents. Preview first."),
-        "gc": ("checkpoints.prune:gc", "Delete data that nothing refers to; report the space freed."),
+        "checkpoint": ("checkpoint:checkpoint", "Write, check and restore the page that the next session reads."),
+        "checkpoints": ("checkpoints:checkpoints", "List the checkpoints that can be resumed."),
+        "show": ("checkpoints:show", "Show one checkpoint in full."),
+        "resume": ("checkpoints:resume", "Show what a session that resumes a checkpoint receives."),
+        "export": ("export:export", "Export a checkpoint as a folder that can be verified anywhere."),
+        "import": ("export:import_", "Import a checkpoint folder that was made elsewhere."),
+        "record": ("record:record", "Show, compare, merge, transfer and verify Continuation Records."),
+        "rollback": ("archive:rollback", "Roll back to a checkpoint: page, files or both. Preview first."),
+        "archive": ("archive:archive", "Archive the pages of finished work, with an index."),
+        "restore": ("archive:restore", "Make the last archived page the active one again."),
+        "reflect": ("archive:reflect_", "Derive heuristics from archived work."),
+        "prune": ("prune:prune_", "Delete old checkpoints: pages, folders, documents. Preview first."),
+        "gc": ("prune:gc", "Delete data that nothing refers to; report the space freed."),
     },
     "Questions to a person": {
-        "inbox": ("records.inbox:inbox", "Show everything that waits for a person, and how to answer it."),
-        "connect": ("working.edges:connect", "Reach an MCP server over HTTP from stdin and stdout."),
-        "login": ("working.edges:login_", "Log in at an MCP server that speaks OAuth; keep the login."),
-        "logout": ("working.edges:logout", "Delete the login at an MCP server, and revoke its tokens."),
-        "serve": ("working.serve:serve", "Serve MCP servers over HTTP, behind the policy and the journal."),
-        "ui": ("working.serve:ui_", "Serve a web page to answer what waits, on this machine."),
-        "notify": ("working.serve:notify", "Notify you when something begins to wait: by command or webhook."),
-        "approve": ("records.answer:approve", "Approve a call that waits for a person; list waiting calls."),
-        "deny": ("records.answer:deny", "Deny a call that waits for a person."),
-        "answer": ("records.answer:answer_", "Answer a question that an agent left in a record."),
-        "decide": ("records.answer:decide", "Override, contest or settle a decision in a record."),
-        "settle": ("records.answer:settle", "Record whether a call in doubt took effect; list such calls."),
+        "inbox": ("inbox:inbox", "Show everything that waits for a person, and how to answer it."),
+        "approve": ("answer:approve", "Approve a call that waits for a person; list waiting calls."),
+        "deny": ("answer:deny", "Deny a call that waits for a person."),
+        "answer": ("answer:answer_", "Answer a question that an agent left in a record."),
+        "decide": ("answer:decide", "Override, contest or settle a decision in a record."),
+        "settle": ("answer:settle", "Record whether a call in doubt took effect; list such calls."),
     },
     "Trust": {
-        "verify": ("contracts.verify:verify", "Verify the signatures of a history, checkpoint or contract."),
-        "sign": ("contracts.verify:sign", "Sign a contract with your key."),
-        "keys": ("contracts.keys:keys_", "Show your key; manage the keys of others that you trust."),
-        "api-keys": ("contracts.keys:api_keys", "Make, list and revoke the keys of clients of `adjourn serve`."),
+        "verify": ("verify:verify", "Verify the signatures of a history, checkpoint or contract."),
+        "sign": ("verify:sign", "Sign a contract with your key."),
+        "keys": ("keys:keys_", "Show your key; manage the keys of others that you trust."),
     },
     "Contracts": {
-        "init": ("setup.init:init", "Set up the clients of this workspace; write a policy or task."),
-        "run": ("working.run:run", "Run the steps of a contract; resume an interrupted run."),
-        "check": ("contracts.check:check", "Check contracts and policies; report every finding."),
-        "fmt": ("contracts.check:fmt", "Format contracts; keep comments and meaning."),
-        "parse": ("contracts.check:parse_", "Print the syntax tree of a contract as JSON."),
-        "compile": ("contracts.check:compile_", "Print the intermediate representation of a contract as JSON."),
-        "effective": ("contracts.effective:effective_", "Show what is permitted, and which line decides it."),
-        "tighten": ("contracts.draft:tighten", "Propose a narrower policy from the calls that were recorded."),
-        "review": ("contracts.draft:review", "Show what a task requests, and what the policy grants of it."),
-        "draft": ("contracts.draft:draft_", "Draft a task with a model, and check it under the policy."),
-        "classify": ("contracts.draft:classify_", "Classify from its wording whether a request needs a contract."),
+        "init": ("init:init", "Set up the clients of this workspace; write a policy or task."),
+        "run": ("run:run", "Run the steps of a contract; resume an interrupted run."),
+        "check": ("check:check", "Check contracts and policies; report every finding."),
+        "fmt": ("check:fmt", "Format contracts; keep comments and meaning."),
+        "parse": ("check:parse_", "Print the syntax tree of a contract as JSON."),
+        "compile": ("check:compile_", "Print the intermediate representation of a contract as JSON."),
+        "effective": ("effective:effective_", "Show what is permitted, and which line decides it."),
+        "tighten": ("draft:tighten", "Propose a narrower policy from the calls that were recorded."),
+        "review": ("draft:review", "Show what a task requests, and what the policy grants of it."),
+        "draft": ("draft:draft_", "Draft a task with a model, and check it under the policy."),
+        "classify": ("draft:classify_", "Classify from its wording whether a request needs a contract."),
     },
     "Finding your way": {
-        "doctor": ("setup.doctor:doctor", "Diagnose this workspace, its store and your keys."),
-        "migrate": ("checkpoints.prune:migrate_", "Bring a store to the newest schema while others use it."),
-        "help": ("setup.help:help_", "Explain a topic, or show the help of a command."),
-        "completion": ("setup.help:completion", "Print the script by which a shell completes commands and names."),
-        "demo": ("setup.demo:demo", "Show how a killed session is resumed, in a folder of its own."),
+        "doctor": ("doctor:doctor", "Diagnose this workspace, its store and your keys."),
+        "migrate": ("prune:migrate_", "Bring a store to the newest schema while others use it."),
+        "help": ("help:help_", "Explain a topic, or show the help of a command."),
+        "completion": ("help:completion", "Print the script by which a shell completes commands and names."),
+        "demo": ("demo:demo", "Show how a killed session is resumed, in a folder of its own."),
     },
 }  # fmt: skip
 COMMANDS = {
@@ -111,12 +105,29 @@ COMMANDS = {
 }
 
 
-class LazyGroup(SuggestingGroup):
-    """A group whose commands are those of a table, by default `COMMANDS`."""
+@cache
+def every_command() -> dict[str, CommandEntry]:
+    """The commands of `adjourn`, those of annexes too, section by section. Imports the modules of the latter."""
+    entries = dict(COMMANDS)
+    for name in annexes.names("adjourn.commands"):
+        command = annexes.load("adjourn.commands", name)
+        entries.setdefault(name, CommandEntry("", command.short_help, command.section))
+    titles = list(_TABLE)
+    return dict(sorted(entries.items(), key=lambda item: titles.index(item[1].title)))
 
-    def __init__(self, *arguments: Any, table: Mapping[str, CommandEntry] = COMMANDS, **options: Any) -> None:
+
+class LazyGroup(SuggestingGroup):
+    """A group whose commands are those of a table; without one, all commands of `adjourn`."""
+
+    def __init__(
+        self, *arguments: Any, table: Mapping[str, CommandEntry] | None = None, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
-        self.table = table
+        self._table = table
+
+    @property
+    def table(self) -> Mapping[str, CommandEntry]:
+        return every_command() if self._table is None else self._table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -124,10 +135,10 @@ class LazyGroup(SuggestingGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
+        if self._table is None and (own := COMMANDS.get(cmd_name)) is not None:
+            return own.load(cmd_name)  # without a look at the annexes
         entry = self.table.get(cmd_name)
-        if entry is None:
-            return None
-        return entry.load(cmd_name)
+        return None if entry is None else entry.load(cmd_name)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """As the framework's, without loading a command."""
@@ -150,7 +161,11 @@ class LazyGroup(SuggestingGroup):
 @cache
 def _load(target: str, name: str) -> click.Command:
     module, _, variable = target.partition(":")
-    command: click.Command = getattr(import_module(f"adjourn.cli.{module}"), variable)
+    command: click.Command = (
+        getattr(import_module(f"adjourn.cli.{module}"), variable)
+        if target
+        else annexes.load("adjourn.commands", name)
+    )
     _guard(command, name)
     return command
 
@@ -252,7 +267,7 @@ def main(arguments: list[str], program: str = "adjourn", commands: click.Group =
                 raise BrokenPipeError from None
             raise
         except click.ClickException as error:
-            typed = [word for word in arguments[:1] if word in COMMANDS]
+            typed = [word for word in arguments[:1] if word in every_command()]
             message, remedy = explained(error, " ".join([program, *typed]))
             complain(safe(message), safe(remedy))
             return 2

@@ -1,5 +1,5 @@
-"""The code-intelligence server: search, symbols, meaning, and guided sessions in a repository.
+"""The code server: search, symbols, meaning, and guided sessions in a repository.
 
-Owns: one edge of adjourn; its folders are layers: server, sessions, workflow, search, index and git, model. Must never: be imported by
-the core or by another edge.
+An annex: it imports the core, which reaches `commands` by entry points alone. Its layers, top to bottom: commands, server, workflow,
+search, index, language_servers, git.
 """

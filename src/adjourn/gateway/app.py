@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 
 from adjourn.aex.match import canonical_server
 from adjourn.errors import InvalidError, StoreError
-from adjourn.gateway.asgi import OpenStreams, Receive, Scope, Send
-from adjourn.gateway.auth.authenticator import Authenticator, AuthenticatorParts, Challenge
-from adjourn.gateway.auth.settings import AuthSettings
+from adjourn.gateway.aggregate.address import SingleAddress
+from adjourn.gateway.aggregate.member import Member
+from adjourn.gateway.authenticator import Authenticator, AuthenticatorParts, Challenge
 from adjourn.gateway.contexts import Contexts, Ground, Place, Tenants
 from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
@@ -32,12 +32,11 @@ from adjourn.gateway.group_commit import Turn
 from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.links import PipeLink, UrlLink
-from adjourn.gateway.monitoring.gauges import Gauges
-from adjourn.gateway.monitoring.monitor import Monitoring
+from adjourn.gateway.metrics import GatewayState
+from adjourn.gateway.monitoring import Monitoring
+from adjourn.gateway.replies import OpenStreams, Receive, Scope, Send, answer_text
 from adjourn.gateway.routing import GatewayUpstream, Routes, Routing
-from adjourn.gateway.settings import GatewaySettings, ServerSettings, secret_files
-from adjourn.gateway.together.member import Member
-from adjourn.gateway.together.single_address import SingleAddress
+from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, secret_files
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.policy.contract import reread_policy
@@ -89,8 +88,9 @@ class GatewayApp:
             report,
             lambda new: Endpoint(new, self.throttle, streams=self._streams),
         )
+        workers = self._parts.workers
         self.monitoring.expose(
-            Gauges(self._routes.all, self._contexts.all, self.throttle, self._parts.workers, report).now
+            GatewayState(self._routes.all, self._contexts.all, self.throttle, workers, report)
         )
         self._page: PersonPage | None = None
         if make_page is not None:
@@ -152,20 +152,22 @@ class GatewayApp:
         path, routing = scope["path"], self._routing
         headers = dict(scope["headers"])
         if not routing.is_host(headers.get(b"host", b"").decode("latin-1")):
-            await _plain(send, 421, "this Host is not the gateway's: name it in `hosts` of adjourn.toml")
+            await answer_text(
+                send, 421, b"this Host is not the gateway's: name it in `hosts` of adjourn.toml"
+            )
             return
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and not routing.is_host(urlsplit(origin).netloc):
-            await _plain(send, 403, "this Origin may not use the gateway")
+            await answer_text(send, 403, b"this Origin may not use the gateway")
             return
         principal = None
         if routing.authenticator is not None:
             if (about := routing.authenticator.metadata(path)) is not None:
-                await _plain(send, 200, about.decode(), (_JSON,))
+                await answer_text(send, 200, about, (_JSON,))
                 return
             asked = await routing.authenticator.authenticate(scope)
             if isinstance(asked, Challenge):
-                await _plain(send, asked.status, asked.text, (_TEXT, *asked.headers))
+                await answer_text(send, asked.status, asked.text.encode(), (_TEXT, *asked.headers))
                 return
             principal = asked
         await self._serve(routing, scope, receive, send, principal)
@@ -179,14 +181,14 @@ class GatewayApp:
         endpoint = self._endpoint(routing, found[1] or "", session, principal) if found is not None else None
         if found is None or endpoint is None:
             known = ", ".join(f"/{one}/mcp" for one in routing.upstreams)
-            await _plain(send, 404, f"no server is here; there is {known}")
+            await answer_text(send, 404, f"no server is here; there is {known}".encode())
             return
         task = found[2] or ""
         try:
             if task:
                 task = check_task_id(self._tenants.task_named(principal, task))
         except InvalidError as error:
-            await _plain(send, 400, f"{error.message}; {error.remedy}")
+            await answer_text(send, 400, f"{error.message}; {error.remedy}".encode())
             return
         await endpoint.handle(scope, receive, send, Sender(principal, task))
 
@@ -301,15 +303,6 @@ class GatewayApp:
         self._report.flush()
 
 
-async def _plain(
-    send: Send, status: int, text: str, more: tuple[tuple[bytes, bytes], ...] = (_TEXT,)
-) -> None:
-    body = text.encode()
-    headers = [(b"content-length", str(len(body)).encode()), *more]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 # --- the page for people at an address of the gateway
 
 Find = Callable[[Scope], Awaitable[Principal | None]]
@@ -345,9 +338,7 @@ class PersonPage:
         client, lasts = f"page {(scope.get('client') or ('',))[0]}", scope["path"] == STREAM
         refusal = self._throttle.message(client) or self._throttle.begin(client, lasts=lasts)
         if refusal is not None:
-            headers = [(b"retry-after", str(refusal.seconds).encode()), (b"content-type", b"text/plain")]
-            await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-            await send({"type": "http.response.body", "body": refusal.why.encode()})
+            await answer_text(send, refusal.status, refusal.why.encode(), (*refusal.headers, _TEXT))
             return True
         try:
             await self._app(scope, receive, send)

@@ -25,7 +25,7 @@ from adjourn.clients.client_options import ClientOptions
 from adjourn.errors import AdjournError, StoreError
 from adjourn.gateway.endpoint import Sender
 from adjourn.gateway.exchange import Exchange
-from adjourn.gateway.replies import Incidents
+from adjourn.gateway.incidents import Incidents
 from adjourn.host import keys, process
 from adjourn.host.clock import now
 from adjourn.host.finding import Workspace

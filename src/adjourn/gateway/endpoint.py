@@ -16,22 +16,24 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from adjourn.gateway.asgi import (
+from adjourn.gateway.limits import Alarms, LoadLimits, Throttle
+from adjourn.gateway.replies import (
+    SUBSCRIBE,
     WATCH_AFTER_SECONDS,
     ClientWatch,
     OpenStreams,
     Receive,
+    ReplyStream,
     Scope,
     Send,
     answer,
     answer_with,
+    as_line,
     body_of,
     problem,
     send_events,
 )
-from adjourn.gateway.limits import Alarms, LoadLimits, Throttle
-from adjourn.gateway.monitoring.tracing import TRACEPARENT, TRACESTATE, Tracer, with_context
-from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, as_line
+from adjourn.gateway.tracing import TRACEPARENT, TRACESTATE, Tracer, with_context
 from adjourn.mcp import frames
 from adjourn.mcp.unreadable import unread_id
 from adjourn.policy.principal import Principal
@@ -233,7 +235,7 @@ class Endpoint:
         if trace is not None:
             context = trace.context(of_call=opening.method == "tools/call")
             kept[:] = [(TRACEPARENT, context.encode()), *(pair for pair in kept if pair[0] != TRACEPARENT)]
-            line = with_context(line, trace, context)
+            line = with_context(line, trace.given, context)
         if opening.method is None or not frames.is_id(opening.id):
             exchange.receive(line, stream, None)
             event = await stream.next() if stream.size else None

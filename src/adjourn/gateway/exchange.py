@@ -22,8 +22,9 @@ from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.clients.client import ClientContext
 from adjourn.gateway.group_commit import Turn
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
-from adjourn.gateway.monitoring.metrics import CallWatch, Metrics
-from adjourn.gateway.replies import SUBSCRIBE, Heard, Incidents, ReplyStream, head_of
+from adjourn.gateway.incidents import Incidents
+from adjourn.gateway.metrics import CallWatch, Metrics
+from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
 from adjourn.mcp.lenient import UNREADABLE
 from adjourn.relay.ports import NEVER, Outcome, Outlet, Settled
 from adjourn.relay.relay import Relay, RelayOptions

@@ -1,27 +1,27 @@
-"""What a client is answered: the events that each of its requests waits for, and errors without what only the operator should see."""
+"""What a client is answered: the events that each of its requests waits for, their form in HTTP, and the streams that stay open.
+
+Most answers come at once. So it is looked only later whether a client is still there, and one round looks at all open streams: each
+ends once its request would be let in no longer, as when a key is revoked or a token has expired.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from time import monotonic, monotonic_ns
-from typing import Any, NamedTuple, cast
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
+from time import monotonic_ns
+from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.errors import ConflictError, StoreError
-from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
-from adjourn.gateway.monitoring.tracing import Trace
-from adjourn.host import clock, folders
-from adjourn.mcp import server_lines
+from adjourn.gateway.http_pool import Headers, StreamEvent, written
+from adjourn.gateway.limits import Alarms
+from adjourn.gateway.tracing import Trace
+from adjourn.mcp import frames, server_lines
 from adjourn.mcp.frames import FrameError
 from adjourn.mcp.lenient import UNREADABLE
-from adjourn.relay.stderr_log import StderrLog
-from adjourn.store.base import Store
+from adjourn.policy.principal import Principal
 
 SUBSCRIBE = "subscriptions/listen"
 """The request of the stateless revision whose answer lasts as long as the client likes."""
@@ -141,100 +141,175 @@ class Heard(NamedTuple):
     stream: ReplyStream | None = None
 
 
-# --- errors as clients are shown them
+# --- HTTP as ASGI has it
 
-SAME_SECONDS = 1.0
-"""How long a text has the same id, so that a store that is away does not fill the log."""
-_STORE = "the store of the gateway failed"
-_REMEDY = "retry later; the operator finds the reason in the gateway's log by the id"
-
-
-class Incidents:
-    """Of one gateway that works in the folder `root`. `places` are folders and files of its own, elsewhere."""
-
-    def __init__(self, report: StderrLog, root: str, places: Sequence[str]) -> None:
-        self._report = report
-        self._root = f"{root.rstrip('/')}/"
-        elsewhere = {place.rstrip("/") for place in places if not f"{place}/".startswith(self._root)}
-        named = "|".join(sorted(map(re.escape, filter(None, elsewhere)), reverse=True))
-        self._places = re.compile(rf"(?:{named})[^\s'\",;:()]*") if named else None
-        self._last = ("", 0.0, "")
-
-    def id_of(self, text: str) -> str:
-        """The id under which a text is in the log."""
-        last, since, number = self._last
-        if text != last or monotonic() - since > SAME_SECONDS:
-            number = clock.short(8)
-            self._last = (text, monotonic(), number)
-            self._report.event("client.error", f"error {number}: {text}")
-        return number
-
-    def told(self, error: UnreachableError) -> str:
-        """Why a server cannot be reached, for a client."""
-        if error.public == error.message:
-            return error.message
-        return f"{error.public} (error {self.id_of(error.message)})"
-
-    def words(self, text: str) -> str:
-        """A text for a client: files of the workspace are named from there, others of the gateway not at all."""
-        if self._places is not None and self._places.search(text):
-            text = f"{self._places.sub('a file of the gateway', text)} (error {self.id_of(text)})"
-        return text.replace(self._root, "") if self._root in text else text
-
-    def store(self, store: Store) -> Store:
-        """The same store, whose failures do not say where it is."""
-        return cast("Store", _DiscreetStore(store, self._discreet))
-
-    def _discreet(self, error: StoreError) -> StoreError:
-        if isinstance(error, ConflictError):
-            return error
-        told = type(error)(f"{_STORE} (error {self.id_of(str(error))})", _REMEDY)
-        told.__cause__ = error
-        return told
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class _DiscreetStore:
-    """Passes everything on. Each method is wrapped when it is first used."""
+# --- the form of HTTP answers to clients
 
-    def __init__(self, store: Store, discreet: Callable[[StoreError], StoreError]) -> None:
-        self._store = store
-        self._discreet = discreet
+WATCH_AFTER_SECONDS = 0.1
+"""How long an answer may take before it is looked whether its client is still there."""
+_JSON = (b"content-type", b"application/json")
+_TEXT = (b"content-type", b"text/plain; charset=utf-8")
+_EVENTS = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform"))
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._store, name)
-        if not callable(found) or name.startswith("_"):
-            return found
-        wrapped = self._wrapped(found)
-        setattr(self, name, wrapped)
-        return wrapped
 
-    def _wrapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        discreet = self._discreet
+async def body_of(headers: dict[bytes, bytes], receive: Receive, most: int) -> bytes | None:
+    """The body of a request; None for one that is too large, or that did not come whole."""
+    announced = headers.get(b"content-length", b"")
+    if len(announced) > 12 or (announced.isdigit() and int(announced) > most):
+        return None
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
+            return None
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
 
-        @wraps(method)
-        def called(*given: Any, **named: Any) -> Any:
-            try:
-                outcome = method(*given, **named)
-            except StoreError as error:
-                raise discreet(error) from error
-            if isinstance(outcome, Iterator):
-                return self._read(outcome)
-            if isinstance(outcome, list):  # of appends that were made together: some may have failed
-                return [discreet(one) if isinstance(one, StoreError) else one for one in outcome]
-            return outcome
 
-        return called
+def problem(why: str, code: int = frames.INVALID_REQUEST) -> bytes:
+    """The body that says what is wrong with a request."""
+    return frames.error(None, code, why).rstrip()
 
-    def _read(self, entries: Iterator[Any]) -> Iterator[Any]:
+
+async def answer(send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+    """Answer with a body of JSON, or with none."""
+    await answer_text(send, status, body, (*headers, _JSON) if body else headers)
+
+
+async def answer_text(
+    send: Send, status: int, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = (_TEXT,)
+) -> None:
+    """Answer with a body of the kind that the headers say."""
+    sent = [(b"content-length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def answer_with(
+    stream: ReplyStream,
+    send: Send,
+    headers: tuple[tuple[bytes, bytes], ...],
+    receive: Receive,
+    slow: Alarms[ClientWatch],
+) -> None:
+    """One message as JSON; more than one, or one with an id, as a stream of events. `slow` says when it is looked for the client."""
+    watch = ClientWatch(stream, receive)
+    slow.begin(watch)
+    try:
+        first = await stream.next()
+    finally:
+        slow.end(watch)
+        watch.stop()
+    if first is not None and first.data and not first.id and stream.is_whole and not stream.size:
+        await answer(send, stream.status, first.data, headers)
+        return
+    await send_events(stream, send, headers, receive, first)
+
+
+async def send_events(
+    stream: ReplyStream,
+    send: Send,
+    headers: tuple[tuple[bytes, bytes], ...],
+    receive: Receive,
+    first: StreamEvent | None = None,
+) -> None:
+    """Answer with all events of a stream; `first` is one that was taken from it."""
+    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENTS, *headers]})
+    leaving = asyncio.get_running_loop().create_task(_end_with_client(stream, receive))
+    try:
+        event = first
+        if event is None:
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            event = await stream.next()
+        while event is not None:
+            await send({"type": "http.response.body", "body": written(event), "more_body": True})
+            event = await stream.next()
+        await send({"type": "http.response.body", "body": b""})
+    finally:
+        leaving.cancel()
+
+
+class ClientWatch:
+    """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
+
+    def __init__(self, stream: ReplyStream, receive: Receive) -> None:
+        self._stream = stream
+        self._receive = receive
+        self._leaving: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look whether the client leaves."""
+        loop = asyncio.get_running_loop()
+        self._leaving = loop.create_task(_end_with_client(self._stream, self._receive))
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._leaving is not None:
+            self._leaving.cancel()
+
+
+async def _end_with_client(stream: ReplyStream, receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    stream.end()
+
+
+# --- streams that clients keep open
+
+LOOK_SECONDS = 2.0
+TOGETHER = 100
+"""Streams that are looked at before others have their turn."""
+
+MayStay = Callable[[Scope, Principal | None], Awaitable[bool | None]]
+"""Whether a request is still that of a principal; None where that cannot be looked up now."""
+
+
+class _OpenStream(NamedTuple):
+    scope: Scope
+    principal: Principal | None
+    end: Callable[[], None]
+
+
+class OpenStreams:
+    """Of one gateway."""
+
+    def __init__(self, may_stay: MayStay) -> None:
+        self._may_stay = may_stay
+        self._open: dict[int, _OpenStream] = {}
+        self._count = 0
+
+    @contextmanager
+    def watched(self, scope: Scope, principal: Principal | None, end: Callable[[], None]) -> Iterator[None]:
+        """While this lasts, `end` is called when the request is the principal's no longer."""
+        self._count = number = self._count + 1
+        self._open[number] = _OpenStream(scope, principal, end)
         try:
-            yield from entries
-        except StoreError as error:
-            raise self._discreet(error) from error
+            yield
+        finally:
+            self._open.pop(number, None)
 
+    async def watch(self) -> None:
+        """Look until this is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
 
-def places_of_gateway(url: str, files: Sequence[str]) -> list[str]:
-    """The places that no client needs to know of: the file of the store, the settings, and the folders of the keys."""
-    path = url.removeprefix("sqlite:")
-    store = [os.path.abspath(path)] if path and ":" not in path else []
-    own = (folders.config(), folders.account())
-    return [place for place in (*store, *files, *own) if len(place) > 1]
+    async def look(self) -> None:
+        """Look at all of them once."""
+        for number, stream in list(self._open.items()):
+            may_stay = await self._may_stay(stream.scope, stream.principal)
+            if may_stay is None:
+                return  # nor can that of the others
+            if not may_stay:
+                stream.end()
+            if not number % TOGETHER:
+                await asyncio.sleep(0)

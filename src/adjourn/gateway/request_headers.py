@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from adjourn.gateway.aggregate.merging import REVISIONS, STATELESS
 from adjourn.gateway.http_pool import Headers
-from adjourn.gateway.together.merging import REVISIONS, STATELESS
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 

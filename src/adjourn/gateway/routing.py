@@ -16,11 +16,12 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from adjourn.errors import AdjournError, UsageError
-from adjourn.gateway.auth.authenticator import Authenticator
-from adjourn.gateway.auth.settings import AuthSettings
+import msgspec
+
+from adjourn.errors import AdjournError, RefusedError, UsageError
+from adjourn.gateway.authenticator import Authenticator
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.http_link import patience
 from adjourn.gateway.http_pool import (
@@ -32,13 +33,14 @@ from adjourn.gateway.http_pool import (
     UnreachableError,
     from_variables,
 )
-from adjourn.gateway.settings import GatewaySettings, ServerSettings
+from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, read_settings
 from adjourn.host import executables
 from adjourn.host.executables import OF_CODE, common, outside
 from adjourn.policy.principal import Principal
+from adjourn.relay.stderr_log import StderrLog
 
 if TYPE_CHECKING:
-    from adjourn.gateway.login.kept import Login
+    from adjourn.gateway.login_store import Login
 
 
 class GatewayUpstream:
@@ -104,7 +106,7 @@ class KeptLogin:
     """The login of this user at the server of `url`; `further` headers go with its own."""
 
     def __init__(self, url: str, further: FixedCredentials = NO_CREDENTIALS) -> None:
-        from adjourn.gateway.login.kept import canonical
+        from adjourn.gateway.login_store import canonical
 
         self._further = further
         self._url = canonical(url)
@@ -171,7 +173,7 @@ class KeptLogin:
 
     async def _look(self) -> None:
         """Read what is kept."""
-        from adjourn.gateway.login.kept import read
+        from adjourn.gateway.login_store import read
 
         try:
             login = await asyncio.to_thread(read, self._url)
@@ -308,3 +310,92 @@ class Routes:
         """Those in force, and those that are ending."""
         yield from self.now.upstreams.values()
         yield from self._ending
+
+
+# --- other settings while the gateway serves
+
+FIXED = ("listen", "log", "metrics", "page", "traces")
+"""What a process has from its start to its end, beside who shares tasks (`auth.shared`)."""
+
+
+class Reload:
+    """`settings` are those that the gateway was started with, from the file at `path`; it listens at `address`. `change` has others in force,
+    or raises `AdjournError`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings: GatewaySettings,
+        address: str,
+        change: Callable[[GatewaySettings], None],
+        report: StderrLog,
+    ) -> None:
+        self._path = path
+        self._started_with = self._now = settings
+        self._address = address
+        self._change = change
+        self._report = report
+
+    def now(self) -> None:
+        """Read the file. One that cannot be read or used changes nothing, and is named in the log."""
+        try:
+            wanted = read_settings(self._path)
+            check_reach(self._address, wanted.auth)
+            settings = self._usable(wanted)
+            self._change(settings)
+        except AdjournError as error:
+            self._report.event(
+                "settings.error", f"{error.message}; {error.remedy}; the settings before it stay"
+            )
+            return
+        before, self._now = self._now, settings
+        changed = ", ".join(_changes(before, settings)) or "nothing changed"
+        self._report.event("settings.read", f"{self._path} is in force: {changed}")
+        if waiting := list(self._waiting(wanted)):
+            text = f"{self._path}: {', '.join(waiting)} changed; restart the gateway for that"
+            self._report.event("settings.restart", text)
+
+    def _usable(self, wanted: GatewaySettings) -> GatewaySettings:
+        """The settings of a file, as far as they can be had without a restart."""
+        started = self._started_with
+        auth = wanted.auth
+        if auth is not None:
+            auth = msgspec.structs.replace(auth, shared=_shared(started.auth))
+        fixed: Mapping[str, Any] = {name: getattr(started, name) for name in FIXED}
+        return msgspec.structs.replace(wanted, auth=auth, **fixed)
+
+    def _waiting(self, wanted: GatewaySettings) -> Iterator[str]:
+        """What is in the file, and needs a restart."""
+        started = self._started_with
+        yield from (name for name in FIXED if getattr(wanted, name) != getattr(started, name))
+        if wanted.auth is not None and wanted.auth.shared != _shared(started.auth):
+            yield "auth.shared"
+
+
+def _shared(auth: AuthSettings | None) -> tuple[str, ...]:
+    return auth.shared if auth is not None else ()
+
+
+def _changes(before: GatewaySettings, now: GatewaySettings) -> Iterator[str]:
+    """What differs, for people."""
+    for name in now.servers:
+        if name not in before.servers:
+            yield f"server {name} added"
+        elif now.servers[name] != before.servers[name]:
+            yield f"server {name} changed"
+    yield from (f"server {name} removed" for name in before.servers if name not in now.servers)
+    yield from (
+        f"{name} changed"
+        for name in ("auth", "hosts", "limits")
+        if getattr(now, name) != getattr(before, name)
+    )
+
+
+def check_reach(address: str, auth: AuthSettings | None) -> None:
+    """Raises `RefusedError` for an address that other machines reach, where nothing tells who asks."""
+    if auth is None and not (address.startswith("127.") or address == "::1"):
+        raise RefusedError(
+            f"{address} can be reached by other machines, and nothing tells who asks",
+            "say in [auth] of adjourn.toml how clients authenticate, or listen on 127.0.0.1",
+        )

@@ -10,11 +10,11 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from adjourn.clients.hook_client import HookClient
+from adjourn.clients.options import proxied_servers
 from adjourn.errors import HeldError, IntegrityError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.gate import call_of, client_of, is_left_to_proxy
-from adjourn.hooks.options import proxied_in
 from adjourn.host.finding import Workspace
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -54,7 +54,7 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
 
     del request
     client = _client(options, workspace)
-    servers = proxied_in(options)
+    servers = proxied_servers(options)
     if servers:
         client.claim()
     session = client.session()

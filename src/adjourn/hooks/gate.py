@@ -13,10 +13,10 @@ from adjourn.aex.policy import Policy
 from adjourn.clients.client_options import ClientOptions
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.hook_session import ClientCapabilities
+from adjourn.clients.options import proxied_servers
 from adjourn.errors import RefusedError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
-from adjourn.hooks.options import proxied_in
 from adjourn.host import process
 from adjourn.host.finding import Workspace
 from adjourn.policy.calls import READING_VERBS, arguments_digest, meta_tool
@@ -78,7 +78,9 @@ def is_left_to_proxy(hook_client: HookClient, options: dict[str, str], server: s
     The server must be configured as proxied. That proves nothing, since anybody can choose a server's name: the proxy
     must have listed the very tool, too.
     """
-    return bool(server) and server in (proxied_in(options) or UNLESS_SAID) and hook_client.is_listed(tool)
+    return (
+        bool(server) and server in (proxied_servers(options) or UNLESS_SAID) and hook_client.is_listed(tool)
+    )
 
 
 def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> ToolRequest:

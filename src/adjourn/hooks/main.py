@@ -13,9 +13,9 @@ import _signal  # type: ignore[import-not-found]  # what `signal` wraps, at a te
 import os
 from collections.abc import Callable
 
+from adjourn.clients.options import parse_hook
 from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, claude_code, tell
 from adjourn.hooks.claude_code import HookRequest
-from adjourn.hooks.options import parse
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
         request = claude_code.decode(data)
         from adjourn.hooks.workspace import find, is_outside  # a failure to load is a refusal
 
-        options, found = parse(arguments), find(request.cwd)
+        options, found = parse_hook(arguments), find(request.cwd)
         if options["--outside"] != "pass" or not is_outside(found, options):
             (_decide if waits else _record)(options, request, found)
     except BaseException as error:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
+from adjourn.clients.options import ProxyOptions, parse_proxy
 from adjourn.errors import AdjournError
 from adjourn.host import executables
 from adjourn.host.executables import conceal, find, for_others
 from adjourn.host.finding import Workspace, workspace_of
-from adjourn.proxy.options import ProxyOptions, parse
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
 from adjourn.store.passwords import is_postgres
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
     """Run a proxy to its end; returns the exit code. `load` imports what reading a policy needs in the quickest way."""
     try:
-        options = parse(arguments)
+        options = parse_proxy(arguments)
         if options["--url"]:
             token = ["--bearer-env", options["--bearer-env"]] if options["--bearer-env"] else []
             options.upstream = executables.python_command(

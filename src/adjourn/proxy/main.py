@@ -19,6 +19,7 @@ from types import FrameType
 from adjourn.aex.diagnostics import summary
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.options import ProxyOptions
 from adjourn.errors import AdjournError
 from adjourn.host.finding import Workspace
 from adjourn.log import kinds
@@ -27,7 +28,6 @@ from adjourn.mcp import frames
 from adjourn.mcp.stdio import LineReader
 from adjourn.policy.contract import BrokenContractError, Contract
 from adjourn.proxy.loop import Loop, PipeWriter, ServerStderr
-from adjourn.proxy.options import ProxyOptions
 from adjourn.proxy.upstream import Upstream, UpstreamStartError
 from adjourn.relay.connection import UNREAD
 from adjourn.relay.ports import NEVER, Unread

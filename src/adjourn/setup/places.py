@@ -140,11 +140,7 @@ _VS_CODE = (".config/Code/User", "Library/Application Support/Code/User")
 _CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
 CLIENTS = (
     Client(
-        CLAUDE,
-        (".mcp.json",),
-        (".claude.json",),
-        "https://code.claude.com/docs/en/mcp",
-        starts_in="project",
+        CLAUDE, (".mcp.json",), (".claude.json",), "https://code.claude.com/docs/en/mcp", starts_in="project"
     ),
     Client(
         CODEX,
@@ -186,10 +182,7 @@ CLIENTS = (
     Client(
         "Cline",
         (),
-        (
-            ".cline/data/settings/cline_mcp_settings.json",
-            *(f"{folder}/{_CLINE}" for folder in _VS_CODE),
-        ),
+        (".cline/data/settings/cline_mcp_settings.json", *(f"{folder}/{_CLINE}" for folder in _VS_CODE)),
         "https://docs.cline.bot/mcp/mcp-overview",
     ),
     Client(

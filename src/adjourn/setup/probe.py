@@ -209,11 +209,7 @@ def _asked(server: _Server, seconds: float) -> Probed:
 
 
 _HELLO = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": _CLIENT}
-_ENVELOPE = {
-    frames.META_VERSION: STATELESS,
-    frames.META_CAPABILITIES: {},
-    frames.META_CLIENT: _CLIENT,
-}
+_ENVELOPE = {frames.META_VERSION: STATELESS, frames.META_CAPABILITIES: {}, frames.META_CLIENT: _CLIENT}
 
 
 def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, ...], str]:

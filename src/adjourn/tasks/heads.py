@@ -26,12 +26,15 @@ from adjourn.errors import IntegrityError, NotFoundError
 from adjourn.host import keys
 from adjourn.host.workspace import read_file
 from adjourn.log.canonical_json import digest
-from adjourn.log.event import GENESIS
+from adjourn.log.event import GENESIS, decode
+from adjourn.log.kinds import Data, PhaseEntered, data_of
 from adjourn.store.base import Entry, Head, Store
+from adjourn.tasks.ledger import Ledger
 
 MAX_BYTES = 4096
 MAX_KNOWN = 10_000
 """Files of one place that are examined."""
+_RECENT = 1_000
 
 
 class KeptHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,6 +196,19 @@ def checked(store: Store, task: str, start: int, head: Head) -> Iterator[Entry]:
     for _ in verified_entries_from(store, task, start, head):
         pass
     return store.read(task, max(start, 0), head.seq + 1)
+
+
+def recent_facts(store: Store, ledger: Ledger) -> Iterator[Data | None]:
+    """The last 1,000 facts of a task, verified as they are read; None for one of an unknown kind."""
+    head = Head(ledger.seq, ledger.hash)
+    for entry in verified_entries_from(store, ledger.task, ledger.seq - _RECENT, head):
+        yield data_of(decode(entry.data))
+
+
+def last_phase(store: Store, ledger: Ledger) -> PhaseEntered | None:
+    """The last step of a coding session; None for a task of another kind."""
+    phases = [fact for fact in recent_facts(store, ledger) if isinstance(fact, PhaseEntered)]
+    return phases[-1] if phases else None
 
 
 def _changed(task: str, seq: int) -> IntegrityError:

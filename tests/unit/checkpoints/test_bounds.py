@@ -17,7 +17,7 @@ from adjourn.checkpoints.attachments import _record, follow
 from adjourn.checkpoints.folder import MAX_JSON_BYTES, read_published
 from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.page_archive import INDEX, folder_of, read_index
-from adjourn.code.sessions import connection as sessions
+from adjourn.code.workflow import active_session as sessions
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.handover.importing import import_folder, locate
 from adjourn.host.workspace import read_lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.cli.shared.lookup import all_sessions, session_facts, session_ids, verify_sessions
+from adjourn.cli.lookup import all_sessions, session_facts, session_ids, verify_sessions
 from adjourn.errors import NotFoundError
 from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.store import EMPTY, Entry, MemoryStore

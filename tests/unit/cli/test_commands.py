@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from adjourn.cli.app import COMMANDS, group, main
+from adjourn.cli import annexes
+from adjourn.cli.app import COMMANDS, every_command, group, main
 from support.cases import for_each
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -21,7 +22,7 @@ PAGE = DOCS / "reference" / "cli.md"
 def commands() -> list[tuple[str, click.Command]]:
     context = click.Context(group, info_name="adjourn")
     found = []
-    for name in COMMANDS:
+    for name in every_command():
         command = group.get_command(context, name)
         assert command is not None
         found.append((name, command))
@@ -71,8 +72,8 @@ def test_what_prints_data_prints_json_too() -> None:
 
 def test_summaries_fit_the_line() -> None:
     """The name and the summary of a command fit in 80 columns."""
-    longest = max(map(len, COMMANDS))
-    assert all(longest + 4 + len(entry.summary) <= 80 for entry in COMMANDS.values())
+    longest = max(map(len, every_command()))
+    assert all(longest + 4 + len(entry.summary) <= 80 for entry in every_command().values())
 
 
 def test_the_reference_is_not_stale() -> None:
@@ -125,15 +126,17 @@ HEAVY = {"sqlite3", "cryptography", "asyncio", "psycopg", "mcp", "adjourn.client
 def test_help_of_a_command_loads_that_command_and_nothing_heavy() -> None:
     """`adjourn COMMAND --help` loads no other command, no store and no cryptography."""
     targets = {name: f"adjourn.cli.{entry.target.partition(':')[0]}" for name, entry in COMMANDS.items()}
-    for name, modules in zip(COMMANDS, loaded(*((name, "--help") for name in COMMANDS)), strict=True):
+    targets |= {name: f"adjourn.{name}.commands" for name in annexes.names("adjourn.commands")}
+    for name, modules in zip(targets, loaded(*((name, "--help") for name in targets)), strict=True):
         assert targets[name] in modules, name
         assert modules & HEAVY == set(), name
         assert modules & set(targets.values()) == {targets[name]}, name
 
 
 def test_help_lists_without_loading_any_command() -> None:
-    """`adjourn --help` loads the module of no command."""
+    """`adjourn --help` loads the module of no command but those of annexes, and nothing heavy for these."""
     [modules] = loaded(("--help",))
+    assert modules & HEAVY == set()
     assert not {f"adjourn.cli.{entry.target.partition(':')[0]}" for entry in COMMANDS.values()} & modules
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from adjourn.cli.setup.demo import demo
+from adjourn.cli.demo import demo
 from adjourn.errors import AdjournError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.cli.shared import documents
+from adjourn.cli import documents
 from adjourn.errors import UsageError
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.cli import check
 from adjourn.cli import main as cli
-from adjourn.cli.contracts import check
 
 WILD = "goal 'g'\n"
 ROUGH = '# why\ntask t v0\ngoal "g"\nuse  a,b\nreturn 1\n'

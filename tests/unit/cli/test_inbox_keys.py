@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli.records.inbox_keys import InboxKeys, Key, keys_of
-from adjourn.cli.records.inbox_session import draw, folded
-from adjourn.cli.shared.terminal import cells
+from adjourn.cli.inbox_keys import InboxKeys, Key, keys_of
+from adjourn.cli.inbox_session import draw, folded
+from adjourn.cli.terminal import cells
 from adjourn.handover.answering import ItemReply, read_arguments
 from adjourn.handover.inbox import WaitingItem
 from support.cases import for_each

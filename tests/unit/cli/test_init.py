@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from adjourn.cli.setup.init import init
+from adjourn.cli.init import init
 
 
 def said(*options: str) -> str:
@@ -30,7 +30,5 @@ def test_the_server_for_code_has_to_be_installed(
 ) -> None:
     """The files of the skill are written without the extra; that the server does not start yet, and the remedy, are said."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        "adjourn.cli.setup.init.find_spec", lambda name: ModuleSpec(name, None) if there else None
-    )
+    monkeypatch.setattr("adjourn.cli.init.find_spec", lambda name: ModuleSpec(name, None) if there else None)
     assert ("pip install 'adjourn[code]'" in said("--code")) is not there

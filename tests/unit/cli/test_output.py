@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli.shared import output, terminal
+from adjourn.cli import output, terminal
 from adjourn.log.event import timestamp
 from adjourn.text.times import ago, left, local
 from support.cases import for_each

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from adjourn.cli import report_value
 from adjourn.cli.app import main
-from adjourn.cli.working import report_value
 from adjourn.host.clock import now
 from adjourn.log import kinds
 from adjourn.log.event import Actor

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex.templates import sample_task
+from adjourn.cli import draft
 from adjourn.cli.app import main
-from adjourn.cli.contracts import draft
 from support.policies import POLICY
 
 

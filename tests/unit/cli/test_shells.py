@@ -14,10 +14,10 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from adjourn.cli import main
-from adjourn.cli.app import COMMANDS, group
-from adjourn.cli.setup.help import TOPICS
-from adjourn.cli.shared.context import stored_names
-from adjourn.cli.shared.start import StoreContext
+from adjourn.cli.app import every_command, group
+from adjourn.cli.context import stored_names
+from adjourn.cli.help import TOPICS
+from adjourn.cli.start import StoreContext
 from adjourn.tasks.task import tasks_of
 from support.cases import for_each
 from support.workspace import Workspace, saved
@@ -69,7 +69,7 @@ def test_completing_a_command_loads_none() -> None:
     program = "import sys; from adjourn.cli.app import group; from click import Context; "
     program += "group.shell_complete(Context(group), ''); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "adjourn.cli.working.log" not in done.stdout.split()
+    assert "adjourn.cli.log" not in done.stdout.split()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -129,7 +129,7 @@ def test_help_lists_all_topics_and_shows_any_command(capsys: pytest.CaptureFixtu
     """`adjourn help` lists commands and topics; with a command it shows that one's help; a slip is guessed."""
     assert main(["help"]) == 0
     shown = capsys.readouterr().out
-    assert all(word in shown for word in (*TOPICS, *COMMANDS))
+    assert all(word in shown for word in (*TOPICS, *every_command()))
     assert main(["help", "record", "show"]) == 0
     assert capsys.readouterr().out.startswith("Usage: adjourn record show")
     assert main(["help", "budgts"]) == 1

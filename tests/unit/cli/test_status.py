@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.cli.working import status_view
+from adjourn.cli import status_view
 from support.cases import for_each
 
 
@@ -45,8 +45,8 @@ def test_anything_unusual_is_left_to_the_framework(arguments: list[str]) -> None
 def test_the_framework_is_not_loaded(tmp_path: Path) -> None:
     """A status needs neither click nor what coding sessions and runs are made of."""
     script = (
-        "import sys; from adjourn.cli.working.status_view import run; code = run([]);"
-        "print(code, {'click', 'adjourn.runs.journal', 'adjourn.code.sessions.journal'} & {*sys.modules})"
+        "import sys; from adjourn.cli.status_view import run; code = run([]);"
+        "print(code, {'click', 'adjourn.runs.journal', 'adjourn.code.workflow.active_session'} & {*sys.modules})"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.cli.shared.task_view import Holder, state, who
+from adjourn.cli.task_view import Holder, state, who
 from adjourn.tasks.ledger import OpenSession
 
 

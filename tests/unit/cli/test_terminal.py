@@ -10,7 +10,7 @@ from contextlib import redirect_stdout, suppress
 
 import pytest
 
-from adjourn.cli.shared import drawing, output, terminal
+from adjourn.cli import drawing, output, terminal
 from support.kept_output import Terminal
 
 HOSTILE = "a\x1b[31mred\x07 [bold]x[/bold] :smile: \u202e"
@@ -44,7 +44,7 @@ def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.Mo
     """A progress line appears after one second, and only on a terminal."""
 
     clock = [0.0]
-    monkeypatch.setattr("adjourn.cli.shared.terminal.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("adjourn.cli.terminal.time.monotonic", lambda: clock[0])
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr("sys.stderr", stream)
         with terminal.ProgressLine("counting") as progress:
@@ -65,7 +65,7 @@ def test_what_cannot_be_counted_shows_how_long_it_takes(monkeypatch: pytest.Monk
             told.set()
 
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("adjourn.cli.shared.terminal._PROGRESS_AFTER", 0.01)
+    monkeypatch.setattr("adjourn.cli.terminal._PROGRESS_AFTER", 0.01)
     monkeypatch.setattr("sys.stderr", stream := Told())
     with suppress(KeyError), terminal.Spinner("reading"):
         assert told.wait(10)
@@ -187,7 +187,7 @@ def test_a_diff_is_coloured_on_a_terminal_only(screen: Terminal) -> None:
 def test_rich_is_loaded_for_a_terminal_only() -> None:
     """Printing a table to a pipe loads nothing that only a terminal needs."""
     script = (
-        "import sys; from adjourn.cli.shared.output import say_table; say_table(('A',), [('x',)]);"
+        "import sys; from adjourn.cli.output import say_table; say_table(('A',), [('x',)]);"
         "print([name for name in sys.modules if name.partition('.')[0] == 'rich'])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

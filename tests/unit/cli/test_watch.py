@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from adjourn.cli.shared.context import CommandContext
-from adjourn.cli.shared.task_view import current_task
-from adjourn.cli.working import tasks
+from adjourn.cli import tasks
+from adjourn.cli.context import CommandContext
+from adjourn.cli.task_view import current_task
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_options import ClientOptions
 from adjourn.host.clock import now

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.sessions.connection import SILENCE, ClientConnection
-from adjourn.code.sessions.sessions import Sessions
-from adjourn.code.workflow.flags import Flags, SessionRequest
+from adjourn.code.workflow.active_session import SILENCE, ClientConnection
 from adjourn.code.workflow.phases import FlowError
+from adjourn.code.workflow.request import Flags, SessionRequest
+from adjourn.code.workflow.sessions import Sessions
 
 WANTED = SessionRequest("QUESTION", "why is it so?", "auto", Flags(no_doc=True))
 

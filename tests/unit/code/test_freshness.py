@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.code.deadline import CancelledError, Deadline
 from adjourn.code.index import vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
-from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.semantic import semantic_search
 from adjourn.code.server.codebases import CodeOptions

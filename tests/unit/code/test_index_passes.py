@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.code.deadline import CancelledError, Deadline
 from adjourn.code.index import database, workers
 from adjourn.code.index.analysis import SKIPPED, ChunkText, chunks_of, words_of
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.outline import outline
 from adjourn.code.index.workers import AnalysisRequest
-from adjourn.code.model.deadline import CancelledError, Deadline
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.references import find_references
 from adjourn.code.search.semantic import semantic_search

@@ -15,12 +15,12 @@ from support.cases import for_each
 pytest.importorskip("lsprotocol")
 from lsprotocol import types
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.language_servers import client
 from adjourn.code.language_servers import kinds as cargo
 from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
 from adjourn.code.language_servers.kinds import KINDS, ServerKind, kind_for
 from adjourn.code.language_servers.servers import FAILED, READY, STARTING, LanguageServers, ServerAnswer
-from adjourn.code.model.deadline import Deadline
 from support.proxy import wait_for
 
 REPLY = "import sys\ndef say(text):\n    body = text.encode()\n    sys.stdout.buffer.write(b'Content-Length: %d\\r\\n\\r\\n' % len(body) + body)\n    sys.stdout.flush()\n"

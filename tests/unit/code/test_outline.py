@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8
-from adjourn.code.index.languages import LANGUAGES, language_of, matching_languages
+from adjourn.code.git.repository import CodeRepository
+from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8, text_words, word_parts
+from adjourn.code.index.languages import LANGUAGES, has_grammar, language_of, matching_languages
+from adjourn.code.index.languages import load_grammar as load
 from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, RegionMarks, outline
-from adjourn.code.index.parsing import has_grammar
-from adjourn.code.index.parsing import load_grammar as load
-from adjourn.code.model.repository import CodeRepository
-from adjourn.code.model.words import parts, split
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.cases import for_each
@@ -174,9 +172,9 @@ def test_marks_answer_as_the_regions_do(spans: list[tuple[str, int, int]], place
 
 def test_words_come_apart() -> None:
     """Camel case, snake case, digits and scripts without spaces are found by their parts."""
-    assert parts("HTTPServer_maxSize2") == ("http", "server", "max", "size", "2")
-    assert split("CheckpointSaver.put_writes") == ["checkpoint", "saver", "put", "writes"]
-    assert split("検索機能") == ["検索", "索機", "機能"]
+    assert word_parts("HTTPServer_maxSize2") == ("http", "server", "max", "size", "2")
+    assert text_words("CheckpointSaver.put_writes") == ["checkpoint", "saver", "put", "writes"]
+    assert text_words("検索機能") == ["検索", "索機", "機能"]
 
 
 def test_parameters_are_taken_apart() -> None:

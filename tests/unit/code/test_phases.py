@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex import from_text
-from adjourn.code.model.session_state import Phase, SessionState
-from adjourn.code.server.tools import BY_NAME, TOOLS
+from adjourn.code.server.server import TOOLS
+from adjourn.code.session_state import Phase, SessionState
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow import phases as phase_policy
 from adjourn.code.workflow.phases import STEPS
@@ -123,7 +123,7 @@ def test_a_step_is_a_policy_that_the_judge_knows(row: phases.PhaseStep) -> None:
 def test_tools_that_a_step_names_exist() -> None:
     """Whatever a row permits or needs is a tool, and what it needs is permitted."""
     for row in STEPS:
-        assert set(phases.allowed(row)) <= BY_NAME.keys()
+        assert set(phases.allowed(row)) <= {tool.name for tool in TOOLS}
         assert set(row.needs) <= set(phases.allowed(row))
 
 

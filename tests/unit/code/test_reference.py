@@ -10,12 +10,11 @@ import msgspec
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
-from adjourn.code.server.inputs import SearchInput
 from adjourn.code.server.replies import MAX_REPLY, MOST
-from adjourn.code.server.server import RENDERERS
-from adjourn.code.server.tools import TOOLS
+from adjourn.code.server.server import TOOLS
+from adjourn.code.server.tool import SearchTool
 from adjourn.code.workflow import payloads, phases
-from adjourn.code.workflow.flags import flag_table
+from adjourn.code.workflow.request import flag_table
 
 TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
 
@@ -28,7 +27,7 @@ def test_every_tool_is_there_with_what_it_takes() -> None:
             tool.name,
             ", ".join(
                 f"`{field.name}{'*' if field.required else ''}`"
-                for field in msgspec.structs.fields(tool.input_type)
+                for field in msgspec.structs.fields(tool)
                 if field.name != "format"
             ),
         )
@@ -37,8 +36,9 @@ def test_every_tool_is_there_with_what_it_takes() -> None:
     assert rows == expected
     named = re.search(r"The replies of (.*?) are text", TEXT, re.DOTALL)
     assert named
-    assert set(re.findall(r"`(\w+)`", named[1])) == RENDERERS.keys()
-    assert {tool.name for tool in TOOLS if issubclass(tool.input_type, SearchInput)} == RENDERERS.keys()
+    with_text = {tool.name for tool in TOOLS if tool.as_text is not None}
+    assert set(re.findall(r"`(\w+)`", named[1])) == with_text
+    assert {tool.name for tool in TOOLS if issubclass(tool, SearchTool)} == with_text
 
 
 def test_every_step_is_there_with_what_is_submitted() -> None:

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.code.commands import files as skill_files
 from adjourn.code.git import branches
-from adjourn.code.model.session_state import SLOTS, QueryFrame
-from adjourn.code.workflow import flags as skill_files
+from adjourn.code.session_state import SLOTS, QueryFrame
 from adjourn.code.workflow import payloads as query_frame
-from adjourn.code.workflow.flags import FLAGS, Flags, parse_flags
-from adjourn.code.workflow.flags import flag_table as table
 from adjourn.code.workflow.payloads import QuotedValue, RequestFrame
 from adjourn.code.workflow.phases import FlowError
+from adjourn.code.workflow.request import FLAGS, Flags, parse_flags
+from adjourn.code.workflow.request import flag_table as table
 from support.cases import for_each
 
 
@@ -68,7 +68,7 @@ def test_r_is_resume_and_rebuild_has_no_short_form() -> None:
 
 def test_the_skill_lists_the_flags_of_the_server() -> None:
     """Both skills have the table that the server reads flags by."""
-    files = skill_files.skill_files()
+    files = skill_files()
     for path in (".claude/commands/code.md", ".agents/skills/code/SKILL.md"):
         assert table() in files[path]
         assert "{" + "flags}" not in files[path]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.model.deadline import CancelledError, Deadline
-from adjourn.code.model.repository import CodeRepository
+from adjourn.code.deadline import CancelledError, Deadline
+from adjourn.code.git.repository import CodeRepository
 from adjourn.code.search.text import MAX_LINE, TextOptions, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.cases import for_each

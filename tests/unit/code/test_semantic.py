@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from adjourn.code.commands import Engines, installed_engines, missing_engines
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES
-from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import context
 from adjourn.code.search.context import sync_index
-from adjourn.code.search.engines import Engines, engines, findings
 from adjourn.code.search.impact import analyze_impact
 from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import fetch_chunk_detail, semantic_search
@@ -237,7 +237,7 @@ def test_context_refuses_what_is_not_there(codebase: Codebase) -> None:
 
 def test_engines_are_told() -> None:
     """Doctor learns which languages are read and what is missing."""
-    found = engines("/nowhere")
+    found = installed_engines("/nowhere")
     assert found.ripgrep
     assert found.languages == {language.name: True for language in LANGUAGES}
     assert found.missing_packages == []
@@ -245,12 +245,10 @@ def test_engines_are_told() -> None:
 
 def test_doctor_says_what_cannot_be_searched_with() -> None:
     """Each thing that is missing is named with what it costs; only without ripgrep is it an error."""
-    whole = Engines("/bin/rg", "/bin/ctags", {"python": True, "go": True}, [], watching=True, vectors=False)
-    assert list(findings(whole)) == []
-    bare = Engines(
-        None, None, {"python": True, "go": False}, ["tree-sitter-go"], watching=False, vectors=False
-    )
-    told = {one.code: one for one in findings(bare)}
+    whole = Engines("/bin/rg", "/bin/ctags", {"python": True, "go": True}, [], watching=True)
+    assert list(missing_engines(whole)) == []
+    bare = Engines(None, None, {"python": True, "go": False}, ["tree-sitter-go"], watching=False)
+    told = {one.code: one for one in missing_engines(bare)}
     assert [code for code, one in told.items() if one.severity == "error"] == ["code-ripgrep"]
     assert "go: packages not installed: tree-sitter-go" in told["code-grammars"].message
     assert told.keys() == {"code-ripgrep", "code-grammars", "code-watching", "code-ctags"}

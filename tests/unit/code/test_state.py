@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.model.session_state import (
+from adjourn.code.session_state import (
     GateLevel,
     Intent,
     Phase,

@@ -14,8 +14,9 @@ from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
 from adjourn.code.search.structure import analyze_structure
 from adjourn.code.search.text import TextOptions, search_files, search_text
+from adjourn.code.server import text_replies
 from adjourn.code.server.replies import capped
-from adjourn.code.server.server import to_text
+from adjourn.code.server.text_replies import to_text
 from adjourn.errors import InvalidError
 
 QUERIES = Path(__file__).parents[3] / "src" / "adjourn" / "code" / "queries"
@@ -54,7 +55,7 @@ def codebase(tmp_path: Path) -> Codebase:
 def test_text_matches_are_those_of_ripgrep(codebase: Codebase) -> None:
     """Each path once, above its lines; the first line counts."""
     found = search_text(codebase.repository, "discount")
-    assert to_text("search_text", found) == (
+    assert to_text(text_replies.search_text, found) == (
         "4 matches\napp/cart.py\n14:def discount(price, share):\n19:RATE = discount(100, 0.2)\n"
         "shop.py\n1:from app.cart import discount\n3:print(discount(5, 0.1))"
     )
@@ -63,7 +64,7 @@ def test_text_matches_are_those_of_ripgrep(codebase: Codebase) -> None:
 def test_context_is_marked_and_shown_once(codebase: Codebase) -> None:
     """Lines around a match have a dash; a gap is a line of two dashes."""
     found = search_text(codebase.repository, "price|import os|RATE", "app", TextOptions(context_lines=1))
-    lines = to_text("search_text", found).split("\n")
+    lines = to_text(text_replies.search_text, found).split("\n")
     numbers = [line.replace(":", "-").split("-")[0] for line in lines[2:] if line != "--"]
     assert numbers == sorted(set(numbers), key=int)
     assert "--" in lines
@@ -73,7 +74,7 @@ def test_context_is_marked_and_shown_once(codebase: Codebase) -> None:
 def test_several_patterns_are_told_apart(codebase: Codebase) -> None:
     """Each pattern is named above its matches, also one without any."""
     found = search_text(codebase.repository, ["RATE", "nothing"])
-    assert to_text("search_text", found) == (
+    assert to_text(text_replies.search_text, found) == (
         "pattern RATE\n1 match\napp/cart.py\n19:RATE = discount(100, 0.2)\npattern nothing\n0 matches"
     )
 
@@ -81,23 +82,24 @@ def test_several_patterns_are_told_apart(codebase: Codebase) -> None:
 def test_a_limit_is_said(codebase: Codebase) -> None:
     """Of more matches than were asked for, the first line says how many there are."""
     found = search_text(codebase.repository, "discount", options=TextOptions(max_results=1))
-    assert to_text("search_text", found).startswith("4 matches, the first 1\n")
+    assert to_text(text_replies.search_text, found).startswith("4 matches, the first 1\n")
 
 
 def test_files_and_symbols(codebase: Codebase) -> None:
     """Files are listed; symbols have their lines, and the scope that they are in."""
     assert (
-        to_text("search_files", search_files(codebase.repository, "*.py")) == "2 files\napp/cart.py\nshop.py"
+        to_text(text_replies.search_files, search_files(codebase.repository, "*.py"))
+        == "2 files\napp/cart.py\nshop.py"
     )
     assert "10-11 def total(self, prices) in Cart" in to_text(
-        "find_definitions", find_definitions(codebase, "total")
+        text_replies.find_definitions, find_definitions(codebase, "total")
     )
-    assert "10-11 method total in Cart" in to_text("get_symbols", get_symbols(codebase, "app"))
+    assert "10-11 method total in Cart" in to_text(text_replies.get_symbols, get_symbols(codebase, "app"))
 
 
 def test_references_are_grouped_by_their_certainty(codebase: Codebase) -> None:
     """How certain they are is said once, above those that are."""
-    text = to_text("find_references", find_references(codebase, "discount"))
+    text = to_text(text_replies.find_references, find_references(codebase, "discount"))
     assert text.startswith(
         "3 references\nscoped:\napp/cart.py\n19:RATE = discount(100, 0.2)\nshop.py\n1:from"
     )
@@ -105,7 +107,7 @@ def test_references_are_grouped_by_their_certainty(codebase: Codebase) -> None:
 
 def test_a_structure_is_an_outline(codebase: Codebase) -> None:
     """Definitions in the order of the file, then the imports."""
-    text = to_text("analyze_structure", analyze_structure(codebase.repository, "app/cart.py"))
+    text = to_text(text_replies.analyze_structure, analyze_structure(codebase.repository, "app/cart.py"))
     lines = text.split("\n")
     assert lines[0] == "app/cart.py: python, 19 lines"
     assert [line.split(" ")[0] for line in lines[1:5]] == ["7-11", "10-11", "14-16", "19"]
@@ -115,7 +117,7 @@ def test_a_structure_is_an_outline(codebase: Codebase) -> None:
 def test_what_is_cut_is_said_with_its_cursor() -> None:
     """The last line says how many are missing, and how to get them."""
     found = {"files": [f"file-{number}" for number in range(2000)], "total_files": 2000}
-    text = to_text("search_files", capped(found, "q", limit=6_000))
+    text = to_text(text_replies.search_files, capped(found, "q", limit=6_000))
     assert text.split("\n")[-1].startswith("truncated: ")
     assert " of 2,000; for the rest, the same call with cursor " in text
 
@@ -124,9 +126,12 @@ def test_an_index_that_is_not_ready_is_said() -> None:
     """Whoever reads the reply learns that there may be more."""
     state = {"state": "building", "done": 3, "total": 9}
     found = {"symbols": [], "total": 0, "index_state": state}
-    assert to_text("get_symbols", found) == "0 symbols\nindex building, 3 of 9 files: there may be more"
+    assert (
+        to_text(text_replies.get_symbols, found)
+        == "0 symbols\nindex building, 3 of 9 files: there may be more"
+    )
     found = {"symbols": [], "total": 0, "index_state": {"state": "stale", "stale_files": 2}}
-    assert to_text("get_symbols", found) == "0 symbols\nindex stale (2 files): there may be more"
+    assert to_text(text_replies.get_symbols, found) == "0 symbols\nindex stale (2 files): there may be more"
 
 
 def test_cursors_advance_through_several_lists() -> None:

@@ -11,17 +11,10 @@ from typing import Any
 import pytest
 
 from adjourn.errors import StoreError
-from adjourn.gateway.auth import authenticator
-from adjourn.gateway.auth.authenticator import (
-    DAY,
-    Authenticator,
-    AuthenticatorParts,
-    Challenge,
-    KeyWish,
-    add_key,
-    revoke_key,
-)
-from adjourn.gateway.auth.settings import AuthSettings, ForwardedSettings
+from adjourn.gateway import api_keys
+from adjourn.gateway.api_keys import DAY, KeyWish, add_key, revoke_key
+from adjourn.gateway.authenticator import Authenticator, AuthenticatorParts, Challenge
+from adjourn.gateway.settings import AuthSettings, ForwardedSettings
 from adjourn.policy.principal import Principal
 from adjourn.store import MemoryStore
 
@@ -85,7 +78,7 @@ class Gateway:
 def _gateway(settings: AuthSettings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     with ThreadPoolExecutor(4) as workers, asyncio.Runner() as loop:
         gateway = Gateway(settings, workers, loop)
-        monkeypatch.setattr(authenticator, "monotonic", lambda: gateway.time)
+        monkeypatch.setattr(api_keys, "monotonic", lambda: gateway.time)
         yield gateway
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from adjourn.gateway.aggregate.watching import MAX_SUBSCRIPTIONS, MAX_WATCHED, Changes
 from adjourn.gateway.http_pool import StreamEvent
 from adjourn.gateway.replies import ReplyStream
-from adjourn.gateway.together.watching import MAX_SUBSCRIPTIONS, MAX_WATCHED, Changes
 from adjourn.mcp import frames
 
 TASKS = "notifications/tasks"

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from adjourn.gateway.monitoring import monitor
-from adjourn.gateway.monitoring.monitor import Health
+from adjourn.gateway import monitoring as monitor
+from adjourn.gateway.monitoring import Health
 from support.proxy import wait_for
 
 
@@ -61,7 +61,7 @@ def test_a_look_that_hangs_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None
             assert found == {"store": "no answer"}
             assert not checked.is_ready(found)
         going_on.set()
-        await asyncio.to_thread(wait_for, lambda: checked.found == {"store": "ok"})
+        await asyncio.to_thread(wait_for, lambda: checked.last == {"store": "ok"})
         checked.close()
 
     asyncio.run(run())

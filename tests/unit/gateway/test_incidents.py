@@ -10,7 +10,7 @@ import pytest
 
 from adjourn.errors import ConflictError, SchemaError, StoreError
 from adjourn.gateway.http_pool import UnreachableError
-from adjourn.gateway.replies import Incidents, places_of_gateway
+from adjourn.gateway.incidents import Incidents, places_of_gateway
 from adjourn.relay.stderr_log import StderrLog
 from adjourn.store import EMPTY, Append, MemoryStore
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from adjourn.gateway.reload import JoinedWrites
+from adjourn.gateway.server import JoinedWrites
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from adjourn.gateway.together import merging
-from adjourn.gateway.together.task_handles import shown_item
+from adjourn.gateway.aggregate import merging
+from adjourn.gateway.aggregate.task_handles import shown_item
 from adjourn.mcp import server_lines
 
 ODD = [b'"cut \\ud83d"', b"NaN", b'"\xff"', b"[" * 3000 + b"]" * 3000]

@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from adjourn.errors import ConflictError, StoreError
-from adjourn.gateway.monitoring import metrics as module
-from adjourn.gateway.monitoring.exposition import Exposition
-from adjourn.gateway.monitoring.metrics import BOUNDS, Metrics, Timing
-from adjourn.gateway.monitoring.monitor import observed
-from adjourn.gateway.monitoring.tracing import AppendTimes
+from adjourn.gateway import metrics as module
+from adjourn.gateway.metrics import BOUNDS, Exposition, Metrics, Timing, observed
+from adjourn.gateway.tracing import AppendTimes
 from adjourn.log.canonical_json import digest
 from adjourn.store import EMPTY, Entry, Head, Store
 from adjourn.store.conformance import StoreConformance
@@ -37,7 +35,7 @@ def test_a_histogram_counts_each_time_once_and_in_its_bucket(times: list[float])
     metrics.deciding["up"] = timing
     shown = {
         (sample.name, *(sample.labels[key] for key in sorted(sample.labels))): sample.value
-        for family in text_string_to_metric_families(Exposition(metrics, lambda: ()).text().decode())
+        for family in text_string_to_metric_families(Exposition(metrics, None).text().decode())
         for sample in family.samples
         if family.name == "adjourn_decision_seconds"
     }

@@ -9,8 +9,7 @@ import pytest
 
 from adjourn.aex.layers import permits
 from adjourn.errors import InvalidError
-from adjourn.gateway.auth.authenticator import KeyWish, add_key, bearer_named, revoke_key
-from adjourn.gateway.auth.settings import NameRegister
+from adjourn.gateway.api_keys import KeyWish, NameRegister, add_key, bearer_named, revoke_key
 from adjourn.policy.principal import Principal, space_of
 from adjourn.store import MemoryStore
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from adjourn.gateway.asgi import OpenStreams, Scope
+from adjourn.gateway.replies import OpenStreams, Scope
 from adjourn.policy.principal import Principal
 
 

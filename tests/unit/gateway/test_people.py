@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.gateway.auth.settings import OAuthSettings, PersonSettings
-from adjourn.gateway.auth.tokens import bearer_of, is_person
+from adjourn.gateway.settings import OAuthSettings, PersonSettings
+from adjourn.gateway.tokens import bearer_of, is_person
 
 CLIENT = "5b1f0a52-6d1b-4c54-9f0e-2f3c8e5a7d11"
 USER = "8d0f3a86-7c3f-4a0f-9f0c-3e3a5b7c9d01"

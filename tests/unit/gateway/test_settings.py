@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import AdjournError, RefusedError
-from adjourn.gateway.reload import listen
+from adjourn.gateway.server import listen
 from adjourn.gateway.settings import (
     GatewaySettings,
     ServerSettings,

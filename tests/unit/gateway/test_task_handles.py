@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.gateway.together import task_handles
+from adjourn.gateway.aggregate import task_handles
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from adjourn.aex.layers import permits
-from adjourn.gateway.auth.authenticator import Authenticator, AuthenticatorParts, Challenge
-from adjourn.gateway.auth.settings import AuthSettings, OAuthSettings, PersonSettings
+from adjourn.gateway.authenticator import Authenticator, AuthenticatorParts, Challenge
+from adjourn.gateway.settings import AuthSettings, OAuthSettings, PersonSettings
 from adjourn.host.clock import now
 from adjourn.policy.principal import Principal
 from adjourn.store import MemoryStore

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from adjourn.gateway.aggregate import watching
+from adjourn.gateway.aggregate.watching import Watching
 from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_pool import UnreachableError
-from adjourn.gateway.together import watching
-from adjourn.gateway.together.watching import Watching
 from adjourn.mcp import frames
 
 EXTENSION = "io.modelcontextprotocol/tasks"

@@ -305,7 +305,7 @@ def test_a_second_look_reads_only_what_may_have_changed(monkeypatch: pytest.Monk
 
     def look() -> tuple[list[tuple[str, str]], list[str]]:
         with monkeypatch.context() as patch:
-            patch.setattr("adjourn.handover.inbox.Task", Seen)
+            patch.setattr("adjourn.tasks.task.Task", Seen)
             read.clear()
             found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
         assert found.items == inbox(shared)

@@ -7,8 +7,8 @@ from typing import get_args
 import msgspec
 import pytest
 
-from adjourn.cli.shared.terminal import cells
-from adjourn.cli.working.log import STYLES, entry_line, graph_lines, layout
+from adjourn.cli.log import STYLES, entry_line, graph_lines, layout
+from adjourn.cli.terminal import cells
 from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry
 from adjourn.log import kinds
 from adjourn.log.event import timestamp

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.aex.match import tool_name_ok
+from adjourn.clients.options import options_of, parse_hook
 from adjourn.errors import InvalidError, UsageError
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import Answer, HookRequest
-from adjourn.hooks.options import OPTIONS, parse
 from support.cases import for_each
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "hook.md"
@@ -229,13 +229,13 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """Values as a word or behind =, switches, defaults, the environment; anything else is wrong usage."""
     monkeypatch.setenv("ADJOURN_TASK", "t1")
     monkeypatch.delenv("ADJOURN_STORE", raising=False)
-    values = parse(["--policy", "p.aex", "--format=aex", "--allow-no-policy"])
-    assert values == {option.flag: option.default for option in OPTIONS} | {
+    values = parse_hook(["--policy", "p.aex", "--format=aex", "--allow-no-policy"])
+    assert values == {option.flag: option.default for option in options_of("hook")} | {
         "--policy": "p.aex", "--format": "aex", "--allow-no-policy": "yes", "--task": "t1",
     }  # fmt: skip
     for wrong in (["x"], ["--polcy", "p"], ["--policy"], ["--format", "x"], ["--allow-no-policy=no"]):
         with pytest.raises(UsageError):
-            parse(wrong)
+            parse_hook(wrong)
 
 
 def test_the_reference_names_every_tool_and_option() -> None:
@@ -244,10 +244,14 @@ def test_the_reference_names_every_tool_and_option() -> None:
     described = {name: row[-1].strip("`") for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     assert {name: described.get(name) for name in claude_code.TOOLS} == claude_code.TOOLS
     options = {row[0].strip("`"): row for row in rows if row[0].startswith("`--")}
-    assert set(options) == {f"{option.flag} {option.metavar}".strip() for option in OPTIONS}
-    for option in OPTIONS:
+    assert set(options) == {f"{option.flag} {option.metavar}".strip() for option in options_of("hook")}
+    for option in options_of("hook"):
         row = " | ".join(options[f"{option.flag} {option.metavar}".strip()])
-        for word in (option.environment, option.default, *option.choices):
+        for word in (
+            option.environment,
+            option.default,
+            *(option.choices if isinstance(option.choices, tuple) else ()),
+        ):
             assert f"`{word}`" in row or not word, (option.flag, word)
 
 

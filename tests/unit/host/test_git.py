@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from adjourn.checkpoints.git_snapshot import changes, forget, keep
-from adjourn.cli.setup.doctor import doctor
+from adjourn.cli.doctor import doctor
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.policy.destructive import DEFAULT
 from adjourn.runs.subprocesses import touched

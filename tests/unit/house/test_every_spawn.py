@@ -14,16 +14,16 @@ OF_ASYNCIO = ("create_subprocess_exec", "create_subprocess_shell", "subprocess_e
 STARTS = {"Popen", "run", "call", "check_call", "check_output", "getoutput", "getstatusoutput"}
 
 REVIEWED = {
-    ("cli/checkpoints/checkpoint.py", "subprocess.run"): "the user's editor, found outside of the workspace",
+    ("cli/checkpoint.py", "subprocess.run"): "the user's editor, found outside of the workspace",
     (
-        "cli/setup/demo.py",
+        "cli/demo.py",
         "subprocess.run",
     ): "Python by the helper; git found outside of the folder it was started in",
-    ("cli/setup/demo.py", "subprocess.Popen"): "Python by the helper",
-    ("cli/shared/terminal.py", "subprocess.Popen"): "the user's pager, found outside of the workspace",
-    ("cli/setup/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
+    ("cli/demo.py", "subprocess.Popen"): "Python by the helper",
+    ("cli/terminal.py", "subprocess.Popen"): "the user's pager, found outside of the workspace",
+    ("cli/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
     (
-        "cli/setup/doctor_tries.py",
+        "cli/doctor_tries.py",
         "subprocess.run",
     ): "hooks of the adjourn that runs here; the adjourn on PATH outside of the workspace",
     (
@@ -70,7 +70,7 @@ REVIEWED = {
 }
 """(file, what is called) → why it may: what is started is none that an agent could have put in its place."""
 PYTHONS = {
-    "cli/setup/demo.py",
+    "cli/demo.py",
     "code/index/workers.py",
     "code/language_servers/client.py",
     "code/workflow/tasks.py",
@@ -160,7 +160,7 @@ def test_git_is_looked_up_in_the_one_place_that_builds_its_commands() -> None:
                 first = node.args[0]
                 if isinstance(first, ast.Constant) and first.value == "git":
                     found.add(name)
-    assert found == {"host/git.py", "cli/setup/demo.py"}
+    assert found == {"host/git.py", "cli/demo.py"}
 
 
 def test_only_the_set_up_asks_what_is_on_path_without_regard_to_the_workspace() -> None:

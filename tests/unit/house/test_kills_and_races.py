@@ -17,7 +17,7 @@ from adjourn.checkpoints import folder_verification, page_archive, page_writer, 
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
-from adjourn.cli.checkpoints import export as exporting
+from adjourn.cli import export as exporting
 from adjourn.errors import RefusedError, StoreError
 from adjourn.handover import importing
 from adjourn.handover.importing import import_folder, import_newer_folders, locate

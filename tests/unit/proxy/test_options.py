@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from adjourn.clients.options import options_of, parse_proxy
 from adjourn.errors import UsageError
-from adjourn.proxy.options import OPTIONS, parse
 from support.cases import for_each
 
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for option in OPTIONS:
+    for option in options_of("proxy"):
         if option.environment:
             monkeypatch.delenv(option.environment, raising=False)
 
@@ -27,12 +27,14 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_upstream_is_what_follows(words: list[str]) -> None:
     """The server command is what follows `--`, the first word that is no option, or --upstream."""
-    assert parse(words).upstream == ["server", "--flag", "--", "x"]
+    assert parse_proxy(words).upstream == ["server", "--flag", "--", "x"]
 
 
 def test_values_come_with_a_blank_or_an_equals_sign() -> None:
     """A value follows its option after a blank or an equals sign, and missing options have their defaults."""
-    options = parse(["--policy", "p.aex", "--task=t=1", "--take-over", "--confirm-timeout", "3", "--", "s"])
+    options = parse_proxy(
+        ["--policy", "p.aex", "--task=t=1", "--take-over", "--confirm-timeout", "3", "--", "s"]
+    )
     assert (options["--policy"], options["--task"], options["--take-over"]) == ("p.aex", "t=1", "yes")
     assert (options["--confirm-timeout"], options["--auto-confirm"], options["--errors"]) == ("3", "", "tool")
 
@@ -40,8 +42,8 @@ def test_values_come_with_a_blank_or_an_equals_sign() -> None:
 def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """An option has precedence over its environment variable."""
     monkeypatch.setenv("ADJOURN_TASK", "from-environment")
-    assert parse(["--", "s"])["--task"] == "from-environment"
-    assert parse(["--task", "given", "--", "s"])["--task"] == "given"
+    assert parse_proxy(["--", "s"])["--task"] == "from-environment"
+    assert parse_proxy(["--task", "given", "--", "s"])["--task"] == "given"
 
 
 @for_each(
@@ -67,4 +69,4 @@ def test_an_option_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_not_well_formed_is_a_usage_error(words: list[str]) -> None:
     """A missing server command, an unknown option or an invalid value is a usage error."""
     with pytest.raises(UsageError):
-        parse(words)
+        parse_proxy(words)

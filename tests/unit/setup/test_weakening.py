@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.hooks.options import OPTIONS as HOOK
-from adjourn.proxy.options import OPTIONS as PROXY
+from adjourn.clients.options import options_of
 from adjourn.setup import checks
 from adjourn.setup.checks import findings
 from adjourn.setup.places import home
@@ -65,7 +64,10 @@ def hook(root: Path, command: str, name: str = ".claude/settings.json", **more: 
 
 def test_every_option_of_hook_and_proxy_is_thought_of() -> None:
     """One that is new is either named here or makes nothing weaker."""
-    assert {"-C", *(option.flag for option in (*HOOK, *PROXY))} == checks.OPTIONS.keys() | PLAIN
+    assert {
+        "-C",
+        *(option.flag for option in (*options_of("hook"), *options_of("proxy"))),
+    } == checks.OPTIONS.keys() | PLAIN
 
 
 @pytest.mark.parametrize("option", ["--auto-confirm", "--policy=lax.aex", "--errors=jsonrpc", "--take-over"])

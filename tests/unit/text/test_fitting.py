@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints.attachments import shown_size
-from adjourn.cli.shared.terminal import cells
+from adjourn.cli.terminal import cells
 from adjourn.text.fitting import fit_items, fit_text
 
 MARK = "\n… cut here\n"

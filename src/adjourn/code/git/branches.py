@@ -13,9 +13,18 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from adjourn.code.git import backup_refs
-from adjourn.code.git.git import WITH_HOOKS, Git, GitError
-from adjourn.code.model.repository import as_bytes
+from adjourn.code.git.git import (
+    WITH_HOOKS,
+    BackupRef,
+    Git,
+    GitError,
+    back_up_branches,
+    back_up_files,
+    back_up_index,
+    drop_backup,
+    list_backups,
+)
+from adjourn.code.git.repository import as_bytes
 from adjourn.errors import AdjournError
 
 PREFIX = "llm_task_"
@@ -149,7 +158,7 @@ def merge(git: Git, branch: str, base: str) -> bool:
     """
     here = git.branch()
     _check_ready(git, here, branch, base)
-    for held in backup_refs.list_backups(git, _session(branch)):
+    for held in list_backups(git, _session(branch)):
         if held.why == _STAGED:  # left by an interrupted merge
             _restage(git, held)
     if here != base:
@@ -167,14 +176,14 @@ def merge(git: Git, branch: str, base: str) -> bool:
     return True
 
 
-def abort_interrupted(git: Git, session: str, branch: str) -> backup_refs.BackupRef | None:
+def abort_interrupted(git: Git, session: str, branch: str) -> BackupRef | None:
     """Abort an interrupted merge of this branch, after backing up its result so far."""
     if git.commit(_MERGE_HEAD) != git.commit(f"refs/heads/{branch}"):
         return None
     changed = git.fields(
         "diff", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD", "--"
     )
-    held = backup_refs.back_up_files(git, session, changed, "an interrupted merge")
+    held = back_up_files(git, session, changed, "an interrupted merge")
     git.run("merge", "--abort")
     return held
 
@@ -242,7 +251,7 @@ def _unstaged(git: Git, branch: str) -> Iterator[None]:
     if not aside:
         yield
         return
-    held = backup_refs.back_up_index(git, _session(branch), staged, _STAGED)
+    held = back_up_index(git, _session(branch), staged, _STAGED)
     git.with_paths("reset", "--quiet", paths=aside)
     try:
         yield
@@ -250,14 +259,14 @@ def _unstaged(git: Git, branch: str) -> Iterator[None]:
         _restage(git, held)
 
 
-def _restage(git: Git, held: backup_refs.BackupRef) -> None:
+def _restage(git: Git, held: BackupRef) -> None:
     fields = git.fields("diff-tree", "-r", "--raw", "--no-renames", "-z", f"{held.ref}^", held.ref)
     entries = zip(fields[::2], fields[1::2], strict=True)
     lines = [
         " ".join(entry.split()[1:4:2]).encode() + b"\t" + as_bytes(path) + b"\0" for entry, path in entries
     ]
     git.run("update-index", "-z", "--index-info", given=b"".join(lines))
-    backup_refs.drop(git, held)
+    drop_backup(git, held)
 
 
 def _session(branch: str) -> str:
@@ -287,7 +296,7 @@ class CleanupResult(msgspec.Struct, omit_defaults=True):
     merged_branches: list[str] = []
     checked_out_to: str = ""
     errors: list[str] = []
-    kept: list[backup_refs.BackupRef] = []
+    kept: list[BackupRef] = []
 
 
 def find_stale(git: Git, excluded_sessions: frozenset[str] = frozenset()) -> list[StaleBranch]:
@@ -362,7 +371,7 @@ def _delete_all(git: Git, session: str, based: list[tuple[str, str]], done: Clea
     if not names:
         return
     merged = {name for base in {base for _, base in based} for name in _merged(git, base, based)}
-    done.kept += backup_refs.back_up_branches(git, session, [name for name in names if name not in merged])
+    done.kept += back_up_branches(git, session, [name for name in names if name not in merged])
     try:
         delete(git, names)
     finally:

@@ -15,9 +15,17 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.code.git import backup_refs
-from adjourn.code.git.git import WITH_HOOKS, Git, GitError
-from adjourn.code.model.repository import as_text
+from adjourn.code.git.git import (
+    WITH_HOOKS,
+    BackupRef,
+    Git,
+    GitError,
+    back_up_files,
+    index_of,
+    is_submodule,
+    is_trackable,
+)
+from adjourn.code.git.repository import as_text
 from adjourn.errors import AdjournError
 from adjourn.host.workspace import read_file, resolve_inside
 
@@ -88,13 +96,13 @@ def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange
     ]
 
 
-def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) -> backup_refs.BackupRef | None:
+def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) -> BackupRef | None:
     """Restore files to their content in `base`, after backing them up under a ref. Raises `DiscardError`."""
     if not changes:
         return None
     paths = [change.path for change in changes]
     _check_room(git, paths)
-    held = backup_refs.back_up_files(git, session, paths, "discarded in the review")
+    held = back_up_files(git, session, paths, "discarded in the review")
     new = [change.path for change in changes if change.change_type == "added"]
     if new:
         git.with_paths("rm", "--cached", "--quiet", "--force", "--ignore-unmatch", paths=new)
@@ -110,7 +118,7 @@ def _check_room(git: Git, discarded: Sequence[str]) -> None:
     """Check that restoring deletes no other file: git clears whatever is in the way."""
     gone = set(discarded)
     for path in discarded:
-        if backup_refs.is_submodule(git.path_of(path)):
+        if is_submodule(git.path_of(path)):
             raise DiscardError(
                 f"cannot restore {path}: it is a submodule",
                 f"run `git submodule update -- {path}`, or keep it",
@@ -149,7 +157,7 @@ def commit(git: Git, base: str, paths: Sequence[str], message: str) -> str:
 def _commit(git: Git, paths: Sequence[str], message: str) -> bool:
     waiting = set(_against(git, "HEAD")) | set(untracked(git))
     wanted = [path for path in paths if path in waiting]
-    there = [path for path in wanted if backup_refs.exists(git.path_of(path))]
+    there = [path for path in wanted if is_trackable(git.path_of(path))]
     if there:
         git.with_paths("add", "--force", paths=there)
         # a filter may have taken out all that was changed
@@ -166,7 +174,7 @@ def _update_index(git: Git, base: str, paths: Sequence[str]) -> None:
     behind = set(git.fields("diff", "--cached", "--name-only", "--no-renames", "-z", "HEAD"))
     behind &= {*paths, *git.fields("diff-tree", "-r", "--name-only", "--no-renames", "-z", base, "HEAD")}
     if behind:
-        with backup_refs.index_of(git, "HEAD") as environment:
+        with index_of(git, "HEAD") as environment:
             changed = git.run(*DIFF, "--name-only", "-z", environment=environment).split(b"\0")
         git.with_paths("reset", "--quiet", paths=sorted(behind - set(map(as_text, changed))))
 
@@ -179,7 +187,7 @@ def content_id(git: Git, path: str) -> str:
         if stat.S_ISLNK(status.st_mode):
             return f"link:{os.readlink(full)!a}"
         if not stat.S_ISREG(status.st_mode):
-            return Git(full).commit() if backup_refs.is_submodule(full) else "other"
+            return Git(full).commit() if is_submodule(full) else "other"
         if status.st_size > MAX_HASHED:
             return f"large:{status.st_size}:{status.st_mtime_ns}"
         with open(full, "rb") as file:

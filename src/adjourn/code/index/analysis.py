@@ -9,19 +9,18 @@ from __future__ import annotations
 import codecs
 import hashlib
 import os
+import re
 import subprocess
+import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 
 import msgspec
 
-from adjourn.code.index.languages import language_of
+from adjourn.code.git.repository import CodeRepository
+from adjourn.code.index.languages import has_grammar, language_of
 from adjourn.code.index.outline import DOCUMENTED, FUNCTIONS, MAX_SIGNATURE, Outline, Region, Symbol, outline
-from adjourn.code.index.parsing import has_grammar
-from adjourn.code.model import words
-from adjourn.code.model.repository import CodeRepository
-from adjourn.code.model.words import split, whole
 from adjourn.errors import InvalidError
 from adjourn.host.executables import find, for_others, outside
 
@@ -118,9 +117,9 @@ class ChunkText(msgspec.Struct, frozen=True, array_like=True):
 def words_of(data: bytes, chunk: ChunkText) -> tuple[str, str, str]:
     """What a chunk is found by: the words of its name, of its documentation, and of its text."""
     unnamed = chunk.kind == "block" or chunk.name == chunk.kind == _FILE
-    own = [] if unnamed else [*split(chunk.name), *whole(chunk.name)]
+    own = [] if unnamed else [*text_words(chunk.name), *joined_words(chunk.name)]
     text = _decoded(data[chunk.start : chunk.end])
-    return " ".join(own), " ".join(split(chunk.doc)), " ".join(split(text))
+    return " ".join(own), " ".join(text_words(chunk.doc)), " ".join(text_words(text))
 
 
 def _decoded(data: bytes) -> str:
@@ -185,7 +184,7 @@ def analyse(data: bytes, language: str, tags: list[Symbol] | None = None) -> Ana
         lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
         symbols=found.symbols if found else [],
         regions=found.regions if found else [],
-        words=words.of_file(text),
+        words=file_words(text),
         chunks=chunks_of(text, found),
     )
 
@@ -312,3 +311,69 @@ def of_bytes(path: str, data: bytes, language: str) -> SourceFile:
         raise InvalidError(f"{path} is a binary file", "name a text file")
     found = outline(text, language) if has_grammar(language) else None
     return SourceFile(path, language, text, found or _EMPTY, found is not None)
+
+
+# --- words of code, in the form in which the index stores them
+
+MAX_WORD = 80
+_WORD = re.compile(rb"[A-Za-z_\x80-\xff][A-Za-z0-9_\x80-\xff]*")
+_TEXT_WORD = re.compile(r"[^\W_]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
+_MAX_PARTS = 20_000
+_QUOTED = re.compile(r"[`'\"]([^`'\"\n]{2,100})[`'\"]")
+_IDENTIFIER = re.compile(
+    r"\b(?:[A-Za-z]+_\w+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|[^\W\d]\w*(?:(?:\.|::)[^\W\d]\w*)+|\w+(?=\())"
+)
+
+
+def file_words(data: bytes) -> str:
+    """The distinct identifier-like words of a file, comments and strings included, in index form."""
+    return " ".join(_term(word) for word in set(_WORD.findall(data)) if len(word) <= MAX_WORD)
+
+
+def symbol_words(symbol: str) -> list[str]:
+    """The words that a file must contain to mention a symbol such as `Server.handle` or `btn-primary`."""
+    return [_term(word) for word in _WORD.findall(symbol.encode()) if len(word) <= MAX_WORD]
+
+
+def _term(word: bytes) -> str:
+    # What a letter is beyond ASCII, the index and Python see differently: such words go by a name that both read alike.
+    return word.decode() if word.isascii() else f"_{zlib.crc32(word):08x}_{len(word)}"
+
+
+@lru_cache(maxsize=65_536)
+def word_parts(word: str) -> tuple[str, ...]:
+    """`HTTPServer_maxSize` is http, server, max, size; text without spaces comes in pairs of characters."""
+    found: list[str] = []
+    for part in _PART.findall(word):
+        folded = part.lower()
+        if len(folded) > 1 and _WIDE.search(folded):
+            found += [folded[i : i + 2] for i in range(len(folded) - 1)]
+        else:
+            found.append(folded)
+    return tuple(found)
+
+
+def text_words(text: str) -> list[str]:
+    """The parts of all words of a text, in order, for the word index."""
+    found: list[str] = []
+    for word in _TEXT_WORD.findall(text):
+        found += word_parts(word)
+        if len(found) > _MAX_PARTS:
+            break
+    return found
+
+
+def named_symbols(text: str) -> list[str]:
+    """What a text names as one names symbols: in quotes, else as `max_size`, `maxSize`, `Cart.total` or `total()`."""
+    return list(dict.fromkeys([*_QUOTED.findall(text), *_IDENTIFIER.findall(text)]))
+
+
+def joined_words(name: str) -> list[str]:
+    """Compound names written as one word: `max_size` gives maxsize."""
+    return [
+        found
+        for word in name.split(".")
+        if len(word_parts(word)) > 1 and (found := "".join(word_parts(word)))
+    ]

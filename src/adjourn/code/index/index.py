@@ -16,14 +16,13 @@ from typing import Any
 
 import msgspec
 
+from adjourn.code.deadline import Deadline
+from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import analysis, database, ripgrep
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, ChunkText, dialect, fingerprint
 from adjourn.code.index.database import FRESH, Database, FileState
-from adjourn.code.index.languages import language_of
-from adjourn.code.index.parsing import has_grammar, missing_grammars
+from adjourn.code.index.languages import has_grammar, language_of, missing_grammars
 from adjourn.code.index.workers import AnalysisRequest, ChunkWords, WordsRequest, answers
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.repository import CodeRepository
 
 _SETTLED_NS = 2_000_000_000
 _BATCH = 200
@@ -324,10 +323,7 @@ class _Words:
             except OSError:
                 data = b""
             if fingerprint(data, dialect(language, root)) == key:
-                yield (
-                    (content, key),
-                    WordsRequest(data, [ChunkText(*row) for row in rows]),
-                )
+                yield ((content, key), WordsRequest(data, [ChunkText(*row) for row in rows]))
             else:
                 self._added += 1  # it changed meanwhile: the next sync brings its new content
 

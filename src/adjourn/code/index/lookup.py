@@ -70,8 +70,7 @@ def read_current(index: CodeIndex, place: IndexedFile) -> bytes | None:
     """The bytes of a file; None if they may differ from the analyzed ones."""
     try:
         handle = os.open(
-            index.repository.absolute(place.path),
-            os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+            index.repository.absolute(place.path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         )
     except OSError:
         return None

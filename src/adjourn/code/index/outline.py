@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import msgspec
 
-from adjourn.code.index import parsing
-from adjourn.code.index.languages import by_name
-from adjourn.code.index.parsing import MAX_SECONDS, load_grammar, parse
+from adjourn.code.index import languages
+from adjourn.code.index.languages import MAX_SECONDS, by_name, load_grammar, parse
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -122,7 +121,7 @@ def outline(data: bytes, language: str) -> Outline | None:
     entry = by_name(language)
     if entry is None or not entry.scripted:
         return _of_code(data, language, [])
-    script = parsing.of_markup(data)
+    script = languages.of_markup(data)
     remarks = [Region(COMMENT, start, end) for start, end in script.comments]
     return _of_code(script.code, "tsx" if script.has_markup else language, remarks)
 

@@ -20,8 +20,8 @@ from typing import IO, Any
 
 import msgspec
 
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.repository import as_text, native
+from adjourn.code.deadline import Deadline
+from adjourn.code.git.repository import as_text, native
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host.executables import find, for_others, outside
 

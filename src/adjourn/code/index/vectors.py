@@ -12,11 +12,11 @@ import os
 from functools import cache
 from typing import Any, NamedTuple
 
+from adjourn.code.deadline import Deadline
+from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import lookup
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.lookup import ChunkHit
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.repository import CodeRepository
 from adjourn.host.workspace import remove_file, write_file
 
 MODEL = "multilingual-e5-small-q4"

@@ -23,8 +23,8 @@ import cattrs
 import msgspec
 from lsprotocol import converters, types
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.language_servers.kinds import ServerKind
-from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError
 from adjourn.host import executables
 from adjourn.host.executables import outside

@@ -238,3 +238,47 @@ def named_by_user(language: str, command: Sequence[str]) -> ServerKind:
 def kind_for(language: str) -> ServerKind | None:
     """The server of a language, installed or not."""
     return next((kind for kind in KINDS if language in kind.languages), None)
+
+
+# --- places in files, as the language server protocol counts them
+
+
+class NamePosition(NamedTuple):
+    """Where a name stands."""
+
+    path: str
+    line: int
+    column: int
+
+
+class FileSpan(NamedTuple):
+    """A part of a file."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+class FunctionCall(NamedTuple):
+    """A function that calls, or is called: its name, and places in its file."""
+
+    name: str
+    spans: list[FileSpan]
+
+
+class CodeProblem(NamedTuple):
+    """What is wrong with a line (from 1): an error, warning, information or hint."""
+
+    path: str
+    line: int
+    severity: str
+    message: str
+
+
+class TextEdit(NamedTuple):
+    """A part of a file, and the text that takes its place."""
+
+    span: FileSpan
+    text: str

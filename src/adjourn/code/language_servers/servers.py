@@ -14,9 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from adjourn.code.language_servers.kinds import ServerKind, kind_for, named_by_user
-from adjourn.code.language_servers.places import NamePosition
-from adjourn.code.model.deadline import Deadline
+from adjourn.code.deadline import Deadline
+from adjourn.code.language_servers.kinds import NamePosition, ServerKind, kind_for, named_by_user
 from adjourn.errors import AdjournError
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
+from adjourn.code.deadline import Deadline
+from adjourn.code.git.repository import FOLDER, CodeRepository
+from adjourn.code.index.analysis import text_words
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.repository import FOLDER, CodeRepository
-from adjourn.code.model.words import split
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host.workspace import locked, make_folder, read_file, write_file
 
@@ -266,7 +266,7 @@ def write_agreement(
         "## Frame", "", *(f"- {slot}: {' '.join(str(value).split())}" for slot, value in (frame or {}).items()), "",
     ]  # fmt: skip
     front = dump_yaml(msgspec.to_builtins(head))
-    name = f"{'-'.join(split(term))[:60] or 'agreement'}-{hashlib.sha256(term.casefold().encode()).hexdigest()[:8]}{_ENDING}"
+    name = f"{'-'.join(text_words(term))[:60] or 'agreement'}-{hashlib.sha256(term.casefold().encode()).hexdigest()[:8]}{_ENDING}"
     folder = make_folder(repository.home, _FOLDER)
     write_file(folder, name, f"---\n{front}---\n{chr(10).join(body)}".encode("utf-8", "replace"))
     return f"{_FOLDER}/{name}"
@@ -293,13 +293,13 @@ def search_agreements(
 ) -> list[dict[str, Any]]:
     """Agreements that share words with the query, best first; the score is 1.0 for the same words."""
     wanted = [
-        set(split(text))
+        set(text_words(text))
         for text in (query, target_feature or "", f"{query} {target_feature or ''}")
-        if split(text)
+        if text_words(text)
     ]
     hits = []
     for name, (agreement, text) in read_agreements(repository).items():
-        own = set(split(agreement.nl_term))
+        own = set(text_words(agreement.nl_term))
         score = max((_alike(own, words) for words in wanted), default=0.0)
         if score > 0:
             metadata = {**msgspec.to_builtins(agreement), "file": f"{_FOLDER}/{name}"}

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import analysis, lookup, ripgrep
 from adjourn.code.index.analysis import GRAMMAR, TAGS, open_source
 from adjourn.code.index.codebase import Codebase
@@ -16,7 +17,6 @@ from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.languages import matching_languages
 from adjourn.code.index.lookup import Definition, IndexedFile
 from adjourn.code.index.outline import CLASSES, FUNCTIONS, KINDS, Symbol
-from adjourn.code.model.deadline import Deadline
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.text.near_words import did_you_mean
 

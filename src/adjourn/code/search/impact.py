@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import ripgrep
 from adjourn.code.index.analysis import open_source
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.outline import CLASSES, FUNCTIONS
-from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.references import find_references
 from adjourn.errors import AdjournError, InvalidError
 

@@ -10,18 +10,16 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import lookup, ripgrep
-from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, as_utf8
+from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, as_utf8, symbol_words
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
-from adjourn.code.index.languages import language_of, matching_languages
+from adjourn.code.index.languages import has_grammar, language_of, matching_languages
 from adjourn.code.index.lookup import Definition, IndexedFile
 from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, RegionMarks, outline
-from adjourn.code.index.parsing import has_grammar
-from adjourn.code.language_servers.places import NamePosition
+from adjourn.code.language_servers.kinds import NamePosition
 from adjourn.code.language_servers.servers import LATE, READY, STARTING, ServerAnswer
-from adjourn.code.model import words
-from adjourn.code.model.deadline import Deadline
 from adjourn.code.search.definitions import in_scope, split_symbol
 from adjourn.errors import AdjournError
 
@@ -117,7 +115,7 @@ def find_references(
 def _candidates(codebase: Codebase, text: str, under: str, deadline: Deadline) -> list[IndexedFile]:
     """Files that may contain the text: from the index if it is complete, else from ripgrep."""
     index = codebase.index
-    terms = words.of_symbol(text)
+    terms = symbol_words(text)
     if index is not None and codebase.complete() and terms:
         return lookup.mentioning(index, terms, under)
     options = ["--fixed-strings", "-e", text]
@@ -400,7 +398,7 @@ def ask(
         return None
     candidates = [
         one.path
-        for one in (lookup.mentioning(index, words.of_symbol(word), "") if word else ())
+        for one in (lookup.mentioning(index, symbol_words(word), "") if word else ())
         if servers.installed(one.language) == servers.installed(language)
     ]
     deadline = deadline.at_most(ASK_SECONDS)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from adjourn.code.deadline import Deadline
 from adjourn.code.index import lookup
 from adjourn.code.index.analysis import MAX_PARSED, line_of, open_source
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import language_of
 from adjourn.code.index.lookup import Definition
-from adjourn.code.language_servers.places import CodeProblem, FileSpan, NamePosition, TextEdit
+from adjourn.code.language_servers.kinds import CodeProblem, FileSpan, NamePosition, TextEdit
 from adjourn.code.language_servers.servers import READY, ServerAnswer
-from adjourn.code.model.deadline import Deadline
 from adjourn.code.search import references
 from adjourn.code.search.definitions import definitions_of, split_symbol, to_json
 from adjourn.code.search.references import EXACT, MAX_LINE, CodeUse

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
 
+from adjourn.code.deadline import Deadline
+from adjourn.code.index.analysis import text_words
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.model import words
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.session_state import SLOTS, Intent, risk_of
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
 from adjourn.code.search.semantic import AskedFor, asked_for, named_definitions, semantic_search
 from adjourn.code.search.structure import analyze_structure
 from adjourn.code.search.text import TextOptions, search_text
+from adjourn.code.session_state import SLOTS, Intent, risk_of
 from adjourn.errors import AdjournError, InvalidError
 
 _TOOLS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -140,7 +140,7 @@ def _plan(missing: list[str], target: str, question: Question, *, named: bool) -
         if (tool != "analyze_structure" or file_path) and (tool != "get_symbols" or around != ".")
     ]
     steps = [(tool, wanted[tool]) for tool in usable]
-    if not named and words.split(question.text):
+    if not named and text_words(question.text):
         steps.insert(0, _WORD_SEARCH)
     return [
         PlannedCall(tool, purpose, number, params[tool]) for number, (tool, purpose) in enumerate(steps, 1)

@@ -6,19 +6,25 @@ It never waits for vectors; word search always works.
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Collection, Sequence
 from heapq import nlargest
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
+
+from adjourn.code.deadline import Deadline
+from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import lookup, vectors
-from adjourn.code.index.analysis import as_utf8, open_source
+from adjourn.code.index.analysis import as_utf8, named_symbols, open_source, text_words
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.lookup import ChunkHit, Definition
-from adjourn.code.model import words
 from adjourn.code.search import context
+from adjourn.code.search.definitions import find_definitions
+from adjourn.code.session_state import SessionState
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 
 MAP_ENOUGH = 0.7
@@ -49,7 +55,7 @@ def semantic_search(
     if collection not in {"auto", "map", "forest"}:
         raise InvalidError(f"unknown collection {collection!r}", "use auto, map or forest")
     text = f"{query} {target_feature or ''}".strip()
-    if not words.split(text):
+    if not text_words(text):
         raise InvalidError("the query has no word", "describe what the code does")
     if len(text) > _MAX_QUERY:
         raise InvalidError(f"the query is longer than {_MAX_QUERY} characters", "ask for one thing")
@@ -79,12 +85,7 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
     if found is None:
         raise NotFoundError(f"{path} changed since it was indexed", "search again")
     hit, text = found
-    return {
-        "success": True,
-        "chunk_id": chunk_id,
-        "content": text[:_MAX_DETAIL],
-        "metadata": _metadata(hit),
-    }
+    return {"success": True, "chunk_id": chunk_id, "content": text[:_MAX_DETAIL], "metadata": _metadata(hit)}
 
 
 def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
@@ -251,10 +252,10 @@ class AskedFor(NamedTuple):
 
 def asked_for(question: str) -> AskedFor:
     """The question without its stop words, if others are left."""
-    every = list(dict.fromkeys(words.split(question)))
+    every = list(dict.fromkeys(text_words(question)))
     telling = [word for word in every if word not in _STOP_WORDS]
     places = frozenset(place for place, pattern in _ASKED_FOR.items() if pattern.search(question))
-    return AskedFor(telling or every, words.symbols(question), places)
+    return AskedFor(telling or every, named_symbols(question), places)
 
 
 def ranked(hits: Sequence[ChunkHit], asked: AskedFor) -> list[ChunkHit]:
@@ -280,8 +281,8 @@ def fused(by_words: Sequence[ChunkHit], by_meaning: Sequence[ChunkHit], asked: A
 
 def weight(hit: ChunkHit, asked: AskedFor) -> float:
     """What the place, the name and the path of a chunk add to its rank, or take from it."""
-    own = words.split(hit.name.rsplit(".", 1)[-1])
-    path = words.split(hit.place.path.rsplit(".", 1)[0])
+    own = text_words(hit.name.rsplit(".", 1)[-1])
+    path = text_words(hit.place.path.rsplit(".", 1)[0])
     told = (
         NAMED * _share(asked.words, own) + SAID * _share(own, asked.words) + FILED * _share(asked.words, path)
     )
@@ -318,3 +319,92 @@ def _alike(one: str, other: str) -> bool:
         return one == other
     same = next((i for i in range(short) if one[i] != other[i]), short)
     return same >= max(min(4, short), math.ceil(0.75 * short))
+
+
+# --- the hits of a session's searches, kept in its checkpoint for the next server
+
+MAX_KEPT = 50
+"""Hits of each kind, and symbols of the cache; the oldest are forgotten."""
+_MAX_SYMBOLS = 5
+_MAX_DEFINITIONS = 20
+
+
+class _Cached(msgspec.Struct):
+    """The definitions of a symbol, and the time and size of each of their files."""
+
+    definitions: list[dict[str, Any]]
+    files: dict[str, tuple[int, int]]
+
+
+def note_search(
+    state: SessionState, codebase: Codebase, answer: dict[str, Any], deadline: Deadline
+) -> dict[str, Any]:
+    """Keep the hits of a semantic search. Returns the answer; of a map hit, with the definitions of its symbols."""
+    hits = [
+        {"id": hit["id"], "query": answer["query"][:500], "score": hit["score"], **_symbols_of(hit)}
+        for hit in answer["hits"]
+    ]
+    if answer["source"] == "forest":
+        state.forest_results = _latest(state.forest_results, hits)
+        return answer
+    state.map_results = _latest(state.map_results, hits)
+    if not (hits and answer["confidence"] == "high"):
+        return answer
+    state.map_hit = True
+    symbols = hits[0]["symbols"][:_MAX_SYMBOLS]
+    found = [one for symbol in symbols for one in _definitions(state, codebase, symbol, deadline)]
+    return {**answer, "definitions": found}
+
+
+def _symbols_of(hit: dict[str, Any]) -> dict[str, Any]:
+    symbols = hit["metadata"].get("symbols")
+    return {"symbols": symbols} if isinstance(symbols, list) else {}
+
+
+def _latest(kept: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    by_id = {hit.get("id"): hit for hit in kept}
+    for hit in new:
+        by_id.pop(hit["id"], None)  # what was found last comes last
+        by_id[hit["id"]] = hit
+    return list(by_id.values())[-MAX_KEPT:]
+
+
+def _definitions(
+    state: SessionState, codebase: Codebase, symbol: str, deadline: Deadline
+) -> list[dict[str, Any]]:
+    """The definitions of a symbol: the kept ones if their files are as they were, else looked up."""
+    repository, cache = codebase.repository, state.definitions_cache
+    key = msgspec.json.encode((symbol, repository.root, None, True)).decode()
+    kept = _current(repository, cache.get(key))
+    counted = "hits" if kept is not None else "misses"
+    state.cache_stats[counted] = state.cache_stats.get(counted, 0) + 1
+    if kept is not None:
+        return kept
+    found = find_definitions(
+        codebase, symbol, exact_match=True, max_results=_MAX_DEFINITIONS, deadline=deadline
+    )
+    definitions: list[dict[str, Any]] = found["definitions"]
+    files = {one["file"]: _status(repository, one["file"]) for one in definitions}
+    cache.pop(key, None)
+    if definitions:
+        cache[key] = msgspec.to_builtins(_Cached(definitions, files))
+    for oldest in list(cache)[:-MAX_KEPT]:
+        del cache[oldest]
+    return definitions
+
+
+def _current(repository: CodeRepository, cached: Any) -> list[dict[str, Any]] | None:
+    try:
+        found = msgspec.convert(cached, _Cached)
+    except msgspec.ValidationError:
+        return None
+    now = {path: _status(repository, path) for path in found.files}
+    return found.definitions if now == found.files else None
+
+
+def _status(repository: CodeRepository, path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(repository.absolute(repository.existing(path)), follow_symlinks=False)
+    except (OSError, AdjournError):
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)

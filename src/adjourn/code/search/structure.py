@@ -5,15 +5,14 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from adjourn.code.deadline import Deadline
+from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index.analysis import MAX_PARSED, SourceFile, of_bytes, open_source
 from adjourn.code.index.codebase import Codebase
-from adjourn.code.index.languages import by_name
+from adjourn.code.index.languages import by_name, missing_grammars
 from adjourn.code.index.lookup import Definition
 from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
-from adjourn.code.index.parsing import missing_grammars
 from adjourn.code.language_servers.servers import READY
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.repository import CodeRepository
 from adjourn.code.search import references
 from adjourn.code.search.definitions import definitions_of, get_symbols, to_json
 from adjourn.errors import InvalidError, NotFoundError

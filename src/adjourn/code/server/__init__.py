@@ -1,4 +1,4 @@
-"""The MCP server: tools, their inputs and handlers, the size cap of replies, and the transport.
+"""The MCP server: the tools, what clients see of them, the size cap of replies, and the transport.
 
-Owns: everything that a client sees of the protocol. Must never: decide what a phase permits.
+Must never: decide what a phase permits.
 """

@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from adjourn.code.git.repository import native
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import by_name
-from adjourn.code.model.repository import native
-from adjourn.code.model.session_state import Strictness
 from adjourn.code.search import context
+from adjourn.code.session_state import Strictness
 from adjourn.errors import AdjournError, RefusedError, UsageError
 from adjourn.host.finding import top_of
 

@@ -24,16 +24,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from adjourn.code.model.deadline import Deadline
+from adjourn.code.deadline import Deadline
 from adjourn.code.server import codebases
 from adjourn.code.server.codebases import ClientRoots, RootsNeededError, no_roots
-from adjourn.code.server.server import (
-    MAX_CALLS,
-    PROGRESS_SECONDS,
-    SERVER_INFO,
-    CodeServer,
-)
-from adjourn.code.sessions.connection import ClientConnection
+from adjourn.code.server.server import MAX_CALLS, PROGRESS_SECONDS, SERVER_INFO, CodeServer
+from adjourn.code.workflow.active_session import ClientConnection
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
@@ -287,8 +282,7 @@ class StdioConnection:
         self, call: CallInFlight, params: CallParams, client: ClientConnection, opened: ClientRoots
     ) -> None:
         deadline = Deadline(
-            cancelled=lambda: call.settled or self._server.is_ending(),
-            progress=partial(self._report, call),
+            cancelled=lambda: call.settled or self._server.is_ending(), progress=partial(self._report, call)
         )
         try:
             text, failed = self._server.reply(

@@ -1,4 +1,4 @@
-"""The procedure of a coding session: phases, what each one requires, and what a submission leads to.
+"""Coding sessions: the phases of the procedure, what each requires, what a submission leads to, and where sessions are kept.
 
-Owns: the rules. Must never: write a checkpoint, or talk to a client.
+Must never: know the protocol of a client.
 """

@@ -16,12 +16,12 @@ from adjourn.code.git.branches import MergeError
 from adjourn.code.git.changes import DIFF, FileChange
 from adjourn.code.git.git import Git
 from adjourn.code.index.analysis import open_source
-from adjourn.code.model.session_state import Phase, PreCommitReview, ReviewedFile, SessionState
 from adjourn.code.search import context
+from adjourn.code.session_state import Phase, PreCommitReview, ReviewedFile, SessionState
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow.phases import FlowError, StepOutcome, mismatch, needs_user, proceed
+from adjourn.code.workflow.request import QUALITY_REVIEW, Worktree
 from adjourn.code.workflow.tasks import revert
-from adjourn.code.workflow.worktree import QUALITY_REVIEW, Worktree
 from adjourn.errors import AdjournError
 
 
@@ -84,9 +84,7 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
     branch, base = state.task_branch_name, state.base_branch
     if not (state.task_branch_enabled and branch):
         return StepOutcome(
-            None,
-            {"merged": False, "message": "the session has no branch: nothing to merge"},
-            over=True,
+            None, {"merged": False, "message": "the session has no branch: nothing to merge"}, over=True
         )
     if state.quality_review_enabled and not state.quality_review_completed:
         raise FlowError("quality_review_required", "submit the quality review first")

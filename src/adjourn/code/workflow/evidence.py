@@ -10,11 +10,11 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from adjourn.code.model.repository import CodeRepository
-from adjourn.code.model.session_state import Exploration, Phase, PlanTask, QueryFrame, SessionState
+from adjourn.code.git.repository import CodeRepository
+from adjourn.code.session_state import Exploration, Phase, PlanTask, QueryFrame, SessionState
 from adjourn.code.workflow import payloads
 from adjourn.code.workflow.phases import READING, FlowError, PhaseStep, mismatch, tools_needed
-from adjourn.code.workflow.worktree import Worktree
+from adjourn.code.workflow.request import Worktree
 from adjourn.errors import AdjournError
 
 MIN_REASON = 10
@@ -298,10 +298,7 @@ def _answer(
     explored = {os.path.normpath(each) for each in state.explored}
     answer: dict[str, Any] = {"allowed": True, "file_path": path, "is_new": False}
     if not explored and (state.fast_mode or state.quick_mode):
-        return {
-            **answer,
-            "note": "this session skips exploration (--fast, --quick): every file is a target",
-        }
+        return {**answer, "note": "this session skips exploration (--fast, --quick): every file is a target"}
     inside = any(each in (".", path) or path.startswith(f"{each}/") for each in explored)
     if os.path.lexists(worktree.repository.absolute(path)):
         return answer if inside else _no(state, path, f"{path} was not explored in this session")

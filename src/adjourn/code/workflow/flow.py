@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.code.git import backup_refs, branches, changes
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.session_state import (
+from adjourn.code.deadline import Deadline
+from adjourn.code.git import branches, changes
+from adjourn.code.git.git import back_up_files
+from adjourn.code.session_state import (
     MAX_SUMMARY,
     Exploration,
     Hypothesis,
@@ -33,7 +34,7 @@ from adjourn.code.model.session_state import (
 )
 from adjourn.code.workflow import delivery, evidence, payloads, phases, tasks
 from adjourn.code.workflow.phases import FlowError, PhaseStep, StepOutcome, mismatch, needs_user, proceed
-from adjourn.code.workflow.worktree import Worktree
+from adjourn.code.workflow.request import Worktree
 from adjourn.errors import AdjournError, InvalidError
 
 
@@ -343,7 +344,7 @@ def _branch(worktree: Worktree, state: SessionState, *, changed_by_others: bool)
         if changed_by_others and git.commit():
             state.dirty_before = changes.dirty_files(git)
         if before := changes.small_enough_to_back_up(git, state.dirty_before):
-            held = backup_refs.back_up_files(git, state.session_id, before, "state before the session")
+            held = back_up_files(git, state.session_id, before, "state before the session")
             extras["kept"] = msgspec.to_builtins(held)
         here = git.branch()
         if state.branch_policy == "continue" and here.startswith(branches.PREFIX):

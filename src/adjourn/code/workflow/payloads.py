@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from adjourn.code.model.session_state import SLOTS, MappedSymbol, QueryFrame, SlotSource
+from adjourn.code.session_state import SLOTS, MappedSymbol, QueryFrame, SlotSource
 from adjourn.errors import InvalidError
 
 _T = TypeVar("_T")

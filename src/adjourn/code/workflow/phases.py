@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.aex.layers import from_text
 from adjourn.aex.policy import Policy
-from adjourn.code.model.session_state import Phase, SessionState
+from adjourn.code.session_state import Phase, SessionState
 from adjourn.code.workflow import payloads
 from adjourn.errors import AdjournError
 

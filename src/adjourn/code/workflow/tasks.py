@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.model.deadline import Deadline
-from adjourn.code.model.session_state import CheckRun, Phase, PlanTask, SessionState, stamp
+from adjourn.code.deadline import Deadline
+from adjourn.code.session_state import CheckRun, Phase, PlanTask, SessionState, stamp
 from adjourn.code.workflow import evidence, payloads, phases
 from adjourn.code.workflow.payloads import ReportedCheck, VerifierVerdict
 from adjourn.code.workflow.phases import FlowError, StepOutcome, mismatch, proceed, stay
-from adjourn.code.workflow.worktree import PLANNING, Worktree
+from adjourn.code.workflow.request import PLANNING, Worktree
 from adjourn.host import executables
 from adjourn.host.executables import find, outside
 from adjourn.log.canonical_json import digest

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from adjourn.errors import RefusedError
-from adjourn.gateway.login.consent import BrowserVisit
+from adjourn.gateway.login_browser import BrowserVisit
 
 QUESTION = "https://login.example/authorize?client_id=a&state=good"
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from adjourn.errors import RefusedError
-from adjourn.gateway.login.consent import MAX_BYTES, check_address, client
+from adjourn.gateway.login_flow import MAX_BYTES, check_address, client
 from support.loopback import serving
 
 SERVER = "https://tracker.example/mcp"

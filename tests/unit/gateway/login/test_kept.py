@@ -13,7 +13,7 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked
 
 from adjourn.errors import StoreError, UsageError
-from adjourn.gateway.login.kept import Login, alone, canonical, exists, forget, keep, read
+from adjourn.gateway.login_store import Login, alone, canonical, exists, forget, keep, read
 from support.login import without_keyring
 
 URL = "https://tracker.example/mcp"

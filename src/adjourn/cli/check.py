@@ -1,0 +1,400 @@
+"""`adjourn check`, `fmt`, `parse` and `compile`: what the files of contracts say, and what is wrong with them.
+
+Also the findings about rules that name no known tool; no server is started for them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from adjourn import __version__
+from adjourn.aex.check import examine
+from adjourn.aex.diagnostics import render
+from adjourn.aex.format import formatted
+from adjourn.aex.json_policy import read_json_policy
+from adjourn.aex.layers import discover, layer
+from adjourn.aex.match import NOTHING_KNOWN, KnownTools
+from adjourn.aex.policy import Policy
+from adjourn.aex.reports import github, sarif
+from adjourn.cli.context import FILE_PATH, CommandContext, example, for_machines, in_folder
+from adjourn.cli.documents import STDIN, named, read, refuse_errors
+from adjourn.cli.output import (
+    complain,
+    finding_json,
+    safe,
+    safe_lines,
+    say,
+    say_finding,
+    say_json,
+    unified_diff,
+)
+from adjourn.cli.terminal import print_diff
+from adjourn.errors import AdjournError, InvalidError, RefusedError, UsageError
+from adjourn.findings import Finding
+from adjourn.host.finding import workspace_of
+from adjourn.host.workspace import write_file
+
+
+class Examined(NamedTuple):
+    """A document and what was found in it. `kind` is empty where the file could not be read.
+
+    `texts` are those that the findings are about, by the names that they use: a JSON policy may extend others.
+    """
+
+    path: str
+    kind: str
+    name: str
+    texts: dict[str, str]
+    findings: list[Finding]
+
+    @property
+    def errors(self) -> int:
+        """The number of errors."""
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """The number of warnings."""
+        return len(self.findings) - self.errors
+
+
+@click.command(
+    epilog=example(
+        "adjourn check .aex/policy.aex tasks", "adjourn check . --format sarif > adjourn.sarif"
+    )
+)  # fmt: skip
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), metavar="FORMAT",
+    help="Print text, json, github (workflow annotations) or sarif (SARIF 2.1.0).",
+)  # fmt: skip
+@in_folder
+@for_machines
+def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
+    """Check contracts and policies; report every finding with its line and a remedy.
+
+    FILE is a file (a policy may be JSON), a folder (every .aex file below it, hidden folders other than .aex left out) or - for
+    stdin.
+    Exit code 1 when a file has an error. Warnings change no exit code.
+    """
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json is --format json, and --format {form} is given; keep one of them")
+    documents = [_examined(path) for path in named(files)]
+    _PRINTERS["json" if as_json else form or "text"](documents)
+    return 1 if any(one.errors for one in documents) else 0
+
+
+def _examined(path: str) -> Examined:
+
+    if path.endswith(".json"):
+        reading = read_json_policy(path, workspace_of().root)
+        names = rule_findings(
+            reading.policy, CommandContext()
+        )  # which policy of JSON counts here is said when a client is started
+        return Examined(
+            path, "policy" if path in reading.texts else "", "", reading.texts, [*reading.findings, *names]
+        )
+    text, findings = read(path)
+    if text is None:
+        return Examined(path, "", "", {}, findings)
+    document = examine(text, path)
+    kind = "policy" if document.is_policy else "task"
+    findings = document.findings
+    if _counts_here(path):
+        findings = [*findings, *rule_findings(layer(document), CommandContext())]
+    return Examined(path, kind, document.name, {path: text}, findings)
+
+
+def _counts_here(path: str) -> bool:
+    """Whether a file is the policy of this workspace, whose servers have to have the tools that it names."""
+    policy = discover(os.curdir)
+    return bool(policy) and path != STDIN and os.path.realpath(path) == os.path.realpath(policy or "")
+
+
+def _print_text(documents: Sequence[Examined]) -> None:
+    for one in documents:
+        say(f"{safe(one.path)}: {_verdict(one)}", "red" if one.errors else "green")
+        for finding in one.findings:
+            say_finding(render(finding, one.texts.get(finding.source, "")))
+
+
+def _print_json(documents: Sequence[Examined]) -> None:
+    files = [
+        {
+            "path": one.path,
+            "kind": one.kind,
+            "name": one.name,
+            "valid": not one.errors,
+            "findings": [finding_json(finding) for finding in one.findings],
+        }
+        for one in documents
+    ]
+    say_json(valid=not any(one.errors for one in documents), files=files)
+
+
+def _print_github(documents: Sequence[Examined]) -> None:
+    counts = _counted(sum(one.errors for one in documents), sum(one.warnings for one in documents))
+    say(f"{len(documents)} checked: {', '.join(counts) or 'all valid'}")
+    for command in github(_placed(documents)):
+        say(command)
+
+
+def _print_sarif(documents: Sequence[Examined]) -> None:
+    say_json(sarif(_placed(documents), __version__))
+
+
+_PRINTERS: dict[str, Callable[[Sequence[Examined]], None]] = {
+    "text": _print_text,
+    "json": _print_json,
+    "github": _print_github,
+    "sarif": _print_sarif,
+}
+
+
+def _placed(documents: Sequence[Examined]) -> list[Finding]:
+    """Every finding, with the path of its file in the repository: a workflow may check from a folder within it."""
+    root = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
+    return [
+        replace(finding, source=_within(root, finding.source))
+        for one in documents
+        for finding in one.findings
+    ]
+
+
+def _within(root: str, path: str) -> str:
+    """A path below the root as the repository has it; any other one whole."""
+    if path == STDIN:
+        return path
+    whole = os.path.abspath(path)
+    inside = os.path.relpath(whole, root)
+    return (whole if inside.split(os.sep, 1)[0] == os.pardir else inside).replace(os.sep, "/")
+
+
+def _verdict(one: Examined) -> str:
+    counts = _counted(one.errors, one.warnings)
+    return ", ".join(counts if one.errors else [f"valid {one.kind}", *counts])
+
+
+def _counted(errors: int, warnings: int) -> list[str]:
+    numbers = ((errors, "error"), (warnings, "warning"))
+    return [f"{count} {word}{'s' * (count > 1)}" for count, word in numbers if count]
+
+
+# --- rules that name no known tool
+
+
+def known_here(context: CommandContext) -> KnownTools:
+    """The tools that the servers of the workspace have listed; none without a store that can be read."""
+    from adjourn.clients.served_tools import known_tools
+
+    try:
+        store = context.store_or_none()
+        return NOTHING_KNOWN if store is None else known_tools(store)
+    except AdjournError:
+        return NOTHING_KNOWN
+
+
+def rule_findings(policy: Policy, context: CommandContext) -> list[Finding]:
+    """The findings about the rules of a policy that name no known tool."""
+    from adjourn.aex.rule_names import unmatched_rules
+    from adjourn.setup.checks import listed_servers
+    from adjourn.setup.places import home
+
+    known = known_here(context)
+    listed = listed_servers(os.path.realpath(context.root), home(os.environ))
+    is_complete = bool(listed) and listed <= known.servers.keys()
+    return unmatched_rules(policy, known, listed=listed, is_complete=is_complete)
+
+
+# --- `adjourn fmt`
+
+
+class Laid(NamedTuple):
+    """A document before and after. `after` is None where it could not be formatted; the findings or `refusal` say why."""
+
+    path: str
+    before: str
+    after: str | None
+    findings: Sequence[Finding] = ()
+    refusal: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether formatting would change the text."""
+        return self.after is not None and self.after != self.before
+
+
+@click.command(epilog=example("adjourn fmt .aex tasks", "adjourn fmt --check .", "adjourn fmt - < task.aex"))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
+@click.option("--check", is_flag=True, help="Write nothing; list the files that are not formatted.")
+@click.option("--diff", is_flag=True, help="Write nothing; show the difference.")
+@in_folder
+@for_machines
+def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> int:
+    """Format contracts and policies; keep comments and meaning.
+
+    FILE is a file, a folder (every .aex file below it, hidden folders other than .aex left out) or - for stdin, which
+    is printed. Exit code 1 when a file has an error, which leaves it as it is; with --check and --diff also when one
+    differs.
+    """
+    if STDIN in files and len(files) > 1:
+        raise UsageError("- stands for stdin and cannot be named with files", "run it once for each")
+    documents = [_laid(path) for path in named(files)]
+    changing = [one for one in documents if one.differs]
+    failed = [one for one in documents if one.after is None]
+    dry = check or diff
+    if not dry and files != (STDIN,):
+        for one in changing:
+            _write(one)
+    if as_json:
+        _fmt_print_json(documents, diff=diff)
+    elif not dry and files == (STDIN,):
+        _show(documents[0].after or "")
+    else:
+        _print(documents, dry=dry, diff=diff)
+    _complain(failed, as_json=as_json)
+    return 1 if failed or (dry and changing) else 0
+
+
+def _laid(path: str) -> Laid:
+    text, findings = read(path)
+    if text is None:
+        return Laid(path, "", None, findings)
+    document = examine(text, path)
+    errors = [finding for finding in document.findings if finding.severity == "error"]
+    if errors:
+        return Laid(path, text, None, errors)
+    try:
+        return Laid(path, text, formatted(document))
+    except InvalidError as error:
+        return Laid(path, text, None, (), str(error))
+
+
+def _write(one: Laid) -> None:
+    """Replace the file whole, with the permissions that it has; not through a link, nor over what was written since."""
+    assert one.after is not None
+    status = os.lstat(one.path)
+    if not stat.S_ISREG(status.st_mode):
+        raise RefusedError(
+            f"{one.path} is a symbolic link; adjourn does not write through links", "name the file itself"
+        )
+    if read(one.path)[0] != one.before:
+        raise RefusedError(f"{one.path} changed while the command ran", "run the command again")
+    folder, name = os.path.split(one.path)
+    write_file(folder or ".", name, one.after.encode(), stat.S_IMODE(status.st_mode))
+
+
+def _print(documents: Sequence[Laid], *, dry: bool, diff: bool) -> None:
+    changing = [one for one in documents if one.differs]
+    of = f"{len(changing)} of {len(documents)} file{'s' * (len(documents) != 1)}"
+    if all(one.after == one.before for one in documents):
+        say(f"all formatted: {len(documents)} file{'s' * (len(documents) != 1)}", "green")
+    elif dry:
+        say(f"{of} not formatted", "red")
+    else:
+        say(f"{of} formatted", "green")
+    for one in changing:
+        say(f"  {safe(one.path)}")
+    for one in changing if diff else ():
+        _show(_difference(one), diff=True)
+
+
+def _show(text: str, *, diff: bool = False) -> None:
+    """A text of others: byte for byte into a file or pipe, without what a terminal would obey on a terminal."""
+    sys.stdout.flush()
+    if sys.stdout.isatty() and diff:
+        print_diff(safe_lines(text.removesuffix("\n")))
+        return
+    if sys.stdout.isatty():
+        text = safe_lines(text)
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
+
+
+def _difference(one: Laid) -> str:
+    before, after = one.before.split("\n"), (one.after or "").split("\n")
+    shown = unified_diff(before, after, one.path, f"{one.path} (formatted)")
+    return f"{shown}\n" if shown else ""
+
+
+def _fmt_print_json(documents: Sequence[Laid], *, diff: bool) -> None:
+    files: list[dict[str, Any]] = []
+    for one in documents:
+        told: dict[str, Any] = {"path": one.path, "differs": one.differs, "valid": one.after is not None}
+        told["findings"] = [finding_json(finding) for finding in one.findings]
+        if one.refusal:
+            told["refusal"] = one.refusal
+        if one.path == STDIN:
+            told["text"] = one.after
+        if diff:
+            told["diff"] = _difference(one) if one.differs else ""
+        files.append(told)
+    say_json(differ=sum(one.differs for one in documents), files=files)
+
+
+def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
+    for one in failed if not as_json else ():
+        sys.stdout.flush()
+        for finding in one.findings:
+            say_finding(render(finding, one.before), err=True)
+        if one.refusal:
+            complain(safe(one.refusal))
+    if failed:
+        names = ", ".join(safe(one.path) for one in failed[:3]) + (" and more" if len(failed) > 3 else "")
+        complain(f"not formatted because of errors: {names}", "fix them; `adjourn check FILE` shows them")
+
+
+# --- `adjourn parse`
+
+
+@click.command(
+    "parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
+)
+@click.argument("file", metavar="FILE", type=FILE_PATH)
+@click.option("--tolerant", is_flag=True, help="Print the part of a text with errors that could be parsed.")
+@in_folder
+def parse_(file: str, *, tolerant: bool) -> None:
+    """Print the syntax tree of a contract or policy as JSON.
+
+    FILE is a file, or - for stdin. Findings of the parser go to stderr; an error among them is exit code 1, unless
+    --tolerant is given. The meaning is not checked: use `adjourn check`.
+    """
+    from adjourn.aex.parser import parse
+    from adjourn.aex.shape import model
+
+    text, findings = read(file)
+    refuse_errors(file, text, findings)
+    document = parse(text or "", file)
+    if not tolerant:
+        refuse_errors(file, text, document.findings)
+    for finding in document.findings:
+        say_finding(render(finding, text or ""), err=True)
+    say_json(msgspec.to_builtins(model(document)))
+
+
+# --- `adjourn compile`
+
+
+@click.command(name="compile", epilog=example("adjourn compile tasks/fix-test.aex > fix-test.json"))
+@click.argument("file", metavar="FILE", type=FILE_PATH)
+@in_folder
+def compile_(file: str) -> None:
+    """Print the intermediate representation of a contract or policy: JSON, described by spec/aex-ir.schema.json.
+
+    FILE is a file, or - for stdin. A text with an error is not compiled: its findings go to stderr, exit code 1.
+    """
+    from adjourn.aex.ir import compiled
+
+    text, findings = read(file)
+    refuse_errors(file, text, findings)
+    document = examine(text or "", file)
+    refuse_errors(file, text, document.findings)
+    say_json(msgspec.to_builtins(compiled(document)))

@@ -1,0 +1,361 @@
+"""`adjourn checkpoint`: the page of a checkpoint, to be read, corrected, checked, and written by hand."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from adjourn.aex.diagnostics import render
+from adjourn.checkpoints import environment, page_files
+from adjourn.checkpoints.page import MAX_PAGE_BYTES, NO_REPORT, AgentReport, report_of
+from adjourn.checkpoints.page_writer import edit_page
+from adjourn.checkpoints.parser import parse
+from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint, task_checkpoint_name
+from adjourn.cli.context import (
+    FILE_PATH,
+    TASK_NAME,
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+    in_folder,
+    user,
+)
+from adjourn.cli.output import (
+    complain,
+    finding_json,
+    safe,
+    safe_lines,
+    say,
+    say_finding,
+    say_json,
+    say_table,
+)
+from adjourn.cli.usage import SuggestingGroup
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, UsageError
+from adjourn.host.clock import now
+from adjourn.host.executables import find
+from adjourn.host.finding import workspace_of
+from adjourn.host.workspace import create_file, read_file
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
+from adjourn.policy.destructive import COMMANDS, FILE, TOOLS, read_settings
+from adjourn.tasks.task import tasks_of
+from adjourn.text.times import span
+
+if TYPE_CHECKING:
+    from adjourn.checkpoints.page_files import FoundPage
+
+
+@click.group(
+    cls=SuggestingGroup,
+    invoke_without_command=True,
+    epilog=example(
+        "adjourn checkpoint show", "adjourn checkpoint edit", 'adjourn checkpoint write -m "Tests first"'
+    ),
+)
+@in_folder
+@for_machines
+@click.pass_context
+def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
+    """Manage checkpoint pages: Markdown files in tmp/ that describe the state of the work for the next session.
+
+    PAGE is a file, or the name of a checkpoint; without it, the newest page that can be read. What you change on the active page
+    counts: the next session receives it, and the next page keeps it. Without a subcommand, list the pages.
+    """
+    if ctx.invoked_subcommand is None:
+        _list(page_files.search(workspace_of().tree), now(), as_json=as_json)
+
+
+@checkpoint.command(
+    epilog=example("adjourn checkpoint write -m 'Tests first'", "adjourn checkpoint write --from page.md")
+)
+@click.argument("task", default="", type=TASK_NAME)
+@click.option("--name", default="", metavar="NAME", help="The checkpoint's name (default: the task's id).")
+@click.option(
+    "-m", "--message", default="", metavar="TEXT", help="What was done, and what the next session does first."
+)
+@click.option(
+    "--from",
+    "source",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Read the report from FILE: a page, or JSON with its members; - is standard input.",
+)
+@at_store
+@for_machines
+def write(context: CommandContext, task: str, *, name: str, message: str, source: str, as_json: bool) -> None:
+    """Save a checkpoint of TASK as it is now: in the store, as a folder, and as the active page.
+
+    TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
+    """
+    said = _said(source) if source else NO_REPORT
+    opened = context.writable(task or task_here(context))
+    made = save_checkpoint(
+        opened,
+        context.root,
+        CheckpointRequest(
+            name or task_checkpoint_name(opened.id),
+            description=message,
+            said=said,
+            trigger="person",
+            by=user(),
+        ),
+        tree=context.tree,
+    )
+    if as_json:
+        found = made.checkpoint
+        say_json(
+            name=found.data.name,
+            task=opened.id,
+            seq=found.event.seq,
+            hash=found.hash,
+            folder=made.folder,
+            page=made.page,
+            notes=made.notes,
+        )
+    else:
+        say(
+            f"written: {made.page or made.folder} ({made.checkpoint.event.seq + 1} events of task {opened.id})"
+        )
+    for note in made.notes:
+        complain(safe(note))
+
+
+def task_here(context: CommandContext) -> str:
+    """The current task: that of the newest page, else the only one of the store."""
+    tasks = tasks_of(context.store)
+    found = page_files.find_active(context.tree)
+    if found is not None and found.task in tasks:
+        return found.task
+    if len(tasks) == 1:
+        return next(iter(tasks))
+    raise UsageError(
+        f"the store has {len(tasks)} tasks, and none is named", "name one; list them with `adjourn tasks`"
+    )
+
+
+def _said(source: str) -> AgentReport:
+    data = (
+        sys.stdin.buffer.read(MAX_PAGE_BYTES + 1)
+        if source == "-"
+        else read_file(source, MAX_PAGE_BYTES, workspace_of().root)
+    )
+    if data.lstrip()[:1] == b"{":
+        try:
+            return msgspec.json.decode(data, type=AgentReport)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidError(
+                f"{source}: {error}", "see the members: adjourn checkpoint show --json"
+            ) from error
+    reading = parse(data, source)
+    if reading.page is None:
+        raise InvalidError(
+            f"{source} is not a page", f"list its errors: adjourn checkpoint lint {shlex.quote(source)}"
+        )
+    return report_of(reading.page)
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint show", "adjourn checkpoint show fix-auth --json"))
+@click.argument("page", default="", type=FILE_PATH)
+@in_folder
+@for_machines
+def show(page: str, *, as_json: bool) -> None:
+    """Show a page, its age, and whether it was edited. Exit code 1 if no page can be read."""
+    root = workspace_of().tree
+    found = page_files.search(root)
+    chosen = _chosen(root, found, page)
+    if as_json:
+        say_json(_to_json(chosen, now(), whole=True))
+    else:
+        say(f"{safe(chosen.path)}: {summary(chosen, now())}")
+        say(safe_lines(chosen.text.rstrip("\n")))
+    _warn(found, chosen, now(), named=bool(page))
+    machine = chosen.machine
+    for note in [
+        *environment.file_changes(root, machine.get("artifacts")),
+        *environment.commit_change(root, machine.get("commit")),
+    ]:
+        complain(safe(note), "review them before you rely on the page")
+
+
+def _chosen(root: str, found: page_files.Search, page: str) -> FoundPage:
+    if page.endswith(".md"):
+        path = os.path.abspath(page) if os.path.lexists(page) else page
+        return page_files.read(root, page_files.check_inside(root, path))
+    named = [one for one in found.pages if not page or one.machine.get("name") == page]
+    if not named:
+        for path, reason in found.broken:
+            complain(f"{safe(path)} cannot be read: {safe(reason)}")
+        what = f'no page of a checkpoint "{page}"' if page else "there is no page that can be read"
+        raise NotFoundError(what, "write one now: adjourn checkpoint write")
+    return named[0]
+
+
+def _warn(found: page_files.Search, chosen: FoundPage, now: int, *, named: bool) -> None:
+    if not named:
+        for path, reason in found.broken:
+            complain(
+                f"{safe(path)} cannot be read: {safe(reason)}",
+                f"{safe(chosen.path)} is the newest that can be read; list every finding: adjourn checkpoint lint",
+            )
+    if chosen.reading.edited:
+        complain(
+            f"{safe(chosen.path)} was edited since it was written",
+            "nothing to do: the next session receives the edited text",
+        )
+    if page_files.is_stale(chosen, now):
+        complain(
+            f"{safe(chosen.path)} is older than 24 hours",
+            "check files and services before you continue: they may have changed",
+        )
+
+
+def summary(found: FoundPage, now: int) -> str:
+    """`4 of 7 done, next: Remediation recommendations; 3 h ago`."""
+    page = found.page
+    done = sum(item.status == "done" for item in page.progress)
+    following = f", next: {safe(page.next_step.text)}" if page.next_step else ""
+    return f"{done} of {len(page.progress)} done{following}; {span(max(0, now - found.at) // 1000)} ago"
+
+
+def _to_json(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
+    told = {
+        "path": found.path,
+        "id": found.id,
+        "task": found.task,
+        "time": timestamp(found.at),
+        "active": found.is_active,
+        "edited": found.reading.edited,
+        "stale": page_files.is_stale(found, now),
+    }
+    return told | ({"page": msgspec.to_builtins(found.page)} if whole else {})
+
+
+def _list(found: page_files.Search, now: int, *, as_json: bool) -> None:
+    if as_json:
+        broken = [{"path": path, "reason": reason} for path, reason in found.broken]
+        say_json(pages=[_to_json(one, now) for one in found.pages], broken=broken)
+        return
+    if found.pages:
+        rows = [(one.path, str(one.machine.get("trigger", "")), summary(one, now)) for one in found.pages]
+        say_table(("PAGE", "TRIGGER", "STATE"), rows)
+    else:
+        say("no pages yet")
+    for path, reason in found.broken:
+        complain(f"{safe(path)} cannot be read: {safe(reason)}")
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint edit"))
+@click.argument("page", default="", type=FILE_PATH)
+@in_folder
+def edit(page: str) -> int:
+    """Edit a page in $VISUAL or $EDITOR, and save it if it can still be read.
+
+    A text that cannot be read is kept in a separate file, whose name is printed. Exit code 1 in that case.
+    """
+    root = workspace_of().tree
+    chosen = _chosen(root, page_files.search(root), page)
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
+    if not editor:
+        raise UsageError("neither VISUAL nor EDITOR is set", f"set one, or edit {chosen.path} directly")
+    folder, name = os.path.split(os.path.join(root, chosen.path))
+    copies = page_files.numbered(
+        f".{name.removesuffix('.md')}.edit"
+    )  # the first may hold what was written before
+    copy = next(free for free in copies if create_file(folder, free, chosen.text.encode()))
+    path = os.path.join(folder, copy)
+    named, *options = shlex.split(editor)
+    program = find(named, root)
+    if program is None:
+        raise UsageError(f"{named} is not on PATH outside of {root}", "set VISUAL to the path of a program")
+    if subprocess.run([program, *options, path], check=False).returncode:
+        raise AdjournError(f"{editor} failed", f"your text is in {os.path.relpath(path, root)}")
+    data = read_file(path, MAX_PAGE_BYTES, root)
+    if data == chosen.text.encode():
+        os.unlink(path)
+        say(f"{chosen.path}: unchanged")
+        return 0
+    kept = os.path.relpath(path, root)
+    try:
+        reading = edit_page(root, chosen.path, data, was=digest(chosen.text.encode()))
+    except ConflictError as error:
+        raise ConflictError(error.message, f"your text is in {kept}") from error
+    if reading.page is None:
+        _print_findings(chosen.path, data, list(reading.findings))
+        complain(f"{chosen.path} was not changed", f"fix {kept}, and copy it there")
+        return 1
+    os.unlink(path)
+    say(f"{chosen.path}: changed; the next session receives the new text")
+    return 0
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint lint", "adjourn checkpoint lint page.md --json"))
+@click.argument("paths", nargs=-1, metavar="[FILE]...", type=FILE_PATH)
+@in_folder
+@for_machines
+def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
+    """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
+    told, failed = [], False
+    root = workspace_of().tree
+    for path in paths or page_files.names_of_pages(root):
+        data = read_file(path if paths else os.path.join(root, path), MAX_PAGE_BYTES, root)
+        reading = parse(data, path)
+        failed = failed or reading.page is None
+        findings = list(reading.findings)
+        told.append(
+            {
+                "path": path,
+                "valid": reading.page is not None,
+                "findings": [finding_json(one) for one in findings],
+            }
+        )
+        if not as_json:
+            _print_findings(path, data, findings)
+    if as_json:
+        say_json(valid=not failed, pages=told)
+    elif not told:
+        say("no pages yet")
+    return 1 if failed else 0
+
+
+def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
+    errors = sum(finding.severity == "error" for finding in findings)
+    say(f"{safe(path)}: {f'{errors} errors' if errors else 'valid'}", "red" if errors else "green")
+    for finding in findings:
+        say_finding(render(finding, data.decode(errors="replace")))
+
+
+@checkpoint.command(epilog=example("adjourn checkpoint rules"))
+@in_folder
+@for_machines
+def rules(*, as_json: bool) -> None:
+    """List the rules for destructive calls. A checkpoint is saved before such a call."""
+    settings = read_settings(workspace_of().root)
+    off = set(settings.off)
+    told = [
+        {
+            "label": rule.label,
+            "on": rule.label not in off,
+            "pattern": " … ".join(rule.parts),
+            "example": rule.example,
+        }
+        for rule in COMMANDS
+    ]
+    told += [
+        {"label": rule.label, "on": True, "pattern": rule.command, "example": FILE} for rule in settings.rules
+    ]
+    tools = sorted(TOOLS - off)
+    if as_json:
+        say_json(commands=told, toolWords=tools)
+        return
+    rows = [(str(one["label"]), "on" if one["on"] else "off", str(one["example"])) for one in told]
+    say_table(("RULE", "STATE", "SUCH AS"), rows)
+    say(f"also tools that are marked as destructive, or whose names contain: {', '.join(tools)}")

@@ -1,0 +1,374 @@
+"""`adjourn checkpoints`, `show` and `resume`: reading the checkpoints that can be resumed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from adjourn.checkpoints import folder
+from adjourn.checkpoints.attachments import imported_history
+from adjourn.checkpoints.checkpoint import document, document_of, find, known_to, trusted_signer
+from adjourn.cli.context import (
+    CHECKPOINT_NAME,
+    TASK_NAME,
+    CommandContext,
+    at_store,
+    example,
+    for_machines,
+)
+from adjourn.cli.lookup import (
+    FoundCheckpoint,
+    all_sessions,
+    checkpoint_folders,
+    find_checkpoint,
+    only_checkpoint,
+    session_facts,
+    session_ids,
+    show_session,
+)
+from adjourn.cli.output import (
+    complain,
+    counted,
+    cut,
+    described,
+    facts,
+    imported_line,
+    safe,
+    safe_lines,
+    say,
+    say_facts,
+    say_json,
+    say_prose,
+    say_table,
+)
+from adjourn.cli.task_view import who
+from adjourn.cli.terminal import width
+from adjourn.errors import AdjournError, IntegrityError
+from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM
+from adjourn.host.keys import reading_secret
+from adjourn.log.event import decode
+from adjourn.log.kinds import data_of
+from adjourn.store.base import Head
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
+from adjourn.text.fitting import fit_text
+from adjourn.text.times import ago, local
+
+if TYPE_CHECKING:
+    from adjourn.handover.rendering import Handover
+
+
+@click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))
+@click.argument("task", default="", type=TASK_NAME)
+@at_store
+@for_machines
+def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
+    """List the newest checkpoint of each name, newest first, of all tasks or of TASK.
+
+    SIGNER is the name of the trusted key, "unknown" for another, BROKEN if its signature is invalid. A folder that came
+    by git or from a colleague, and was not imported yet, is listed as "(folder)". The cognitive sessions of programs follow. Exit code 1 when one is broken.
+    """
+    names = checkpoint_folders(context.root)
+    store = context.store_or_none() if names else context.store
+    sessions, unreadable = all_sessions(store) if store and not task else ([], [])
+    told, broken = [], []
+    for name in sorted(
+        {ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")} if store else ()
+    ):
+        try:
+            told.append(_of_store(context, name))
+        except AdjournError as error:
+            broken.append((name, error))
+    known = {one["name"] for one in told} | {name for name, _ in broken}
+    told += [one for name in names if name not in known and (one := _of_folder(context.root, name))]
+    if task:
+        chosen = context.task(task).id
+        told = [one for one in told if one["task"] == chosen]
+    told.sort(key=lambda one: one["timestamp"], reverse=True)
+    if as_json:
+        say_json(
+            checkpoints=told,
+            sessions=sessions,
+            broken=[{"name": name, "reason": str(failure)} for name, failure in [*broken, *unreadable]],
+        )
+    elif told:
+        say_table(
+            ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
+            [_row(one, context.now) for one in told],
+        )
+    elif not broken and not sessions and not unreadable:
+        say("no checkpoints yet")
+    if sessions and not as_json:
+        say_table(
+            ("SESSION", "WHEN", "CHECKPOINTS", "FACTS", "GOAL"),
+            [_session_row(one, context.now) for one in sessions],
+        )
+    for name, failure in unreadable:
+        complain(f"session {name}: {failure.message}", failure.remedy)
+    for name, failure in broken:
+        complain(f"checkpoint {name}: {failure.message}", "run `adjourn verify`")
+    return 1 if broken or unreadable or any(one["signer"] == "BROKEN" for one in told) else 0
+
+
+def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+    used = "" if one["callsUsed"] is None else str(one["callsUsed"])
+    when = ago(one["timestamp"], now)
+    return one["name"], one["task"], when, used, one["signer"] or "unknown", _described(one)
+
+
+def _session_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+    when = ago(one["timestamp"], now)
+    return one["session"], when, str(len(one["checkpoints"])), str(one["facts"]), one["goal"]
+
+
+def _described(one: dict[str, Any]) -> str:
+    trusted = one["signer"] if one["signer"] not in ("BROKEN", "(folder)") else ""
+    return described(one["description"], trusted, "")
+
+
+def _of_store(context: CommandContext, name: str) -> dict[str, Any]:
+    found = find(context.store, name)
+    try:
+        signer = trusted_signer(found)
+    except IntegrityError:
+        signer = "BROKEN"
+    try:
+        stated = document(context.store, found)
+    except IntegrityError:
+        stated = {}
+    return {
+        "name": name,
+        "task": found.event.task,
+        "timestamp": found.event.timestamp,
+        "callsUsed": stated.get("callsUsed"),
+        "budget": stated.get("budget"),
+        "signer": signer,
+        "key": found.data.key,
+        "description": found.data.description,
+        "hash": found.hash,
+        "seq": found.event.seq,
+        "source": "store",
+    }
+
+
+def _of_folder(root: str, name: str) -> dict[str, Any] | None:
+    try:
+        file = folder.read_published(folder.path_of(root, name)).file
+    except AdjournError:
+        return None
+    extra = file.adjourn
+    return {
+        "name": name,
+        "task": extra.task if extra else "",
+        "timestamp": file.timestamp,
+        "callsUsed": file.calls_used,
+        "budget": file.budget,
+        "signer": "(folder)",
+        "key": "",
+        "description": file.description,
+        "hash": extra.hash if extra else "",
+        "seq": extra.seq if extra else None,
+        "source": "folder",
+    }
+
+
+# --- `adjourn resume`
+
+LINES_BESIDE = 200
+"""Bytes of the first line and the last one, at the most."""
+
+
+@click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
+@click.argument("name", default="", type=CHECKPOINT_NAME)
+@click.option(
+    "--more", default="", metavar="CURSOR", help="Show older history: N is the `more` of an earlier answer."
+)
+@click.option(
+    "--brief-bytes",
+    type=click.IntRange(MIN_ROOM, MAX_ROOM),
+    default=ROOM,
+    metavar="BYTES",
+    help=f"Limit the answer to this size (default: {ROOM}).",
+)
+@at_store
+@for_machines
+def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, as_json: bool) -> None:
+    """Show what a session that resumes the checkpoint NAME will receive. Starts no session and writes nothing.
+
+    NAME may be left out where only one unfinished task has a checkpoint.
+
+    To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
+    refused for an untrusted signer.
+    """
+    from adjourn.handover.resumption import Preview
+    from adjourn.handover.resumption import resume as handover_resume
+
+    reader = Preview(lambda: context.store, context.root, context.clock, reading_secret(), context.tree)
+    resumed = handover_resume(reader, name or only_checkpoint(context))
+    if as_json:
+        say_json(resumed.to_json(more, brief_bytes))
+    elif more:
+        _print_history(resumed.to_json(more, brief_bytes))
+    else:
+        _print(resumed.handover(), context.now, brief_bytes)
+
+    sessions = resumed.task.ledger.sessions
+    if holders := list(dict.fromkeys(who(sessions[holder]) for holder in resumed.holders())):
+        complain(
+            f"task {resumed.task.id} is held by {safe(' and by '.join(holders))}",
+            f"another client's resume is refused until {'those sessions end' if holders[1:] else 'that session ends'}, "
+            "or it starts with --take-over",
+        )
+
+
+def _print(told: Handover, now: int, room: int) -> None:
+    from adjourn.handover.rendering import to_lines
+
+    rest = "" if told.calls_left is None else f", {told.calls_left} left"
+    unsure = f"; {told.doubts} in doubt" if told.doubts else ""
+    say_prose(
+        f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}", "bold"
+    )
+    key = told.untrusted_signer
+    rows = (
+        ("state", told.state),
+        ("goal", told.goal),
+        ("mission", told.mission),
+        ("description", described(fit_text(told.description, room // 10), "" if key else "trusted", key)),
+        ("made", ago(told.made, now)),
+        ("imported", imported_line(dict(told.imported) if told.imported else None)),
+    )
+    for note in told.notes:
+        complain(safe(note))
+    say_facts(*rows)
+    left = room - len(facts(rows).encode()) - LINES_BESIDE
+    for line in to_lines(told, left, lambda text: facts([("-", text)])):
+        title = line.removeprefix("## ")
+        if title != line:
+            say("")
+        say_prose(title, "bold") if title != line else say(line)
+    say("")
+    say(f"history: adjourn resume {told.name} --more {told.events}")
+
+
+def _print_history(told: dict[str, Any]) -> None:
+    say("what happened")
+    for entry in told["auditSummary"]:
+        about = " ".join(f"{value}" for value in entry["data"].values())
+        say(cut(f"  {safe(entry['event']):<18} {safe(about)}", width()))
+    if "more" in told:
+        say(f"  older: adjourn resume {told['name']} --more {told['more']}")
+
+
+# --- `adjourn show`
+
+
+@click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
+@click.argument("name", default="", type=CHECKPOINT_NAME)
+@click.option("--policy", is_flag=True, help="Show the texts of the policy and the contract, too.")
+@at_store
+@for_machines
+def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> None:
+    """Show one checkpoint in full: what was done, who signed it, and what it is based on.
+
+    NAME is a checkpoint's name, TASK/NAME if another task uses the name now, six digits or more of its hash, a
+    task (its last checkpoint), or a cognitive session. It may be left out if only one unfinished task has a checkpoint. A checkpoint that only a
+    folder has is verified and shown.
+    """
+    name = name or only_checkpoint(context)
+    store = context.store_or_none()
+    if store is not None and name in session_ids(store):
+        facts = session_facts(store, name)
+        say_json(facts) if as_json else show_session(facts)
+        return
+    found: FoundCheckpoint = find_checkpoint(context, name)
+    told = _to_json(context, found) | {"signer": trusted_signer(found.checkpoint)}
+    texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}
+    if as_json:
+        say_json(told | {f"{key}Text": text for key, text in texts.items()})
+        return
+    _show_print(context, told)
+    for key, text in texts.items():
+        if text:
+            say(f"\n# {key} {told[key][:12]}\n{safe_lines(text.rstrip())}")
+        elif text is None and told[key]:
+            say(f"\n# the text of the {key} {told[key][:12]} is not in the store")
+
+
+def _text(found: Any, text_digest: str) -> str | None:
+    stored = found.store.get_blob(text_digest) if text_digest else None
+    return None if stored is None else stored.decode(errors="replace")
+
+
+def _to_json(context: CommandContext, found: Any) -> dict[str, Any]:
+    event, event_hash, data = found.checkpoint
+    stored = found.store.get_blob(data.document)
+    if stored is not None:
+        stated = msgspec.json.decode(stored, type=dict[str, Any])
+    else:  # an older version of an imported history: what it said follows from the events
+        ledger = Ledger(task=event.task)
+        for entry in verified_entries_from(found.store, event.task, 0, Head(event.seq, event_hash)):
+            past = decode(entry.data)
+            if past.seq < event.seq:
+                ledger.apply(past, entry.hash, data_of(past))
+        stated = document_of(ledger, data.name, data.description, known_to(data))
+    try:
+        as_written = folder.is_as_written(context.store_or_none() or found.store, context.root, data.name)
+        state = {None: "none", True: "as written", False: "brought or changed"}[as_written]
+    except AdjournError as error:
+        state = error.message
+    kept = ("goal", "callsUsed", "callsRefused", "budget", "tools", "inDoubt", "policy", "contract")
+    return {
+        "name": data.name,
+        "task": event.task,
+        "seq": event.seq,
+        "hash": event_hash,
+        "timestamp": event.timestamp,
+        "by": event.by.id,
+        "trigger": data.trigger,
+        "description": data.description,
+        **{key: stated.get(key) for key in kept},
+        "key": data.key,
+        "document": data.document,
+        "root": data.root,
+        "previous": data.previous,
+        "source": found.source,
+        "imported": imported_history(found.task(context).ledger),
+        "folder": state,
+    }
+
+
+def _show_print(context: CommandContext, told: dict[str, Any]) -> None:
+    signed = (
+        f"signed by {told['signer']}"
+        if told["signer"]
+        else f"signed by {told['key']}, which is not trusted here"
+    )
+    say_prose(f"{told['name']}: checkpoint of task {safe(told['task'])}, {signed}", "bold")
+    used = str(told["callsUsed"]) if told["budget"] is None else f"{told['callsUsed']} of {told['budget']}"
+    tools = ", ".join(f"{tool} {count}" for tool, count in (told["tools"] or {}).items())
+    doubts = ", ".join(f"{call['call']} {call['tool']}" for call in told["inDoubt"] or [])
+    say_facts(
+        ("goal", told["goal"] or ""),
+        ("description", described(told["description"], told["signer"], told["key"])),
+        (
+            "made",
+            f"{local(told['timestamp'])} ({ago(told['timestamp'], context.now)}) by {told['by']}, {told['trigger']}",
+        ),
+        ("calls", f"{used} used, {told['callsRefused']} refused"),
+        ("tools", tools),
+        ("in doubt", doubts or "nothing"),
+        ("imported", imported_line(told["imported"])),
+        ("position", f"event {told['seq']}"),
+        ("hash", told["hash"]),
+        ("previous", told["previous"]),
+        ("document", told["document"]),
+        ("root", told["root"]),
+        ("key", told["key"]),
+        ("policy", told["policy"] or ""),
+        ("contract", told["contract"] or ""),
+        ("found in", told["source"]),
+        ("folder", told["folder"]),
+    )

@@ -1,1 +1,0 @@
-"""Commands of the help group "Checkpoints", except `record`."""

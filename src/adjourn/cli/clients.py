@@ -1,0 +1,416 @@
+"""`adjourn init` and `adjourn init --undo`: starts servers to see their tools, shows what changes in clients' files, asks, changes it.
+
+Owns: what is shown and asked. Must never: change what was not shown.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import click
+
+from adjourn.cli.context import CommandContext, check_person
+from adjourn.cli.output import (
+    complain,
+    counted,
+    safe,
+    safe_lines,
+    say,
+    say_facts,
+    say_json,
+    say_prose,
+    say_table,
+    unified_diff,
+)
+from adjourn.cli.terminal import Spinner, print_diff
+from adjourn.clients.served_tools import keep_tools
+from adjourn.errors import AdjournError, InvalidError
+from adjourn.policy.tool_effects import Effect
+from adjourn.setup import policy_plan, undo
+from adjourn.setup.entries import ServerEntry, shown_start
+from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
+from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
+from adjourn.setup.planning import SetupNote, SetupPlan, plan, plan_for_user
+from adjourn.setup.probe import Probed, ServerStart, probe_all
+
+NO_CLIENT = "no client was found here"
+_WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
+_BY_HAND = (
+    "put `adjourn proxy --` before the command of a server where your client lists it, or run this there"
+)
+
+
+class Asked(NamedTuple):
+    """The options of `adjourn init` about what is asked and shown. `no_start`: no server is started, whatever `yes` says."""
+
+    yes: bool
+    no_start: bool
+    diff: bool
+    as_json: bool
+
+
+class Shown:
+    """A file as it is and as it would be, for people and for machines."""
+
+    def __init__(
+        self, path: str, root: str, before: str | None, after: str | None, about: Sequence[str] = ()
+    ) -> None:
+        self.path = path
+        self.name = _shown(path, root)
+        self.diff = unified_diff(
+            (before or "").splitlines(keepends=True),
+            (after or "").splitlines(keepends=True),
+            self.name if before is not None else "/dev/null",
+            self.name if after is not None else "/dev/null",
+        )
+        self.about = list(about)
+
+    def to_json(self) -> dict[str, Any]:
+        """The change for `--json`."""
+        return {"path": self.path, "changes": self.about, "diff": self.diff}
+
+
+def set_up(how: Asked, *, observe: bool) -> int:
+    """Plan, ask the servers for their tools, show, ask, change; returns the exit code."""
+    root, at = os.path.realpath(os.getcwd()), home(os.environ)
+    made = plan(root, at)
+    if made.broken:
+        for note in made.broken:
+            complain(f"nothing was changed: {_shown(note.path, root)}: {note.text}", note.remedy)
+        return 1
+    asked = policy_plan.to_probe(made)
+    answers = _probed(asked, root, how)
+    listed = policy_plan.with_tools(made, list(zip(asked, answers, strict=True)), observe=observe)
+    pending = made.pending
+    shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
+    clients = ", ".join(made.clients) or NO_CLIENT
+    notes = made.notes if made.clients else [*made.notes, SetupNote(root, _WANTED, _BY_HAND)]
+    if not pending:
+        said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up"
+        _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
+        propose_pin(root, how)
+        return 0
+    extends = any(change.before and change.path.endswith(".aex") for change in pending)
+    if not how.as_json and (how.diff or not how.yes or extends):
+        show_tools(listed)
+    head = f"{clients}: {counted(len(pending), 'file')} to change"
+    if not _agreed(head, shown, how):
+        _tell("nothing was changed", shown, notes, root, as_json=how.as_json, done=False, servers=listed)
+        complain("you did not confirm", "answer y when asked, or run it with --yes")
+        return 1
+    if extends:
+        check_person("init", None, attended=False)  # more is permitted from now on
+    undo.make(pending, root)
+    _keep_tools(asked, answers, root)
+    said = f"set up: {clients}" if made.clients else NO_CLIENT
+    if not how.as_json:
+        say(said)
+        show(made, listed, [one.name for one in shown], observe=observe)
+        _tell_notes(notes, root)
+        propose_pin(root, how)
+        return 0
+    _tell(said, shown, notes, root, as_json=True, done=True, servers=listed)
+    return 0
+
+
+def propose_pin(root: str, how: Asked) -> None:
+    """Propose a PIN where the policy lets a shell run unasked; with --yes only say so."""
+    if not how.as_json:
+        from adjourn.cli.keys import propose_pin as propose  # not for the help
+
+        propose(root, may_ask=not how.yes)
+
+
+def set_up_user(how: Asked) -> int:
+    """Show the changes of the user's own settings, ask, change them; returns the exit code. Starts no server."""
+    made, root = plan_for_user(home(os.environ)), user_folder()
+    if made.broken:
+        for note in made.broken:
+            complain(f"nothing was changed: {_shown(note.path, root)}: {note.text}", note.remedy)
+        return 1
+    pending, clients = made.pending, ", ".join(made.clients) or NO_CLIENT
+    shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
+    if not pending:
+        said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up for every project"
+        _tell(said if made.clients else NO_CLIENT, [], made.notes, root, as_json=how.as_json, done=False)
+        return 0
+    if not _agreed(f"{clients}: {counted(len(pending), 'file')} to change", shown, how):
+        _tell("nothing was changed", shown, made.notes, root, as_json=how.as_json, done=False)
+        complain("you did not confirm", "answer y when asked, or run it with --yes")
+        return 1
+    check_person("init", None, attended=False)  # every project is governed otherwise from now on
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    undo.make(pending, root)
+    _tell(f"set up for every project: {clients}", shown, made.notes, root, as_json=how.as_json, done=True)
+    if not how.as_json:
+        show_user([one.name for one in shown])
+    return 0
+
+
+def policy_for(how: Asked, *, observe: bool) -> str:
+    """The policy that `set_up` would write where there is none. Raises `InvalidError` for settings that cannot be parsed."""
+    root = os.path.realpath(os.getcwd())
+    made = plan(root, home(os.environ))
+    for note in made.broken:
+        raise InvalidError(f"nothing was written: {_shown(note.path, root)}: {note.text}", note.remedy)
+    asked = policy_plan.to_probe(made)
+    answers = _probed(asked, root, how)
+    policy_plan.with_tools(made, list(zip(asked, answers, strict=True)), observe=observe)
+    return made.changes[os.path.join(root, POLICY)].after
+
+
+def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probed]:
+    """What the servers answered. They are started with an approval only: a repository may name any command."""
+    found = [policy_plan.start(entry, root, os.environ) for entry in entries]
+    starts = [start for start in found if isinstance(start, ServerStart)]
+    if not starts:
+        return [start for start in found if isinstance(start, Probed)]
+    yes = how.yes and not how.no_start
+    if not (how.yes or how.no_start or how.as_json) and sys.stdin.isatty():
+        asked = [
+            AskedStart(entry, start)
+            for entry, start in zip(entries, found, strict=True)
+            if isinstance(start, ServerStart)
+        ]
+        yes = agreed(asked, root, "to see which tools they list")
+    if not yes:
+        return [start if isinstance(start, Probed) else policy_plan.NOT_STARTED for start in found]
+    check_person("init", None, attended=False)  # what is started is what settings of the workspace say
+    with Spinner(f"starting {counted(len(starts), 'server')} to list their tools"):
+        answers = iter(probe_all(starts))
+    return [start if isinstance(start, Probed) else next(answers) for start in found]
+
+
+def _keep_tools(entries: Sequence[ServerEntry], answers: Sequence[Probed], root: str) -> None:
+    """Have the store know what the servers listed, so that rules can be checked. Where no session has run yet, there is no store."""
+    context = CommandContext()
+    with suppress(AdjournError):
+        if context.root == root and (store := context.store_or_none()) is not None:
+            for entry, answer in zip(entries, answers, strict=True):
+                if not answer.failure:
+                    keep_tools(store, entry.name, answer.known_tools, command=entry.command_digest)
+
+
+def take_back(how: Asked, *, user: bool = False) -> int:
+    """Show what would be restored, ask, restore it; returns the exit code."""
+    root, at = user_folder() if user else os.path.realpath(os.getcwd()), home(os.environ)
+    files, left = undo.undoable(root, at)
+    shown = [Shown(one.path, root, _text(one.before), _text(one.after)) for one in files]
+    notes = [_left(one) for one in left]
+    head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
+    if files and not _agreed(head, shown, how):
+        _tell("nothing was restored", shown, notes, root, as_json=how.as_json, done=False)
+        complain("you did not confirm", "answer y when asked, or run it with --yes")
+        return 1
+    edited = [one for one in left if not one.path.endswith((POLICY, IGNORED))]  # these are there to be edited
+    undo.take_back(files, root, keep=bool(edited))
+    restored = ", ".join(one.name for one in shown) or "nothing"
+    _tell(f"restored: {restored}", shown, notes, root, as_json=how.as_json, done=True)
+    return 1 if edited else 0
+
+
+def _left(one: undo.NotRestored) -> SetupNote:
+    """What stays of a change, since it was edited."""
+    remedy = f"as it was before: {one.copy}" if one.copy else "it did not exist before"
+    if not one.pieces:
+        return SetupNote(one.path, "was edited since, and was not restored", remedy)
+    return SetupNote(one.path, f"edited since, and not restored: {'; '.join(one.pieces)}", remedy)
+
+
+def _agreed(head: str, shown: list[Shown], how: Asked) -> bool:
+    """Show the changes, and ask unless it was said beforehand."""
+    if how.as_json:
+        return how.yes
+    if how.diff or not how.yes:
+        say(head)
+        for one in shown if how.diff else ():
+            print_diff(safe_lines(one.diff))
+        if not how.diff:
+            say_facts(*((f"  {safe(one.name)}", _about(one.about) or "as it was before") for one in shown))
+    if how.yes or not sys.stdin.isatty():
+        return how.yes
+    answer = click.prompt("Change these files? y, n, or d for the differences", default="n")
+    if answer.strip().lower() in ("d", "diff"):
+        for one in shown:
+            print_diff(safe_lines(one.diff))
+        return click.confirm("Change these files?", default=False)
+    return answer.strip().lower() in ("y", "yes")
+
+
+def _about(about: Sequence[str]) -> str:
+    """What changes in a file; its hooks are counted."""
+    hooks = [text for text in about if text.startswith("hook for ")]
+    others = [text for text in about if text not in hooks]
+    return ", ".join([*others, *([counted(len(hooks), "hook")] if hooks else [])])
+
+
+def _tell(
+    said: str,
+    shown: list[Shown],
+    notes: Sequence[SetupNote],
+    root: str,
+    *,
+    as_json: bool,
+    done: bool,
+    servers: Sequence[ListedServer] | None = None,
+) -> None:
+    if not as_json:
+        say(said)
+        _tell_notes(notes, root)
+        return
+    told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
+    members = {"done": done, "files": [one.to_json() for one in shown], "notes": told}
+    say_json(members if servers is None else members | {"servers": to_json(servers)})
+
+
+def _tell_notes(notes: Sequence[SetupNote], root: str) -> None:
+    for note in notes:
+        say_prose(f"  {safe(_shown(note.path, root))}: {safe(note.text)}\n    {safe(note.remedy)}")
+
+
+def _shown(path: str, root: str) -> str:
+    """The path, from the workspace or the home folder on."""
+    relative = os.path.relpath(path, root)
+    if not relative.startswith(".."):
+        return relative
+    folder = home(os.environ).folder
+    return "~" + path.removeprefix(folder) if path.startswith(folder.rstrip("/") + "/") else path
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="replace")
+
+
+# --- what `adjourn init` says about servers and their tools
+
+MAX_ROWS = 200
+"""Tools in the table."""
+MAX_NAMED = 6
+"""Tools that the summary names one by one."""
+
+
+def show_tools(servers: Sequence[ListedServer]) -> None:
+    """The table of the servers' tools: what each does, why that is thought, what the policy does with it."""
+    tools = [tool for server in servers for tool in ruled(server)]
+    if tools:
+        say_table(
+            ("SERVER", "TOOL", "DOES", "POLICY", "WHY"),
+            [
+                (one.server, one.tool.name, one.effect.kind, one.ruling or "refused", one.effect.why)
+                for one in tools[:MAX_ROWS]
+            ],
+        )
+        say(f"… {len(tools) - MAX_ROWS:,} more\n" if len(tools) > MAX_ROWS else "")
+
+
+def show(made: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[str], *, observe: bool) -> None:
+    """What was found, what was written, what the agents may do now, what to do next."""
+    tools = [tool for server in servers for tool in ruled(server)]
+    has_policy = any(change.path.endswith(".aex") for change in made.pending)
+    is_first = any(change.path.endswith(".aex") and change.before is None for change in made.pending)
+    rows = [("found", "; ".join(map(_found, servers))), ("changed", ", ".join(changed))]
+    if has_policy:
+        shell = ["shell.exec"] if CODEX not in made.clients else []
+        reading = (["file.read"] + ["shell.exec to read"] * (not shell)) * is_first + _named(tools, "allow")
+        asking = ["file.write", "network.*", *shell] * is_first + _named(tools, "confirm")
+        rows += [
+            ("allowed", _some(reading)),
+            ("asks first", _some(asking)),
+            ("refused", ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"])),
+        ]
+    if observe and is_first:
+        rows.append(("mode", "observe: nothing is refused yet; when it has run for a while: adjourn tighten"))
+    rows += [
+        ("next", "read .aex/policy.aex, then start your client here"),
+        ("check", "adjourn doctor; undo: adjourn init --undo"),
+    ]
+    say_facts(*((f"  {name}", value) for name, value in rows))
+
+
+def show_user(changed: Sequence[str]) -> None:
+    """What a set-up of the user's own settings changed, where it counts, what to do next."""
+    say_facts(
+        ("  changed", ", ".join(changed)),
+        ("  governed", "every folder of a workspace, and each work tree of its repository"),
+        ("  elsewhere", "servers and hooks do what they did before"),
+        ("  next", "write a policy in a project: adjourn init --policy"),
+        ("  undo", "adjourn init --user --undo"),
+    )
+
+
+def to_json(servers: Iterable[ListedServer]) -> list[dict[str, Any]]:
+    """The servers with their tools, for `--json`."""
+    return [
+        {
+            "server": server.name,
+            "command": safe(server.source),
+            "failure": safe(server.probed.failure),
+            "errors": list(server.probed.errors),
+            "tools": [_tool_json(tool) for tool in ruled(server)],
+        }
+        for server in servers
+    ]
+
+
+def _tool_json(tool: RuledTool) -> dict[str, str]:
+    return {
+        "tool": safe(tool.tool.name),
+        "does": tool.effect.kind,
+        "policy": tool.ruling or "refused",
+        "why": tool.effect.why,
+    }
+
+
+def _found(server: ListedServer) -> str:
+    if failure := server.probed.failure:
+        said = f" ({server.probed.errors[-1]})" if server.probed.errors else ""
+        return f"{server.name}: no tools, it {failure}{said}"
+    does = Counter(tool.effect.kind for tool in ruled(server))
+    parts = [f"{does[kind]} {verb}" for kind, verb in _VERBS if does[kind]]
+    return f"{server.name}: {counted(len(server.probed.tools), 'tool')}" + (
+        f" ({', '.join(parts)})" if parts else ""
+    )
+
+
+_VERBS: tuple[tuple[Effect, str], ...] = (("reads", "read"), ("writes", "write"), ("destroys", "destroy"))
+
+
+def _named(tools: Sequence[RuledTool], ruling: str) -> list[str]:
+    return [tool.name for tool in tools if tool.ruling == ruling]
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(_some_of(names))
+
+
+def _some_of(names: Sequence[str]) -> list[str]:
+    return [*names[:MAX_NAMED], *([f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else [])]
+
+
+# --- asking before servers are started
+
+
+class AskedStart(NamedTuple):
+    """A server that is started if the person agrees. `behind` is the command of the proxy in front of it; "" for none."""
+
+    entry: ServerEntry
+    start: ServerStart
+    behind: str = ""
+
+
+def agreed(asked: Sequence[AskedStart], root: str, purpose: str) -> bool:
+    """Whether the person at the terminal agrees that these are started. `purpose` begins a sentence: "to see …"."""
+    say_prose(
+        f"{purpose}, adjourn starts these servers once, and calls nothing. Files of this folder name them: each runs with your rights,"
+        " and may run further files of the folder that it starts in"
+    )
+    for entry, start, behind in asked:
+        say(f"  {safe(entry.name)} ({safe(entry.path.removeprefix(os.path.join(root, '')))})")
+        rows = [*shown_start(entry, start, root), *([("behind", behind)] if behind else [])]
+        say_facts(*((f"    {name}", safe(value)) for name, value in rows))
+    return click.confirm("Start them?", default=False)

@@ -1,1 +1,0 @@
-"""Commands of the help groups "Contracts" (except `init` and `run`) and "Trust"."""

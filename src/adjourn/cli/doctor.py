@@ -1,0 +1,361 @@
+"""`adjourn doctor`: the checks, each a function that yields what it finds."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Literal
+
+import click
+
+from adjourn import __version__
+from adjourn.checkpoints import rollback
+from adjourn.cli import annexes, doctor_tries, task_view
+from adjourn.cli.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.output import finding_json, safe, say, say_finding, say_json
+from adjourn.errors import AdjournError
+from adjourn.findings import Finding
+from adjourn.handover.inbox import waiting_in_record
+from adjourn.host import keys
+from adjourn.host.executables import strays
+from adjourn.host.git import GitCommand, distrusting
+from adjourn.host.keys import reading_secret
+from adjourn.log.kinds import tool_name
+from adjourn.policy.contract import BrokenContractError, read_contract
+from adjourn.setup.checks import findings
+from adjourn.setup.places import home
+from adjourn.store.migrate import LATEST
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.ledger import Ledger
+
+_GIT_SECONDS = 5
+_OLDEST_PYTHON = (3, 11)
+
+
+@click.command(epilog=example("adjourn doctor"))
+@click.option("--yes", "-y", is_flag=True, help="Start the registered servers without asking.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended without a decision, and say so.")
+@at_store
+@for_machines
+def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> int:
+    """Diagnose this workspace: its servers, hooks, rules, store and your keys; report each problem with its remedy.
+
+    Starts each registered server as its client would, behind the proxy or directly, and lists its tools; calls none. It asks before,
+    unless --yes is given, and starts none where there is no terminal to ask on. --fix adds the lines that git has to ignore, closes
+    your keys to others, marks sessions that have ended as lost, and corrects the path of an adjourn that was moved.
+
+    Exit code 1 when there is an error: something that stops work. Warnings change no exit code.
+    """
+    findings: list[Finding] = []
+    checks = []
+    fixed = list(doctor_tries.fix(context)) if fix else []
+    servers = partial(doctor_tries.servers, yes=yes, as_json=as_json)
+    added = {name: annexes.load("adjourn.findings", name) for name in annexes.names("adjourn.findings")}
+    looks: dict[str, Callable[[CommandContext], Iterator[Finding]]] = {**CHECKS, "servers": servers, **added}
+    for name, look in looks.items():
+        found = list(look(context))
+        findings += found
+        checks.append(
+            {"check": name, "ok": not any(one.severity == "error" for one in found), "findings": len(found)}
+        )
+    errors = sum(one.severity == "error" for one in findings)
+    clients = doctor_tries.clients(context)
+    if as_json:
+        told = [finding_json(one) for one in findings]
+        say_json(
+            healthy=not errors,
+            checks=checks,
+            findings=told,
+            clients=clients,
+            **({"fixed": fixed} if fix else {}),
+        )
+        return 1 if errors else 0
+    for line in fixed:
+        say(f"fixed: {safe(line)}", "green")
+    warnings = len(findings) - errors
+    if not findings:
+        say(f"no problems found: {', '.join(looks)}", "green")
+    else:
+        say(
+            f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}",
+            "red" if errors else "yellow",
+        )
+    for one in findings:
+        where = (
+            f" · {safe(one.source)}" + (f":{one.span.line}" if one.span.line else "") if one.source else ""
+        )
+        say_finding(f"{one.severity} {one.code}{where} · {safe(one.message)}\n  help: {safe(one.help)}")
+    if clients:
+        shown = ", ".join(f"{name} {version or '(version unknown)'}" for name, version in clients.items())
+        say(f"clients: {safe(shown)}; adjourn {__version__}")
+    return 1 if errors else 0
+
+
+def _found(
+    code: str, message: str, remedy: str, severity: Literal["error", "warning"] = "error", source: str = ""
+) -> Finding:
+    return Finding(code=code, message=message, severity=severity, source=source, help=remedy)
+
+
+def _workspace(context: CommandContext) -> Iterator[Finding]:
+    for reason in context.workspace.skipped:
+        yield _found("workspace-skipped", reason, "make it yours, or remove it", "warning")
+    try:
+        if rollback.interrupted(context.tree):
+            yield _found("rollback", "a rollback was interrupted", "finish it: adjourn rollback --yes")
+    except AdjournError as error:
+        yield _found("rollback", error.message, error.remedy, "warning")
+
+
+def _python(context: CommandContext) -> Iterator[Finding]:
+    for name, entry in strays(os.environ, context.root):
+        yield _found(
+            "code-from-here", f"{name} has the entry {entry!r}: programs load code from the folder that they are started in",
+            f"remove it from {name}, or use the absolute path of a folder outside the workspace", "warning",
+        )  # fmt: skip
+    if sys.version_info < _OLDEST_PYTHON:
+        yield _found("python", f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
+
+
+def _store(context: CommandContext) -> Iterator[Finding]:
+    try:
+        store = context.store_or_none()
+        if store is None:
+            yield _found(
+                "no-store",
+                "there is no store yet",
+                "start a session behind `adjourn proxy` to create it",
+                "warning",
+            )
+            return
+        store.streams()
+    except AdjournError as error:
+        yield _found("store", error.message, error.remedy)
+        return
+    if getattr(store, "writable", True) is False:
+        yield _found(
+            "store-read-only", "the store is read-only", "make the file and its folder writable", "warning"
+        )
+    if getattr(store, "schema", latest := LATEST["postgres"]) < latest:
+        yield _found(
+            "store-schema",
+            f"the store has an older schema than this adjourn writes (below {latest})",
+            "update adjourn wherever the store is used, then: adjourn migrate",
+            "warning",
+        )
+
+
+def _keys(context: CommandContext) -> Iterator[Finding]:
+    folder = keys.folder()
+    try:
+        keys.check_outside(context.root)
+    except AdjournError as error:
+        yield _found("keys-in-workspace", error.message, error.remedy)
+    if not os.path.isdir(folder):
+        yield from _can_make(folder)
+        return
+    for name in ("", "default.key", "secret", "trusted"):
+        path = os.path.join(folder, name).rstrip("/")
+        try:
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            yield _found(
+                "keys", f"{path}: {error.strerror}", "make yourself its owner: chown, then chmod u+rw"
+            )
+            continue
+        open_to_all = mode & 0o022 if name in ("", "trusted") else mode & 0o077
+        if open_to_all:
+            wanted = "700" if name in ("", "trusted") else "600"
+            yield _found("keys-open", f"others may use {path} (mode {mode:o})", f"chmod {wanted} {path}")
+    try:
+        keys.trusted()
+    except AdjournError as error:
+        yield _found("keys", error.message, error.remedy)
+
+
+def _can_make(folder: str) -> Iterator[Finding]:
+    above = folder
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    if not os.access(above, os.W_OK):
+        yield _found(
+            "keys-unwritable", f"cannot create a key in {folder}: {above} is not writable",
+            "make it writable, or set ADJOURN_CONFIG to a folder that is",
+        )  # fmt: skip
+
+
+def _policy(context: CommandContext) -> Iterator[Finding]:
+    try:
+        yield from read_contract(context.root).findings
+    except BrokenContractError as error:
+        if [found.code for found in error.findings] == ["AEX135"]:
+            yield _found(
+                "no-policy",
+                f"there is no policy {context.workspace.searched()}; a proxy does not start without one",
+                "write one: adjourn init --policy",
+                "warning",
+            )
+        else:
+            yield from error.findings
+
+
+def _untried(context: CommandContext) -> Iterator[Finding]:
+    """The place of the servers among the checks: before the rules, which are compared with the tools that they list."""
+    del context
+    yield from ()
+
+
+def _rules(context: CommandContext) -> Iterator[Finding]:
+    from adjourn.cli.check import rule_findings
+
+    with suppress(AdjournError):  # `_policy` has said it
+        yield from rule_findings(read_contract(context.root).policy, context)
+
+
+def _git(context: CommandContext) -> Iterator[Finding]:
+    if _run_git(context.root, "rev-parse", "--is-inside-work-tree") != 0:
+        return
+    for path in (".aex/adjourn.db", ".aex/adjourn.db-wal"):
+        if _run_git(context.root, "ls-files", "--error-unmatch", path) == 0:
+            yield _found(
+                "store-tracked",
+                f"git tracks {path}",
+                f"git rm --cached {path}; commit checkpoints instead",
+                source=path,
+            )
+        elif (
+            os.path.exists(os.path.join(context.root, path))
+            and _run_git(context.root, "check-ignore", "-q", path) == 1
+        ):
+            yield _found(
+                "store-not-ignored", f"git does not ignore {path}", "add the line `.aex/adjourn.db*` to .gitignore",
+                "warning", path,
+            )  # fmt: skip
+            break  # one line ignores both
+    for path in (".aex/policy.aex", ".aex/checkpoints"):
+        there = os.path.exists(os.path.join(context.root, path))
+        if there and _run_git(context.root, "check-ignore", "-q", path) == 0:
+            yield _found(
+                "ignored", f"git ignores {path}, so it is not shared with others",
+                "ignore only `.aex/adjourn.db*`", "warning", path,
+            )  # fmt: skip
+
+
+def _run_git(root: str, *arguments: str) -> int:
+    """Exit code of git; -1 when there is no git or no repository, or it takes too long. Runs nothing that the repository names."""
+
+    def run(command: GitCommand, words: Sequence[str]) -> tuple[int, bytes]:
+        done = subprocess.run(
+            [*command.words, *words],
+            env=command.environment,
+            cwd=root,
+            check=False,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+        return done.returncode, done.stdout
+
+    try:
+        return run(distrusting(root, run, files=False), arguments)[0]
+    except (AdjournError, OSError, subprocess.TimeoutExpired):
+        return -1
+
+
+def _clients(context: CommandContext) -> Iterator[Finding]:
+    yield from findings(os.path.realpath(context.root), home(os.environ))
+
+
+def _tasks(context: CommandContext) -> Iterator[Finding]:
+    try:
+        if context.store_or_none() is None:
+            return
+        tasks = list(task_view.each_task(context))
+        yield from _missing(context, {name for name, _ in tasks})
+    except AdjournError:
+        return  # `_store` has said it
+    for name, task in tasks:
+        if isinstance(task, AdjournError):
+            yield _found(
+                "task-unreadable", f"task {name}: {task.message}", "find the first bad event: adjourn verify"
+            )
+            continue
+        try:
+            task.check_history()
+        except AdjournError as error:
+            yield _found(
+                "task-changed", error.message, "restore a backup or `adjourn import` its newest folder"
+            )
+            continue
+        ledger = task.ledger
+        sessions = task_view.holders(context, ledger)
+        for one in sessions:
+            if not one.alive and one.session.pid:  # the sessions of hooks never close
+                state = "its process has exited" if one.alive is False else "its lease has expired"
+                yield _found(
+                    "stale-session", f"task {name}: session {one.session.id} of {task_view.who(one.session)} has not closed; {state}",
+                    "nothing to do: the next session on the task marks it as lost", "warning",
+                )  # fmt: skip
+        yield from _waiting(context, name, ledger, sessions)
+
+
+def _waiting(
+    context: CommandContext, name: str, ledger: Ledger, sessions: list[task_view.Holder]
+) -> Iterator[Finding]:
+    """What waits for a person in a task."""
+    for call in task_view.doubts(ledger, sessions):
+        yield _found(
+            "in-doubt", f"task {name}: call {call.call} ({call.tool}) is in doubt: it may have had its effect",
+            f"check its effect, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
+        )  # fmt: skip
+    for asked in task_view.questions(ledger, context.now):
+        yield _found(
+            "waiting", f"task {name}: {tool_name(asked)} waits for an answer",
+            f"adjourn approve {asked.id}   (or deny)", "warning",
+        )  # fmt: skip
+    try:
+        noted = waiting_in_record(context.store, ledger, context.now)
+    except AdjournError as error:
+        yield _found(
+            "record-unreadable", f"the record of task {name}: {error.message}", "find the first bad event: adjourn verify"
+        )  # fmt: skip
+        return
+    if noted:
+        yield _found(
+            "waiting-in-record", f"task {name}: {len(noted)} waiting in its record, first {noted[0].kind} {noted[0].id}",
+            "adjourn inbox", "warning",
+        )  # fmt: skip
+
+
+def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
+    """Tasks that this user's sessions used in this store, and that it no longer has."""
+    for kept in KeptHeads(context.store, reading_secret()).known():
+        if kept.task not in there:
+            yield _found(
+                "task-missing", f"task {kept.task} is missing from the store: it had {kept.seq + 1} events, {kept.calls} calls used",
+                "restore a backup or `adjourn import` its folder, else: adjourn verify --accept",
+            )  # fmt: skip
+
+
+CHECKS: dict[str, Callable[[CommandContext], Iterator[Finding]]] = {
+    "workspace": _workspace,
+    "python": _python,
+    "program": doctor_tries.program,
+    "store": _store,
+    "keys": _keys,
+    "policy": _policy,
+    "servers": _untried,
+    "rules": _rules,
+    "git": _git,
+    "clients": _clients,
+    "hooks": doctor_tries.hooks,
+    "tasks": _tasks,
+    "refusals": doctor_tries.refusals,
+}

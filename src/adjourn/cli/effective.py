@@ -1,0 +1,382 @@
+"""`adjourn effective`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from adjourn.aex.diagnostics import render
+from adjourn.aex.layers import discover, effective, narrowed
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule import Rule
+from adjourn.cli.context import (
+    FILE_PATH,
+    CommandContext,
+    example,
+    for_machines,
+    in_folder,
+    with_policy,
+)
+from adjourn.cli.output import finding_json, safe, say, say_finding, say_json, say_table
+from adjourn.cli.task_view import current_task
+from adjourn.cli.terminal import Spinner, cells
+from adjourn.clients.replaying import replay_calls
+from adjourn.errors import AdjournError
+from adjourn.host.finding import workspace_of
+from adjourn.policy.contract import Contract
+from adjourn.policy.principal import Principal
+from adjourn.tasks.budgets import workspace_spent
+from adjourn.tasks.ledger import Ledger
+from adjourn.text.times import ago
+
+if TYPE_CHECKING:
+    from adjourn.clients.explaining import ExplainedCall
+    from adjourn.clients.replaying import Stopped
+
+
+_TITLES = {
+    "allow": "Allowed:",
+    "deny": "Denied:",
+    "confirm": "Confirmation required:",
+    "limit": "Limits:",
+    "once": "At most once:",
+    "checkpoint": "Checkpoint before:",
+    "require": "Signed by one of:",
+}
+_ALWAYS_TOLD = ("allow", "deny", "confirm")
+_WIDEST = 40
+
+
+@click.command(
+    "effective",
+    epilog=example(
+        "adjourn effective",
+        "adjourn effective --contract tasks/fix-test.aex",
+        """adjourn effective --explain file.write --args '{"path": "src/a.py"}'""",
+        "adjourn effective --as user:ann,group:ops",
+        "adjourn effective --replay",
+    ),
+)
+@with_policy
+@click.option(
+    "--contract",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Contract of a task, which narrows the policy.",
+)
+@click.option(
+    "--as",
+    "names",
+    default="",
+    metavar="NAMES",
+    help="Show what holds for somebody: user:ann, service:ci or group:ops; several with commas.",
+)
+@click.option("--explain", default="", metavar="TOOL", help="Explain whether TOOL may be called, and why.")
+@click.option(
+    "--args", "arguments", default="", metavar="JSON", help="Arguments of the call that --explain looks at."
+)
+@click.option("--replay", is_flag=True, help="Show which recorded calls this policy would have refused.")
+@in_folder
+@for_machines
+def effective_(
+    *, policy: str, contract: str, names: str, explain: str, arguments: str, replay: bool, as_json: bool
+) -> int:
+    """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
+
+    Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
+    line begins with yes, ask (a person has to approve) or no, and the rules that name the tool follow; no is exit code 3. TOOL is
+    SERVER.TOOL, or TOOL for every server that lists one: the answer is that of the server's proxy, in the present state of the task.
+    Rules behind `for` are shown with whom they hold for. With --as only those that hold for these names count, as for a client that
+    logged in at `adjourn serve`; else what is asked about is a call of a client without a login.
+
+    With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are evaluated again, and what a policy in
+    mode observe recorded is listed.
+    """
+    from adjourn.cli.check import rule_findings
+
+    if arguments and not explain:
+        raise click.UsageError("--args goes with --explain TOOL")
+    root = workspace_of().root
+    found = "" if policy else discover(root)
+    path = policy or (os.path.relpath(found) if found else "")
+    permissions, findings = effective(path or None, contract or None, root=root)
+    context = CommandContext()
+    findings += rule_findings(permissions, context)
+    if names:
+        permissions = narrowed(permissions, _somebody(names))
+    valid = all(finding.severity != "error" for finding in findings)
+    if not as_json or ((explain or replay) and not valid):
+        for finding in findings:
+            say_finding(render(finding), err=True)
+    if explain:
+        if not valid:
+            return 1
+        answers = answer(permissions, path, explain, arguments, context)
+        unlooked = not arguments and permissions.looks_at_arguments(explain)
+        return show(answers, permissions, tool=explain, unlooked=unlooked, as_json=as_json)
+    if replay:
+        return show_replay(permissions, as_json=as_json) if valid else 1
+    if as_json:
+        _print_json(permissions, path, contract, findings)
+    elif path or contract:
+        _print(permissions, path, contract)
+    return 0 if valid else 1
+
+
+def _somebody(names: str) -> Principal:
+    """Who has these names."""
+    found = [(kind, name) for kind, _, name in (each.strip().partition(":") for each in names.split(","))]
+    if wrong := [kind for kind, name in found if kind not in ("user", "service", "group") or not name]:
+        raise click.UsageError(f"--as takes user:NAME, service:NAME or group:NAME, not {wrong[0][:40]!r}")
+    who = [each for each in found if each[0] != "group"]
+    if len(who) > 1:
+        raise click.UsageError("--as takes one user or service, and groups")
+    kind, name = who[0] if who else ("user", "")
+    groups = tuple(name for kind, name in found if kind == "group")
+    return Principal(id="", name=name, type="service" if kind == "service" else "human", groups=groups)
+
+
+def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
+    return {
+        "allow": permissions.allow_of_anybody,
+        "deny": permissions.deny,
+        "confirm": permissions.confirm,
+        "limit": permissions.limits,
+        "once": permissions.once,
+        "checkpoint": permissions.checkpoints,
+        "require": permissions.require,
+    }
+
+
+def _print_json(permissions: Policy, path: str, contract: str, findings: Sequence[Any]) -> None:
+    valid = all(finding.severity != "error" for finding in findings)
+    told: dict[str, Any] = {"valid": valid, "policy": path, "contract": contract, "goal": permissions.goal}
+    for name, rules in _sections(permissions).items():
+        if rules or name in _ALWAYS_TOLD:
+            told[name] = [rule_json(rule) for rule in rules]
+    if permissions.budgets:
+        told["budgets"] = {key: rule.amount for key, rule in permissions.budgets.items()}
+    if permissions.workspace_budgets:
+        told["workspaceBudgets"] = [
+            {"calls": int(rule.amount), "perSeconds": rule.per_seconds}
+            | ({"for": list(rule.whom)} if rule.whom else {})
+            | ({"each": "principal"} if rule.each else {})
+            for rule in permissions.workspace_budgets
+        ]
+    if permissions.observe:
+        told["mode"] = "observe"
+    say_json(
+        told | {"budget": permissions.budget, "findings": [finding_json(finding) for finding in findings]}
+    )
+
+
+def _print(permissions: Policy, path: str, contract: str) -> None:
+    if path:
+        say(f"Policy:   {safe(path)}")
+    if contract:
+        say(f"Contract: {safe(contract)}")
+    if permissions.observe:
+        say("Mode:     observe; nothing is blocked")
+    sections = _sections(permissions)
+    widest = max((cells(safe(rule.text)) for rules in sections.values() for rule in rules), default=0)
+    for name, rules in sections.items():
+        if rules:
+            say(f"\n{_TITLES[name]}")
+        for rule in rules:
+            text = safe(rule.text)
+            say(f"  {text}{' ' * (min(widest, _WIDEST) - cells(text))}  {place(rule)}")
+    _print_budget(permissions)
+
+
+def _print_budget(permissions: Policy) -> None:
+    lines = []
+    if permissions.budget is not None:
+        rule = permissions.budget_rule
+        lines.append(f"calls={permissions.budget}" + (f"  {place(rule)}" if rule else ""))
+    lines += [
+        f"{safe(rule.text)}  {place(rule)}"
+        for rule in (*permissions.budgets.values(), *permissions.workspace_budgets)
+    ]
+    if lines:
+        say("\nBudget:")
+    for line in lines:
+        say(f"  {line}")
+
+
+# --- `adjourn effective --replay`
+
+_WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
+MAX_TOOLS = 4
+
+
+def show_replay(policy: Policy, *, as_json: bool) -> int:
+    """Show which recorded calls of all tasks in the workspace's store the policy would have stopped. Returns the exit code."""
+    context = CommandContext()
+    with Spinner("judging the recorded calls"):
+        result = replay_calls(context.store, policy, context.tree).outcome
+    rows = sorted(result.stopped, key=lambda row: (row.recorded, -row.calls, row.rule))
+    if as_json:
+        say_json(judged=result.judged, untold=result.untold, rules=[_to_json(row) for row in rows])
+        return 0
+    would = [row for row in rows if not row.recorded]
+    say(
+        f"of {result.judged} recorded calls this policy would refuse {result.count('block')}, and ask about {result.count('ask')}"
+    )
+    _section("", would, context.now)
+    _section("\nRecorded by a policy in mode observe:", [row for row in rows if row.recorded], context.now)
+    if result.untold:
+        say(
+            f"\n{result.untold.total()} could not be evaluated, because their arguments were not recorded in full:"
+        )
+        say("  " + _tools(result.untold.most_common()))
+    return 0
+
+
+def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
+    if not rows:
+        return
+    if title:
+        say(title)
+    shown = [
+        (_WORDS[row.decision], str(row.calls), ago(row.last, now), _tools(row.tools.most_common()), row.rule)
+        for row in rows
+    ]
+    say_table(("", "calls", "last", "tools", "rule"), shown)
+
+
+def _tools(counted: Sequence[tuple[str, int]]) -> str:
+    named = [f"{tool} ({calls})" if calls > 1 else tool for tool, calls in counted[:MAX_TOOLS]]
+    return ", ".join(named) + (f" and {len(counted) - MAX_TOOLS} more" if len(counted) > MAX_TOOLS else "")
+
+
+def _to_json(row: Stopped) -> dict[str, Any]:
+    return {
+        "decision": row.decision,
+        "rule": row.rule,
+        "recorded": row.recorded,
+        "calls": row.calls,
+        "tools": row.tools,
+        "last": row.last,
+    }
+
+
+# --- `adjourn effective --explain`
+
+_COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
+
+
+def answer(
+    permissions: Policy, policy_path: str, tool: str, arguments: str, context: CommandContext
+) -> list[ExplainedCall]:
+    """What would happen to a call of the tool; one answer for each server that may be meant."""
+    from adjourn.cli.check import known_here
+    from adjourn.clients.client import ClientContext
+    from adjourn.clients.client_options import ClientOptions
+    from adjourn.clients.explaining import CallSetting, explain_call
+
+    known, given = known_here(context), _decoded(arguments)
+    options = ClientOptions(
+        root=os.path.realpath(context.root),
+        contract=Contract(policy=permissions, policy_files=(policy_path,) if policy_path else ()),
+    )
+    setting = CallSetting(
+        permissions, ClientContext(options), _ledger(context), known, _spent(permissions, context)
+    )
+    return explain_call(setting, tool, given)
+
+
+def _ledger(context: CommandContext) -> Ledger:
+    """The state of the task that a call would be made in; an empty one, where there is none yet."""
+    try:
+        if context.store_or_none() is not None:
+            return current_task(context).ledger
+    except AdjournError:
+        pass
+    return Ledger(task="")
+
+
+def _spent(permissions: Policy, context: CommandContext) -> Mapping[str, int]:
+    """What all tasks have spent of the budgets of the workspace; nothing, where there is no store yet."""
+    if not permissions.workspace_budgets or context.store_or_none() is None:
+        return {}
+    return workspace_spent(context.store, permissions.workspace_budgets, context.now)
+
+
+def _decoded(arguments: str) -> Mapping[str, object]:
+    try:
+        return msgspec.json.decode(arguments or "{}", type=dict[str, object])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise click.UsageError(f"--args is not a JSON object: {error}") from error
+
+
+# --- showing it
+
+
+def show(
+    answers: Sequence[ExplainedCall], permissions: Policy, *, tool: str, unlooked: bool, as_json: bool
+) -> int:
+    """Print the answers. Returns the exit code: 3 if a call would be refused."""
+    if as_json:
+        _explain_print_json(answers, permissions, tool)
+    else:
+        for number, one in enumerate(answers):
+            if number:
+                say("")
+            _explain_print(one, unlooked=unlooked)
+    return 0 if all(one.permitted for one in answers) else 3
+
+
+def _explain_print(one: ExplainedCall, *, unlooked: bool) -> None:
+    found = one.explanation
+    say(f"{found.answer}: {safe(one.shown)} {safe(found.why)}", _COLOURS[found.answer])
+    for note in one.notes:
+        say(f"  {safe(note)}")
+    if unlooked:
+        say("  this is the answer for a call without arguments; give them with --args JSON")
+    for part in found.parts:
+        say(f"\n  {part.rule.kind} {safe(part.rule.text)}  {place(part.rule)}")
+        say(f"    {safe(part.why)}")
+
+
+def _explain_print_json(answers: Sequence[ExplainedCall], permissions: Policy, tool: str) -> None:
+    told = [_explain_to_json(one, permissions) for one in answers]
+    if len(told) == 1:
+        say_json({"tool": tool} | told[0])
+        return
+    strictest = min(told, key=lambda one: ("no", "ask", "yes").index(one["answer"]))
+    say_json({"tool": tool} | strictest | {"servers": told})
+
+
+def _explain_to_json(one: ExplainedCall, permissions: Policy) -> dict[str, Any]:
+    found = one.explanation
+    rules = [
+        {"kind": part.rule.kind} | rule_json(part.rule) | {"decides": part.decides, "why": part.why}
+        for part in found.parts
+    ]
+    return (
+        {"answer": found.answer, "why": found.why, "mode": "observe" if permissions.observe else "enforce", "rules": rules}
+        | ({"server": one.server} if one.server else {})
+        | ({"notes": one.notes} if one.notes else {})
+    )  # fmt: skip
+
+
+def rule_json(rule: Rule) -> dict[str, Any]:
+    """A rule for machines."""
+    told: dict[str, Any] = {"pattern": rule.pattern}
+    if rule.clauses:
+        told["clauses"] = rule.clauses
+    if rule.whom:
+        told["for"] = list(rule.whom)
+    told |= {"source": rule.source, "line": rule.line}
+    return told | ({"under": rule_json(rule.under)} if rule.under else {})
+
+
+def place(rule: Rule) -> str:
+    """Where a rule is written, for people."""
+    under = f", under {safe(rule.under.text)}  {place(rule.under)}" if rule.under else ""
+    return f"{safe(rule.source)}:{rule.line}{under}"

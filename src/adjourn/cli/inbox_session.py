@@ -1,0 +1,352 @@
+"""The interactive inbox at work: what waits is read as it changes, and answers are recorded as they are given.
+
+Owns: this loop. Must never: record an answer of a process that does not speak for a person, or end because the store cannot be read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from adjourn.cli.context import CommandContext, check_person, user
+from adjourn.cli.drawing import drawn_line, live
+from adjourn.cli.inbox_keys import DraftedReply, InboxKeys, PinDraft, actions_of, keyboard
+from adjourn.cli.output import cut, safe, safe_lines
+from adjourn.cli.terminal import Spans, cells, height, width
+from adjourn.clients import person
+from adjourn.errors import AdjournError
+from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer
+from adjourn.handover.inbox import Inbox, WaitingItem
+from adjourn.host import pin as pins
+from adjourn.host.keys import secret
+from adjourn.store.base import Head
+from adjourn.text.times import ago, left
+
+LOOK_SECONDS = 0.25
+"""How often the store is looked at."""
+REDRAW_SECONDS = 5.0
+"""How often times are drawn again, and what expired is left out, without a change."""
+_SHARE = 4
+"""A reading that took long is followed by a rest of so many times its length."""
+
+
+class InboxSession:
+    """One person at one terminal. `find` reads what waits."""
+
+    def __init__(self, context: CommandContext, find: Callable[[], Inbox]) -> None:
+        self._context = context
+        self._find = find
+        self._keys = InboxKeys()
+        self._read: WaitingItem | None = None
+        self._heads: Mapping[str, Head] | None = None
+        self._unreadable: Sequence[str] = ()
+        self._looked = self._rested = float("-inf")
+        self.answered: list[str] = []
+        """What was recorded, in words."""
+
+    @property
+    def unreadable(self) -> Sequence[str]:
+        """The tasks and records that could not be read at the last look."""
+        return self._unreadable
+
+    def run(self) -> None:
+        """Show what waits until the person quits."""
+        shown: object = None
+        with suppress(KeyboardInterrupt), keyboard() as keys, live() as redraw:
+            while not (self._keys.is_over or keys.is_closed):
+                self._look()
+                self._read_arguments()
+                lines = draw(self._keys, len(self._unreadable), self._context.clock(), width(), height())
+                if lines != shown:
+                    redraw([drawn_line(line) for line in lines])
+                    shown = lines
+                for key in keys.read(LOOK_SECONDS):
+                    if key.name == "redraw":
+                        shown = None
+                    reply = self._keys.press(key)
+                    if reply is not None:
+                        self._record(reply, self._keys.take_pin())
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now < self._rested:
+            return
+        try:
+            heads = self._context.store.streams()
+            if heads == self._heads and now - self._looked < REDRAW_SECONDS:
+                return
+            found = self._find()
+        except AdjournError as error:
+            self._keys.notice = f"cannot read the store: {error.message}"
+            self._rested = now + REDRAW_SECONDS
+            return
+        self._heads, self._unreadable, self._looked = heads, list(found.unreadable), now
+        self._keys.show(found.items)
+        self._rested = now + _SHARE * (time.monotonic() - now)
+
+    def _read_arguments(self) -> None:
+        """Read the arguments of the selected item, once after each look."""
+        item = self._keys.selected
+        if item is self._read:
+            return
+        self._read = item
+        self._keys.arguments = ShownArguments()
+        if item is not None:
+            self._keys.arguments = arguments_of(self._context.store, item, self._context.tree)
+
+    def _record(self, reply: ItemReply, pin: str) -> None:
+        context = self._context
+        warning = ""
+        try:
+            if (state := person.needed_pin(context.store)) and not person.given_pin().covers(state):
+                if not pin:
+                    person.account_pin().check_wait()
+                    self._keys.ask_pin(reply)
+                    return
+                before = person.give_pin(
+                    pin, person.given_pin(), context.store, action="adjourn inbox", task=reply.task
+                )
+                warning = person.warning_of(before)
+            check_person("inbox", context, attended=True, task=reply.task)
+            by = Answerer(context.store, user(), "cli", context.clock, secret(), context.root, context.tree)
+            said = record_answer(by, reply).text
+        except AdjournError as error:
+            if isinstance(error, pins.WrongPinError) and error.may_retry:
+                self._keys.ask_pin(reply)
+            said = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")
+        else:
+            self.answered.append(said)
+        self._keys.notice = f"{said} {warning}".rstrip()
+        self._heads, self._rested = None, 0.0
+
+
+# --- the interactive inbox as lines
+
+KINDS = {"resume-point": "resume point", "in-doubt": "in doubt"}
+_KIND = 13
+_FACT = 10
+_MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "same": (" ", ""), "gap": (" ", "dim")}
+_NOTICE_LINES = 3
+_MAX_LINES = 2_000
+"""Lines of an item in full."""
+_HELP = (
+    ("↑ ↓  k j", "select an item"),
+    ("g G", "first, last item"),
+    ("space b", "scroll the item by a page; J K by a line"),
+    ("1 … 9", "choose an option or a variant"),
+    ("a d", "the two answers of the item, as the last line names them"),
+    ("Enter", "record the answer"),
+    ("Esc", "leave the answer unrecorded"),
+    ("q", "quit; nothing is lost"),
+)
+
+
+def draw(state: InboxKeys, unreadable: int, now: int, columns: int, rows: int) -> list[Spans]:
+    """The lines of the whole screen: exactly `rows`, none wider than `columns`."""
+    footer = [*_footer(state, columns)]
+    room = rows - 2 - len(footer)
+    count = len(state.items)
+    listed = min(count, max(1, room // 3))
+    first = min(max(0, state.at - listed // 2), max(0, count - listed))
+    shown = range(first, first + listed)
+    lines: list[Spans] = [
+        _head(state, unreadable, columns),
+        *(_row(state.items[at], now, columns, is_selected=at == state.at) for at in shown),
+        [("─" * columns, "dim")],
+    ]
+    lines += _below(state, now, columns, max(0, rows - len(lines) - len(footer)))
+    return [_clipped(line, columns) for line in [*lines, *footer][:rows]]
+
+
+def _clipped(line: Spans, columns: int) -> Spans:
+    """The line without what is beyond the last column."""
+    kept = []
+    for text, style in line:
+        part = cut(text, columns)
+        columns -= cells(part)
+        kept.append((part, style))
+    return kept
+
+
+def _head(state: InboxKeys, unreadable: int, columns: int) -> Spans:
+    count = len(state.items)
+    said = f"{count:,} {'thing waits' if count == 1 else 'things wait'} for you" if count else "nothing waits"
+    place = f"{state.at + 1:,} of {count:,}" if count else ""
+    broken = f"{unreadable:,} cannot be read: adjourn verify" if unreadable else ""
+    right = "  ".join(filter(None, (broken, place)))
+    title = cut(said, max(0, columns - cells(right) - 2))
+    return [
+        (title, "bold"),
+        (" " * max(1, columns - cells(title) - cells(right)), ""),
+        (right, "red" if unreadable else "dim"),
+    ]
+
+
+def _row(item: WaitingItem, now: int, columns: int, *, is_selected: bool) -> Spans:
+    when = left(item.until, now) if item.until else ago(item.since, now)
+    kind = KINDS.get(item.kind, item.kind)
+    room = max(8, columns - _KIND - 4 - cells(when))
+    about = f"  {one_line(item.context)}" if item.kind in ("approval", "in-doubt") else ""
+    title = cut(safe(item.title) + about, room)
+    mark, style = ("> ", "bold cyan") if is_selected else ("  ", "")
+    return [
+        (f"{mark}{kind:<{_KIND}}", style or "dim"),
+        (title + " " * (room - cells(title)), style),
+        (f"  {when}", "dim"),
+    ]
+
+
+def _below(state: InboxKeys, now: int, columns: int, room: int) -> list[Spans]:
+    """What is below the list, in exactly `room` lines."""
+    if state.helps:
+        lines: list[Spans] = [
+            [(f"  {keys:<10}", "bold"), (cut(text, columns - 12), "")] for keys, text in _HELP
+        ]
+    elif (item := state.selected) is None:
+        empty = "Questions, approvals and calls in doubt of all tasks show here as they come up."
+        lines = [[(f"  {text}", "dim")] for text in folded(empty, columns - 2)]
+    else:
+        lines = item_lines(item, state.arguments, state.option, now, columns)
+        state_from = min(state.scrolled, max(0, len(lines) - room))
+        hidden = len(lines) - state_from - room
+        lines = lines[state_from : state_from + room]
+        if hidden > 0 and lines:
+            lines[-1] = [(f"  … {hidden + 1:,} more lines: space", "dim")]
+    return [*lines[:room], *[[("", "")]] * (room - len(lines))]
+
+
+def item_lines(
+    item: WaitingItem, arguments: ShownArguments, option: int | None, now: int, columns: int
+) -> list[Spans]:
+    """An item in full."""
+    lines: list[Spans] = [[(f"  {text}", "bold")] for text in folded(safe_lines(item.title), columns - 2)]
+    is_call = item.kind in ("approval", "in-doubt")
+    for number, text in enumerate(item.options):
+        mark = "●" if number == option else "○"
+        for part, shown in enumerate(folded(safe_lines(text), columns - 8)):
+            head = f"  {mark} {number + 1}. " if not part else " " * 7
+            lines.append([(head, "cyan"), (shown, "bold" if number == option else "")])
+    facts = (
+        ("arguments" if is_call else "context", _arguments(arguments) if is_call else item.context),
+        ("only", f"{item.who} can approve it" if item.who else ""),
+        ("because", item.cause),
+        ("note", "the call waits no more; it runs once the agent repeats it" if item.released else ""),
+        ("priority", item.priority),
+        ("then", "\n".join(item.steps)),
+        ("goal", item.goal),
+        ("task", item.task),
+        ("since", ago(item.since, now) + (f", {left(item.until, now)}" if item.until else "")),
+        ("or run", item.commands[0] if item.commands else ""),
+    )
+    for name, value in facts:
+        for part, shown in enumerate(folded(safe_lines(value), columns - _FACT - 3)) if value else ():
+            lines.append([(f"  {name if not part else '':<{_FACT}} ", "dim"), (shown, "")])
+            if len(lines) >= _MAX_LINES:
+                return [*lines, [("  … more is not shown", "dim")]]
+        if name == "arguments":
+            lines += _diff(arguments, columns)
+    return lines[:_MAX_LINES]
+
+
+def _arguments(arguments: ShownArguments) -> str:
+    """Arguments as `name: value` lines."""
+    rows = [
+        f"{row.name}:\n{_indented(row.value)}" if "\n" in row.value else f"{row.name}: {row.value}"
+        for row in arguments.rows
+    ]
+    cut_off = ["(cut: the record has only the beginning; an answer covers all)"] * arguments.is_cut
+    return "\n".join([*rows, *filter(None, [arguments.raw]), *cut_off])
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
+
+
+def _diff(arguments: ShownArguments, columns: int) -> list[Spans]:
+    """The change of a file, line by line."""
+    lines: list[Spans] = []
+    for line in arguments.diff:
+        mark, style = _MARKS[line.kind]
+        lines += [[(f"    {mark} {part}", style)] for part in folded(safe_lines(line.text), columns - 6)]
+    return lines
+
+
+def _footer(state: InboxKeys, columns: int) -> Iterator[Spans]:
+    yield [("─" * columns, "dim")]
+    said: list[Spans] = [[(line, "yellow")] for line in folded(safe(state.notice), columns)[:_NOTICE_LINES]]
+    if (unproven := state.unproven) is not None:
+        yield _asked_for_pin(unproven, columns)
+        yield from said if state.notice else [_typed(unproven, columns)]
+        return
+    if (draft := state.draft) is not None:
+        yield _asked(draft, columns)
+        yield from said if state.notice else [_written(draft, columns)]
+        return
+    yield from said
+    item = state.selected
+    actions = actions_of(item) if item else ()
+    named = [f"{key} {action.label}" for key, action in zip("ad", actions, strict=False)]
+    choose = [f"1-{min(9, len(item.options))} choose"] if item and item.options else []
+    yield [("  ".join(["↑↓ select", *choose, *named, "? help", "q quit"]), "dim")]
+
+
+def _asked_for_pin(draft: PinDraft, columns: int) -> Spans:
+    tail = "  Enter record, Esc back"
+    title = cut(f"{draft.reply.action.capitalize()}: {safe(draft.title)}", max(8, columns - cells(tail)))
+    return [(title, "bold"), (tail, "dim")]
+
+
+def _typed(draft: PinDraft, columns: int) -> Spans:
+    return [("your PIN: ", "dim"), ("•" * min(len(draft.pin), columns - 12), ""), ("█", "")]
+
+
+def _asked(draft: DraftedReply, columns: int) -> Spans:
+    chosen = f" {draft.item.options[draft.option]!r}" if draft.option is not None else ""
+    label = draft.action.label.capitalize() + safe(chosen)
+    tail = "  Enter record, Esc back"
+    title = cut(f"{label}: {safe(draft.item.title)}", max(8, columns - cells(tail)))
+    return [(title, "bold"), (tail, "dim")]
+
+
+def _written(draft: DraftedReply, columns: int) -> Spans:
+    if not draft.action.prompt:
+        return [("", "")]
+    head = f"{draft.action.prompt}: "
+    text, room = safe(draft.text), max(4, columns - cells(head) - 2)
+    while cells(text) > room:
+        text = text[1:]
+    return [(cut(head, columns - 6), "dim"), (text, ""), ("█", "")]
+
+
+def one_line(text: str) -> str:
+    """A text of others on one line."""
+    return " ".join(safe(text[:400]).split())
+
+
+def folded(text: str, room: int) -> list[str]:
+    """The lines of a text, folded at words, or within those that are too long, to `room` columns."""
+    room = max(room, 4)
+    lines: list[str] = []
+    for line in text.split("\n"):
+        start = line[: len(line) - len(line.lstrip(" "))][: room // 2]
+        rest = line[len(start) :]
+        while (at := _fit(rest, room - len(start))) < len(rest):
+            space = rest.rfind(" ", 0, at + 1)
+            at = space if space > at // 2 else at
+            lines.append(start + rest[:at])
+            rest = rest[at:].lstrip(" ")
+        lines.append(start + rest)
+    return lines
+
+
+def _fit(text: str, room: int) -> int:
+    """How many characters of a text fit."""
+    if text[: room + 1].isascii():
+        return min(len(text), room)
+    used = 0
+    for number, char in enumerate(text):
+        used += cells(char)
+        if used > room:
+            return max(1, number)
+    return len(text)

@@ -1,0 +1,331 @@
+"""`adjourn log`: the history of a task as lines, as a graph, or as stored events."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example
+from adjourn.cli.output import complain, counted, cut, print_spans, safe, say
+from adjourn.cli.task_view import current_task, doubts, holders
+from adjourn.cli.terminal import WIDTH, Spans, Spinner, cells, paged, width
+from adjourn.errors import InvalidError, UsageError
+from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry, event_details
+from adjourn.log import kinds
+from adjourn.log.event import decode, timestamp
+from adjourn.store.base import Head
+from adjourn.tasks.heads import checked
+from adjourn.text.redact import visible_json
+from adjourn.text.times import ago, day, local, moment
+
+if TYPE_CHECKING:
+    from adjourn.log.event import Event
+    from adjourn.store.base import Entry
+    from adjourn.tasks.task import Task
+
+
+WATCH_SECONDS = 1.0
+
+
+@click.command(epilog=example("adjourn log --tail 20", "adjourn log 20261121 --json | jq .event"))
+@click.argument("task", default="", type=TASK_NAME)
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Show only the last N lines.")
+@click.option("--follow", is_flag=True, help="Follow new events until Ctrl-C.")
+@click.option("--full", is_flag=True, help="Do not cut long lines.")
+@click.option("--graph", is_flag=True, help="Draw sessions as branches, with their calls and checkpoints.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show each event: position, local time, who, event, details."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the stored events unchanged, one per line.")
+@at_store
+def log(context: CommandContext, task: str, *, tail: int | None, as_json: bool, **shown: bool) -> None:
+    """Show the history of a task: one line per call with its outcome, under the days.
+
+    Without TASK, the same task as `adjourn status`. On a terminal, what is longer than the screen is shown in $PAGER. With --json each
+    line is an event's stored bytes: the SHA-256 of the line is its hash.
+    """
+    found = current_task(context, task)
+    if shown["graph"] and (shown["follow"] or shown["verbose"] or as_json):
+        raise UsageError(
+            "--graph shows neither events nor what follows", "leave out --follow, --verbose and --json"
+        )
+    columns = 0 if shown["full"] else width()
+    lines = _Lines(context, found, columns)
+    view = _Events(context, found, as_json, columns) if as_json or shown["verbose"] else lines
+    with nullcontext() if shown["follow"] or as_json else paged():
+        if shown["graph"]:
+            lines.graph(tail)
+        else:
+            view.begin(tail)
+    while shown["follow"]:
+        sys.stdout.flush()
+        head = view.head
+        context.store.watch(found.id, head, WATCH_SECONDS)
+        view.head = Head(found.refresh().seq, found.ledger.hash)
+        if view.head != head:
+            view.more(head.seq + 1)
+
+
+class _Lines:
+    """One line for a call and for each other thing that happened."""
+
+    def __init__(self, context: CommandContext, task: Task, columns: int) -> None:
+        self._context, self._task, self._columns = context, task, columns
+        self.head = Head(task.ledger.seq, task.ledger.hash)
+        self._timeline = Timeline()
+        self._print: TimelinePrinter
+
+    def begin(self, tail: int | None) -> None:
+        """Print the last `tail` lines, or all."""
+        entries = self._read(tail)
+        self._print = TimelinePrinter(layout(entries, self._columns), self._context.now)
+        self._print(entries)
+
+    def graph(self, tail: int | None) -> None:
+        """Print the graph, or the last `tail` lines of it."""
+        unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+        lines = list(graph_lines(self._read(None), self._context.now, self._columns, unicode=unicode))
+        for line in lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]:
+            print_spans(line)
+
+    def more(self, start: int) -> None:
+        """Print what the events from `start` on are, or change."""
+        changed: dict[int, TimelineEntry] = {}
+        for event in self._events(start):
+            changed |= {entry.seq: entry for entry in self._timeline.feed(event)}
+        self._print(list(changed.values()), self._context.clock())
+
+    def _read(self, tail: int | None) -> list[TimelineEntry]:
+        """The last `tail` entries, or all. What is far back is not read for a few of them."""
+        if tail == 0:
+            return []
+        size = self.head.seq + 1 if tail is None else 4 * tail + 40
+        with Spinner("reading the history"):
+            while True:
+                start = max(0, self.head.seq + 1 - size)
+                self._timeline = Timeline()
+                for event in self._events(start):
+                    self._timeline.feed(event)
+                entries = self._timeline.entries()
+                if start == 0 or len(entries) >= (tail or 0):
+                    break
+                size *= 4
+        self._timeline.expire(timestamp(self._context.now))
+        ledger = self._task.ledger
+        self._timeline.mark_doubts([call.call for call in doubts(ledger, holders(self._context, ledger))])
+        return entries if tail is None else entries[-tail:]
+
+    def _events(self, start: int) -> Iterator[Event]:
+        for entry in checked(self._context.store, self._task.id, start, self.head):
+            try:
+                yield decode(entry.data)
+            except InvalidError:
+                complain("an event cannot be read", "run `adjourn verify`")
+
+
+class _Events:
+    """Each event as it is: for people, or its stored bytes."""
+
+    def __init__(self, context: CommandContext, task: Task, as_json: bool, columns: int) -> None:
+        self._context, self._task, self._as_json, self._columns = context, task, as_json, columns
+        self.head = Head(task.ledger.seq, task.ledger.hash)
+
+    def begin(self, tail: int | None) -> None:
+        """Print the last `tail` events, or all."""
+        self.more(0 if tail is None else max(0, self.head.seq + 1 - tail))
+
+    def more(self, start: int) -> None:
+        """Print the events from `start` on."""
+        entries = checked(self._context.store, self._task.id, start, self.head)
+        _show(entries, start, self._columns, as_json=self._as_json)
+
+
+def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> None:
+    for seq, entry in enumerate(entries, start):
+        if as_json:
+            _raw(entry.data)
+            continue
+        try:
+            line = _line(decode(entry.data))
+        except InvalidError:
+            line = f"{seq:>5}  cannot be read as an event; run `adjourn verify`"
+        say(cut(line, room) if room else line)
+
+
+def _raw(data: bytes) -> None:
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data + b"\n")
+        return
+    text = data.decode(errors="replace")  # the same JSON, with what a terminal would obey escaped
+    print(visible_json(text))
+
+
+def _line(event: Event) -> str:
+    who = safe(event.by.id)[:12]
+    return f"{event.seq:>5}  {local(event.timestamp)[:19]}  {who:<12} {safe(event.event):<18} {event_details(event)}".rstrip()
+
+
+# --- the history of a task as a graph
+
+_POINTS = {kinds.CheckpointCreated.KIND: "◆", kinds.CheckpointResumed.KIND: "↻"}
+_ENDS = frozenset((kinds.SessionClosed.KIND, kinds.SessionLost.KIND))
+_CALLS = frozenset(("tool", "effect", "budget", "confirm", "entry"))
+_PLAIN = str.maketrans("│├─╮╯●◆↻○", "||-\\/*#@o")
+"""For an output that has no such characters."""
+_STYLE = "bright_black"
+_MIN_TEXT = 10
+
+
+def graph_lines(
+    entries: Sequence[TimelineEntry], now: int, columns: int, *, unicode: bool
+) -> Iterator[Spans]:
+    """The lines of a graph: lanes, time, and what happened. Calls in a row of one session are one line."""
+    lanes: list[str] = []
+    drawn: list[tuple[str, str, TimelineEntry, str]] = []
+    for (session, kind), run in groupby(entries, key=lambda one: (one.session, _kind(one))):
+        group = list(run)
+        if kind == "calls":
+            drawn.append((_at(lanes, session, "●"), "", group[-1], _counts(group)))
+            continue
+        drawn += [(_node(lanes, entry), entry.label, entry, _said(entry)) for entry in group]
+    size = max((len(prefix) for prefix, _, _, _ in drawn), default=0)
+    for prefix, label, entry, text in drawn:
+        lane = prefix if unicode else prefix.translate(_PLAIN)
+        when = f"{ago(entry.timestamp, now):>10}  "
+        room = columns - size - len(when) - 2
+        shown = cut(text, max(room, _MIN_TEXT)) if columns else text
+        style = STYLES.get(label, "bold" if label == "session" else "")
+        yield [(f"{lane:<{size}}  ", _STYLE), (when, "dim"), (shown, style)]
+
+
+def _kind(entry: TimelineEntry) -> str:
+    return (
+        "calls" if entry.event.partition(".")[0] in _CALLS and entry.event != "tool.changed" else entry.event
+    )
+
+
+def _node(lanes: list[str], entry: TimelineEntry) -> str:
+    """The lanes at an entry; a session takes its lane when it begins, and leaves it when it ends."""
+    if entry.event == kinds.SessionOpened.KIND:
+        lanes.append(entry.session)
+        return "├─" + "│─" * (len(lanes) - 1) + "╮"
+    ended = entry.closes or entry.session
+    if entry.event in _ENDS and ended in lanes:
+        at = lanes.index(ended)
+        shown = "├─" + "│─" * at + "╯" + " │" * (len(lanes) - at - 1)
+        lanes.pop(at)
+        return shown
+    return _at(lanes, entry.session, _POINTS.get(entry.event, "○"))
+
+
+def _at(lanes: Sequence[str], session: str, mark: str) -> str:
+    trunk = "│" if session in lanes else mark
+    return trunk + "".join(f" {mark if lane == session else '│'}" for lane in lanes)
+
+
+def _counts(group: Sequence[TimelineEntry]) -> str:
+    """`12 calls: 10 ok, 1 error, 1 refused`; a single call is named."""
+    if len(group) == 1:
+        (one,) = group
+        return "  ".join(part for part in (one.label, one.what, one.about) if part)
+    labels = Counter(one.label for one in group)
+    return (
+        f"{counted(len(group), 'call')}: {', '.join(f'{count} {label}' for label, count in labels.items())}"
+    )
+
+
+def _said(entry: TimelineEntry) -> str:
+    name = entry.what if entry.label == "session" else f"{entry.label} {entry.what}"
+    return "  ".join(part for part in (name, entry.about, entry.note) if part)
+
+
+# --- the entries of a timeline as lines
+
+NARROW = 72
+"""Below so many columns times and subjects are given less room."""
+_MIN_SUBJECT = 8
+_SUBJECTS = ((NARROW, 16), (100, 20), (10_000, 28))
+"""Below how many columns the subject has how many, at the most."""
+_NOTE_SHARE = 0.6
+_COMMAND = "adjourn "
+
+STYLES = {
+    "ok": "green", "done": "green", "replayed": "green", "error": "red", "refused": "red", "not made": "red", "not done": "yellow",
+    "in doubt": "bold yellow", "no answer": "yellow", "running": "bold cyan", "waits": "bold yellow", "approved": "green",
+    "saved": "cyan", "resumed": "cyan", "observed": "yellow", "server": "yellow", "client": "yellow",
+}  # fmt: skip
+"""How a label is painted on a terminal; one that is not here is dim."""
+
+
+class Layout(NamedTuple):
+    """How entries are laid out: the columns there are (0: lines are not cut), and those of the time and of the subject."""
+
+    columns: int
+    time: int
+    subject: int
+
+
+def layout(entries: Collection[TimelineEntry], columns: int) -> Layout:
+    """The layout that suits these entries."""
+    narrow = 0 < columns < NARROW
+    longest = max((cells(entry.what) for entry in entries), default=0)
+    most = next(room for below, room in _SUBJECTS if (columns or WIDTH) < below)
+    subject = min(max(longest, _MIN_SUBJECT), most)
+    return Layout(columns, 6 if narrow else 10, subject)
+
+
+def entry_line(entry: TimelineEntry, now: int, shape: Layout) -> Spans:
+    """One line for an entry."""
+    when = moment(entry.timestamp, now)
+    if shape.columns and shape.time < len("59 min ago"):
+        when = "now" if when == "just now" else when.removesuffix(" ago")
+    what = f"{entry.what:<{shape.subject - cells(entry.what) + len(entry.what)}}"
+    head = [(f"{when:>{shape.time}}  ", "dim"), (f"{entry.label:<{LABEL}}  ", STYLES.get(entry.label, "dim"))]
+    about, note = entry.about, entry.note
+    if shape.columns:
+        room = shape.columns - shape.time - LABEL - 4
+        what = cut(what, max(room * 2 // 3, shape.subject)) if cells(what) > shape.subject else what
+        about, note = _fit(about, note, room - cells(what) - 2)
+    rest = [(f"  {text}", style) for text, style in ((about, ""), (note, "dim")) if text]
+    return [*head, (what if rest else what.rstrip(), "bold"), *rest]
+
+
+def _fit(about: str, note: str, room: int) -> tuple[str, str]:
+    if room < 4:
+        return "", ""
+    gap = 2 if about and note else 0
+    if cells(about) + cells(note) + gap <= room:
+        return about, note
+    if not gap:
+        return cut(about, room), cut(note, room)
+    kept = max(room - gap - cells(about), int(room * _NOTE_SHARE))
+    if note.startswith(_COMMAND):  # what a person has to type is of no use in part
+        kept = max(kept, min(cells(note), room - gap - 1))
+    note = cut(note, kept)
+    return cut(about, room - gap - cells(note)), note
+
+
+class TimelinePrinter:
+    """Prints entries under the headings of their days."""
+
+    def __init__(self, shape: Layout, now: int) -> None:
+        self._shape = shape
+        self._now = now
+        self._day = ""
+
+    def __call__(self, entries: Sequence[TimelineEntry], now: int = 0) -> None:
+        """Print entries as they look at the time `now`."""
+        now = now or self._now
+        for entry in entries:
+            heading = day(entry.timestamp, now)
+            if heading != self._day:
+                print_spans([(heading, "bold underline")])
+                self._day = heading
+            print_spans(entry_line(entry, now, self._shape))

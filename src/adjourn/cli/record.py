@@ -1,0 +1,439 @@
+"""`adjourn record`: showing, comparing, merging, verifying and transferring Continuation Records."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+import click
+
+from adjourn.cli.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.output import complain, safe, say, say_facts, say_json, say_table
+from adjourn.cli.transfer import export, import_, prove, verify
+from adjourn.cli.usage import SuggestingGroup
+from adjourn.cli.view import (
+    author,
+    brief,
+    find_id,
+    find_version,
+    items,
+    newest,
+    one_item,
+    readable,
+    records_at,
+    say_conflicts,
+    say_diff,
+    say_record,
+    short_names,
+    stamp,
+    summary,
+    written,
+)
+from adjourn.errors import UsageError
+from adjourn.knowledge.model.documents import tree_of
+from adjourn.knowledge.records.effect_lookup import current
+from adjourn.knowledge.records.merge import diff
+from adjourn.text.times import ago
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adjourn.knowledge.model.documents import Tree
+    from adjourn.knowledge.model.record import CRConflict, Strategy
+    from adjourn.knowledge.records.store import CRStore
+
+    Side = Literal["a", "b", "base"]
+
+
+_SIDES = ("a", "b", "base")
+
+
+class MergeOptions(NamedTuple):
+    """The options of `adjourn record merge`, by their names."""
+
+    strategy: Strategy
+    take: tuple[str, ...]
+    values: tuple[str, ...]
+    interactive: bool
+
+    def resolutions(self) -> list[tuple[str, dict[str, Any]]]:
+        """The conflicts to resolve by their paths, each with its side or value. Raises `UsageError`."""
+        return [*map(_taken, self.take), *map(_given, self.values)]
+
+
+@click.command(
+    "diff",
+    epilog=example(
+        "adjourn record diff", "adjourn record diff 4f1c@3 4f1c", "adjourn record diff 4f1c 9ab0 --json"
+    ),
+)
+@click.argument("a", metavar="[RECORD]", default="")
+@click.argument("b", metavar="[RECORD]", default="")
+@at_store
+@for_machines
+def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
+    """Show how the second record differs from the first; with one RECORD, show what its newest version changed."""
+    store = records_at(context)
+    one = find_version(store, a)
+    other = find_version(store, b) if b else one
+    if not b:
+        if "parentCRHash" not in one:
+            say(f"version 0 of record {one['id']} is its first") if not as_json else say_json(identical=True)
+            return
+        one = store.resolve(one["parentCRHash"])
+    found = store.diff(one["contentHash"], other["contentHash"])
+    if as_json:
+        say_json(tree_of(found))
+        return
+    say(f"{_name(one)} → {_name(other)}: {'identical' if found.identical else summary(found)}")
+    say_diff(found)
+
+
+@click.command(
+    epilog=example(
+        "adjourn record merge 4f1c 9ab0",
+        "adjourn record merge 4f1c 9ab0 --take /task/goal=b",
+        "adjourn record merge 4f1c --set '/task/goal=\"Ship it\"'",
+    )
+)
+@click.argument("a", metavar="RECORD")
+@click.argument("b", metavar="[RECORD]", default="")
+@click.option(
+    "--strategy",
+    type=click.Choice(["manual", "prefer-a", "prefer-b"]),
+    default="manual",
+    help="Choose the side that wins a conflict: neither (the default), or one of them.",
+)
+@click.option("--take", multiple=True, metavar="PATH=SIDE", help="Resolve a conflict: a, b or base.")
+@click.option(
+    "--set", "values", multiple=True, metavar="PATH=JSON", help="Resolve a conflict with another value."
+)
+@click.option("--interactive", is_flag=True, help="Ask about each unresolved conflict; not with --json.")
+@at_store
+@for_machines
+def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: Any) -> int:
+    """Merge the second record into the first, as its next version; with one RECORD, resolve its conflicts.
+
+    A change of only one side is taken, and additions of both sides are kept. What both sides changed differently is a conflict: it stays in
+    the record until it is resolved with --take, --set or --interactive. Exit code 1 while conflicts are unresolved.
+    """
+    given = MergeOptions(**options)
+    resolutions = given.resolutions()
+    store = records_at(context)
+    name = find_id(store, a)
+    before = store.resolve(name)
+    conflicts: Sequence[CRConflict] = ()
+    warnings: Sequence[str] = ()
+    sides = ""
+    if b:
+        other = find_version(store, b)
+        result = store.merge(name, other["contentHash"], given.strategy, author=author())
+        conflicts, warnings = result.conflicts, result.warnings
+        sides = f"a is {_name(before)}, b is {_name(other)}"
+    for path, how in resolutions:
+        store.resolve_conflict(name, path, author(), **how)
+    if given.interactive and not as_json:
+        _ask(store, name, sides)
+    after = store.resolve(name)
+    left = [conflict["path"] for conflict in after.get("conflicts", ())]
+    if as_json:
+        all_ = [tree_of(conflict) for conflict in conflicts]
+        say_json(written(after, success=not left, unresolved=left, conflicts=all_, warnings=list(warnings)))
+        return 1 if left else 0
+    if after["contentHash"] == before["contentHash"] and not left:
+        say(f"nothing to merge: {_name(after)} already contains it")
+    else:
+        done = f"{'merged into' if b else 'resolved in'} {_name(after)}"
+        say(f"{done}; {len(left)} unresolved" if left else done, "yellow" if left else "green")
+    for warning in warnings:
+        say(f"  warning: {warning}", "yellow")
+    shown = [one for one in conflicts if one.resolution != "unresolved" or one.path in left]
+    if shown:
+        say(f"  {sides}")
+    say_conflicts(shown)
+    if left:
+        say(f"\nresolve: adjourn record merge {name[:8]} --take {left[0]}=a   (or b, base)")
+    return 1 if left else 0
+
+
+def _ask(store: CRStore, name: str, sides: str) -> None:
+    """Ask at the terminal for what is unresolved, until the answers end: what is left then stays in the record."""
+    conflicts = store.resolve(name).get("conflicts", ())
+    if conflicts and sides:
+        say(sides)
+    for conflict in conflicts:
+        say(f"\n{brief(conflict['path'])}")
+        for side in _SIDES:
+            say(f"  {side:<4}  {brief(conflict[side]) if side in conflict else 'absent'}")
+        try:
+            answer = click.prompt("take", type=click.Choice([*_SIDES, "later"]), default="later", err=True)
+        except click.Abort:
+            say("\nthe unresolved conflicts stay in the record")
+            break
+        if answer != "later":
+            store.resolve_conflict(name, conflict["path"], author(), take=cast("Side", answer))
+    sys.stdout.flush()
+
+
+def _taken(text: str) -> tuple[str, dict[str, Any]]:
+    path, _, side = text.rpartition("=")
+    if not path or side not in _SIDES:
+        raise UsageError(f"--take {text!r} names no side", "give PATH=a, PATH=b or PATH=base")
+    return path, {"take": side}
+
+
+def _given(text: str) -> tuple[str, dict[str, Any]]:
+    path, _, value = text.partition("=")
+    try:
+        return path, {"value": json.loads(value)}
+    except (ValueError, RecursionError):
+        raise UsageError(
+            f"--set {text!r} gives no JSON", "quote a text: --set '/task/goal=\"Ship it\"'"
+        ) from None
+
+
+def _name(record: Tree) -> str:
+    return f"{str(record['id'])[:8]}@{record['sequence']}"
+
+
+_RECORD = click.option(
+    "--record", metavar="RECORD", default="", help="Record to look in, if several have that id."
+)
+
+
+@click.command(
+    epilog=example("adjourn record resolve", 'adjourn record resolve blocker-3f "the token is in CI now"')
+)
+@click.argument("blocker", default="")
+@click.argument("resolution", default="")
+@_RECORD
+@at_store
+@for_machines
+def resolve(context: CommandContext, blocker: str, resolution: str, *, record: str, as_json: bool) -> None:
+    """Mark a blocker as resolved; without BLOCKER, list the active ones.
+
+    BLOCKER is its id or a beginning of it; RESOLUTION says how it was removed.
+    """
+    store = records_at(context)
+    active = [one for one in items(store, "blocker") if one.item["status"] == "active"]
+    if not blocker:
+        if as_json:
+            say_json(blockers=[one.item | {"record": one.cr_id} for one in active])
+            return
+        say(
+            f"{len(active)} active: `adjourn record resolve ID RESOLUTION`"
+            if active
+            else "no active blockers"
+        )
+        for one in active:
+            say(f"\n{safe(one.id)}  {safe(one.item['description'])}")
+            say_facts(
+                ("  type", one.item["type"]),
+                ("  blocks", ", ".join(one.item["blocksResumePoints"])),
+                ("  record", one.cr_id),
+            )
+        return
+    if not resolution:
+        raise UsageError("no resolution is given", "say how the blocker was removed")
+    found = one_item(active, blocker, "active blocker", "list them: adjourn record resolve", record)
+    after = store.resolve_blocker(found.cr_id, found.id, resolution, author())
+    if as_json:
+        say_json(written(after, blocker=next(one for one in after["blockers"] if one["id"] == found.id)))
+        return
+    say(f"resolved: {safe(found.item['description'])}", "green")
+    if freed := [one["label"] for one in store.usable_resume_points(found.cr_id)]:
+        say(f"  can start now: {safe(', '.join(freed))}")
+
+
+@click.command(
+    epilog=example(
+        "adjourn record check", 'adjourn record check invariant-9a --holding --evidence "make lint passes"'
+    )
+)
+@click.argument("invariant", default="")
+@click.option("--holding", is_flag=True, help="Record that it is true now.")
+@click.option("--violated", is_flag=True, help="Record that it is not true now.")
+@click.option("--evidence", metavar="TEXT", default="", help="Record how you know.")
+@_RECORD
+@at_store
+@for_machines
+def check(
+    context: CommandContext,
+    invariant: str,
+    *,
+    holding: bool,
+    violated: bool,
+    evidence: str,
+    record: str,
+    as_json: bool,
+) -> None:
+    """Record the result of checking an invariant; without INVARIANT, list all of them.
+
+    INVARIANT is its id or a beginning of it. A violated hard invariant blocks resume points, and the end of the task.
+    """
+    store = records_at(context)
+    known = items(store, "invariant")
+    if not invariant:
+        if as_json:
+            say_json(invariants=[one.item | {"record": one.cr_id} for one in known])
+            return
+        say(
+            f"{len(known)} known: `adjourn record check ID --holding`, or --violated"
+            if known
+            else "no invariants"
+        )
+        for one in known:
+            say(f"\n{safe(one.id)}  {safe(one.item['description'])} ({one.item['status']})")
+            say_facts(("  severity", one.item["severity"]), ("  record", one.cr_id))
+        return
+    if holding == violated:
+        raise UsageError("no result is given", "give --holding or --violated")
+    found = one_item(known, invariant, "invariant", "list them: adjourn record check", record)
+    status = "holding" if holding else "violated"
+    after = store.check_invariant(found.cr_id, found.id, status, author(), evidence=evidence)
+    if as_json:
+        say_json(written(after, invariant=next(one for one in after["invariants"] if one["id"] == found.id)))
+        return
+    say(f"{status}: {safe(found.item['description'])}", "green" if holding else "red")
+
+
+@click.command(epilog=example("adjourn record complete 4f1c"))
+@click.argument("name", metavar="[RECORD]", default="")
+@at_store
+@for_machines
+def complete(context: CommandContext, name: str, *, as_json: bool) -> None:
+    """Mark the task of a record as completed. Its questions and resume points then need no answer.
+
+    Refused while a blocking question is open or a hard invariant is violated.
+    """
+    store = records_at(context)
+    cr_id = find_id(store, name)
+    store.tick(cr_id)
+    task = store.resolve(cr_id)["task"]
+    after = store.update(cr_id, {"task": {**task, "status": "completed"}}, author())
+    if as_json:
+        say_json(written(after, task=after["task"]))
+    else:
+        say(f"completed: {safe(task['goal'])}", "green")
+
+
+@click.group(
+    cls=SuggestingGroup,
+    invoke_without_command=True,
+    epilog=example("adjourn record", "adjourn record show", "adjourn record diff"),
+)
+@at_store
+@for_machines
+@click.pass_context
+def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> None:
+    """Manage Continuation Records: mission, decisions, questions, learnings and effects that one agent hands to the next.
+
+    Without a subcommand, list the records. RECORD is a record's id, a beginning of it, or the id of its task; it may be left out when
+    the store has one record only. `RECORD@N` is the version of sequence N; a hash of 64 digits is the version with that hash.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+
+    found, broken = readable(records_at(context))
+    found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
+    if as_json:
+        unreadable = [{"record": name, "reason": str(error)} for name, error in broken.items()]
+        say_json(records=[_to_json(one) for one in found], unreadable=unreadable)
+    elif found:
+        names = short_names([one["id"] for one in found])
+        rows = [_row(one, name, context.now) for one, name in zip(found, names, strict=True)]
+        say_table(("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"), rows)
+    elif not broken:
+        say("no records yet")
+    for error in broken.values():
+        complain(error.message, error.remedy)
+    ctx.exit(1 if broken else 0)
+
+
+@click.command(
+    epilog=example("adjourn record show", "adjourn record show 4f1c --json", "adjourn record show 4f1c@12")
+)
+@click.argument("name", metavar="[RECORD]", default="")
+@at_store
+@for_machines
+def show(context: CommandContext, name: str, *, as_json: bool) -> None:
+    """Show a record: where the task stands, what is decided, asked and known, and what its calls have done.
+
+    Effects recorded after the newest version are shown too. In the JSON they are in `effectsSince`, beside the version, and are not
+    part of its hash.
+    """
+    store = records_at(context)
+    found = find_version(store, name)
+    is_head = store.versions.head_position(found["id"]).hash == found["contentHash"]
+    now = current(context.store, found) if is_head else found
+    if as_json:
+        since = [effect for effect in now["toolEffects"] if effect not in found["toolEffects"]]
+        say_json(found | ({"effectsSince": since} if since else {}))
+    else:
+        say_record(now, context.now)
+
+
+@click.command(epilog=example("adjourn record history", "adjourn record history 4f1c --tail 5"))
+@click.argument("name", metavar="[RECORD]", default="")
+@click.option(
+    "--tail", type=click.IntRange(min=1), metavar="N", default=20, help="Show only the last N versions (20)."
+)
+@at_store
+@for_machines
+def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> None:
+    """List the versions of a record, the newest last: who wrote each, and what it changed."""
+    store = records_at(context)
+    versions = newest(store, find_id(store, name), tail + 1)
+    told: list[dict[str, Any]] = []
+    for number, version in enumerate(versions):
+        if number == 0 and len(versions) > tail:
+            continue
+        changed = summary(diff(versions[number - 1], version)) if number else "created"
+        told.append(
+            {
+                "sequence": version["sequence"],
+                "contentHash": version["contentHash"],
+                "at": version["lastModifiedAt"],
+                "by": version["lastModifiedBy"],
+                "changed": changed,
+                "merged": version.get("mergeParentHashes", []),
+            }
+        )
+    if as_json:
+        say_json(record=versions[-1]["id"], versions=told)
+    else:
+        say_table(
+            ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(one, context.now) for one in told]
+        )
+
+
+def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
+    changed = one["changed"] + (" (merged)" if one["merged"] else "")
+    return str(one["sequence"]), ago(stamp(one["at"]), now), one["by"]["id"], one["contentHash"][:12], changed
+
+
+def _to_json(one: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "record": one["id"],
+        "task": one["task"]["id"],
+        "goal": one["task"]["goal"],
+        "status": one["task"]["status"],
+        "sequence": one["sequence"],
+        "contentHash": one["contentHash"],
+        "lastModifiedAt": one["lastModifiedAt"],
+        "lastModifiedBy": one["lastModifiedBy"],
+        "openQuestions": [item["id"] for item in one["questionsForUser"] if item["status"] == "open"],
+        "contested": [item["id"] for item in one["decisions"] if item["status"] == "contested"],
+        "conflicts": [item["path"] for item in one.get("conflicts", ())],
+    }
+
+
+def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
+    task = one["task"]
+    when = ago(stamp(one["lastModifiedAt"]), now)
+    return name, task["id"], str(one["sequence"]), when, task["status"], safe(task["goal"])
+
+
+for _command in (show, history, resolve, check, complete, diff_, merge, verify, prove, export, import_):
+    record.add_command(_command)

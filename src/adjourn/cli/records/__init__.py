@@ -1,1 +1,0 @@
-"""Commands of the help group "Questions to a person", except `settle`; and `record`."""

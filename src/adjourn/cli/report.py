@@ -1,0 +1,222 @@
+"""`adjourn report`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from adjourn import __version__
+from adjourn.cli.context import FILE_PATH, TASK_NAME, CommandContext, at_store, example, for_machines
+from adjourn.cli.output import counted, safe, say, say_json, shown_bytes
+from adjourn.cli.report_value import ReportSource, WorkReport, collect
+from adjourn.cli.task_view import current_task
+from adjourn.cli.terminal import ProgressLine
+from adjourn.errors import UsageError
+from adjourn.host.workspace import write_file
+from adjourn.text.plot import PLOT_STYLE, budget_plot, sparkline
+from adjourn.text.redact import visible_line, visible_lines
+
+_HTML = (".html", ".htm")
+
+
+@click.command(
+    epilog=example(
+        "adjourn report",
+        "adjourn report 20261121 --html --out report.html",
+        "adjourn report --md | gh pr comment --body-file -",
+    )
+)
+@click.argument("task", default="", type=TASK_NAME)
+@click.option("--html", "as_html", is_flag=True, help="Write one HTML file that needs nothing else.")
+@click.option(
+    "--md", "as_markdown", is_flag=True, help="Write Markdown (the default, unless FILE ends with .html)."
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=FILE_PATH,
+    default="",
+    help="Write to FILE, which is replaced (default: print).",
+)
+@at_store
+@for_machines
+def report(
+    context: CommandContext, *, task: str, as_html: bool, as_markdown: bool, out: str, as_json: bool
+) -> int:
+    """Report a task for a pull request or an incident: what it was to do, what was done, and who approved it.
+
+    Goal, budget over time, calls with their outcome, approvals, decisions, checkpoints, what is in doubt, contract and policy, and
+    whether the history passes verification. Secrets are replaced, texts of agents are shown as text, and long lists are cut, which is
+    said. Without TASK, the same task as `adjourn status`. Exit code 1 when the history fails verification.
+    """
+    if as_html + as_markdown + as_json > 1:
+        raise UsageError("--html, --md and --json exclude each other", "give one of them")
+    with ProgressLine("verifying") as progress:
+        made = collect(ReportSource(context, current_task(context, task), progress))
+    code = 0 if made.check.valid else 1
+    if as_json:
+        say_json(msgspec.to_builtins(made))
+        return code
+    is_html = as_html or (not as_markdown and out.lower().endswith(_HTML))
+    text = render_report(made, "report.html" if is_html else "report.md")
+    if not out:
+        say(text.rstrip("\n"))
+        return code
+    folder, name = os.path.split(os.path.abspath(out))
+    data = text.encode()
+    write_file(folder, name, data)
+    say(f"wrote {safe(out)}: {shown_bytes(len(data))}. {verdict(made)}")
+    return code
+
+
+# --- what the templates are given
+
+_LEFT_OUT = {
+    "events": "older events, from which calls and approvals are not shown",
+    "entries": "older calls and events are not shown",
+    "approvals": "older approvals are not shown",
+    "checkpoints": "older checkpoints are not shown",
+    "decisions": "older decisions are not shown",
+    "waiting": "newer things that wait are not shown",
+    "findings": "more findings are not shown",
+}
+_BACKTICKS = re.compile("`+")
+
+
+class ReportTable(NamedTuple):
+    """A table of a report, which is left out without rows."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def render_report(report: WorkReport, template: str) -> str:
+    """The report as `report.html`, one file that needs nothing else, or as `report.md`, for a pull request or a ticket."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # 50 ms
+    from markupsafe import Markup
+
+    from adjourn.cli.log import STYLES
+
+    environment = Environment(
+        loader=PackageLoader("adjourn.cli"),
+        autoescape=template.endswith(".html"),
+        undefined=StrictUndefined,
+        finalize=lambda value: value if isinstance(value, Markup) else visible_lines(str(value)),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"code": _code, "fenced": _fenced}
+    plot = budget_plot("Calls spent over time", report.plotted, report.limit, report.marks)
+    left_out = [f"{count:,} {_LEFT_OUT[name]}" for name, count in report.left_out.items()]
+    return environment.get_template(template).render(
+        report=report,
+        goal=report.goal,
+        facts=[
+            ("task", report.task),
+            ("state", report.state),
+            ("clients", ", ".join(report.clients)),
+            ("began (UTC)", _when(report.opened)),
+            ("last event (UTC)", _when(report.touched)),
+            ("calls spent", report.spent),
+        ],
+        verdict=verdict(report),
+        tables=_tables(report),
+        tones={label: style.rpartition(" ")[2] for label, style in STYLES.items() if style},
+        documents=[("Contract", report.contract), ("Policy", report.policy)],
+        notes=[*report.notes, *left_out],
+        sparkline=sparkline(report.plotted, report.limit),
+        plot=Markup(plot),  # noqa: S704  # it escapes every text
+        plot_style=Markup(PLOT_STYLE),  # noqa: S704  # our own
+        version=__version__,
+        made=_when(report.made),
+    )
+
+
+def _tables(report: WorkReport) -> list[ReportTable]:
+    return [
+        ReportTable(
+            "In doubt or waiting for a person",
+            ("Since (UTC)", "What", "Title", "About", "Answer"),
+            [
+                (
+                    _when(item.since),
+                    item.kind,
+                    item.title,
+                    item.context,
+                    item.commands[0] if item.commands else "",
+                )
+                for item in report.waiting
+            ],
+        ),
+        ReportTable(
+            "Decisions",
+            ("Status", "Decision", "By", "Why"),
+            [(entry.status, entry.decision, entry.by, entry.rationale) for entry in report.decisions],
+        ),
+        ReportTable(
+            "Approvals",
+            ("When (UTC)", "Call", "Answer", "By", "Reason"),
+            [
+                (
+                    _when(approval.at),
+                    f"{approval.tool} {approval.argument}".rstrip(),
+                    approval.answer,
+                    f"{approval.by} ({approval.via})" if approval.by else "",
+                    approval.reason,
+                )
+                for approval in report.approvals
+            ],
+        ),
+        ReportTable(
+            "Checkpoints",
+            ("When (UTC)", "Name", "Calls", "Description"),
+            [
+                (
+                    _when(checkpoint.at),
+                    checkpoint.name,
+                    str(checkpoint.calls),
+                    checkpoint.description or checkpoint.trigger,
+                )
+                for checkpoint in report.checkpoints
+            ],
+        ),
+        ReportTable(
+            "Calls and events",
+            ("When (UTC)", "Outcome", "What", "About", "Note"),
+            [
+                (_when(entry.timestamp), entry.label, entry.what, entry.about, entry.note)
+                for entry in report.entries
+            ],
+        ),
+    ]
+
+
+def verdict(report: WorkReport) -> str:
+    """Whether the history is what was written."""
+    check = report.check
+    counts = f"{counted(check.events, 'event')}, {counted(check.checkpoints, 'signed checkpoint')}"
+    return f"Valid: {counts}." if check.valid else f"BROKEN: {counts} are valid. See the findings."
+
+
+def _when(stamp: str) -> str:
+    """`2026-05-02 17:30:12`, in UTC, since reports are read elsewhere."""
+    return stamp[:19].replace("T", " ")
+
+
+def _code(text: str) -> str:
+    """A text on one line as Markdown's code; "" for an empty one."""
+    line = " ".join(visible_line(text).replace("`", "'").split())
+    return f"`{line}`" if line else ""
+
+
+def _fenced(text: str) -> str:
+    """Lines as Markdown's code: the fence is longer than any in them."""
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    return f"{fence}text\n{text.rstrip()}\n{fence}"

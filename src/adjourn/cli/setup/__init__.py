@@ -1,1 +1,0 @@
-"""Commands of the help group "Finding your way", and `init`."""

@@ -1,1 +1,0 @@
-"""What commands of several help groups use: the table of commands, output, lookup. No command is here."""

@@ -1,0 +1,234 @@
+"""What `adjourn status` prints, and its start without the command-line framework.
+
+Owns: the lines of a task's status, and the plain arguments that need no framework. Must never: import click.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from adjourn.cli import task_view
+from adjourn.cli.output import safe, say, say_facts, say_json
+from adjourn.cli.start import StoreContext, exit_code
+from adjourn.cli.terminal import fancy, shown_amount
+from adjourn.errors import AdjournError
+from adjourn.handover.inbox import WaitingItem, waiting_in_record
+from adjourn.host.executables import leave_working_folder
+from adjourn.log.kinds import tool_name
+from adjourn.store.passwords import check_argument
+from adjourn.tasks.ledger import Ledger
+from adjourn.text.times import ago, left, period
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+_Row = tuple[str, str]
+FIRST_STEP = "start a client behind `adjourn proxy`, or set one up with `adjourn init`"
+
+MAX_NOTED = 10
+"""Things of a record that are shown; `adjourn inbox` shows all."""
+
+
+def run(arguments: list[str]) -> int | None:
+    """Run `adjourn status` and return its exit code; None if only the framework can read the arguments."""
+    values = _read(arguments)
+    if values is None:
+        return None
+    folder, url, task, as_json = values
+
+    def work() -> None:
+        if folder:
+            os.chdir(folder)
+            leave_working_folder()
+        context = StoreContext(check_argument(url))
+        try:
+            show(context, task, as_json=as_json)
+        finally:
+            context.close()
+
+    return exit_code(work)
+
+
+def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:
+    """The folder, the store, the task, and whether to print JSON; None for anything unusual."""
+    values = {"-C": "", "--store": "", "": ""}
+    as_json = False
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--json":
+            as_json = True
+            continue
+        if not word.startswith("-"):
+            name, value = "", word
+        elif (name == "-C" and not equals and rest) or (name == "--store" and (equals or rest)):
+            value = value if equals else rest.pop(0)
+        else:
+            return None
+        if not value or value.startswith("-") or values[name]:
+            return None
+        values[name] = value
+    if values["-C"] and not (os.path.isdir(values["-C"]) and os.access(values["-C"], os.X_OK)):
+        return None
+    return values["-C"], values["--store"], values[""], as_json
+
+
+def show(context: StoreContext, task: str, *, as_json: bool) -> None:
+    """Print the status of a task, named by an id or a beginning of one, or else chosen as `current_task` does."""
+    if not task and not context.named and context.store_or_none() is None:
+        if as_json:
+            say_json({"task": None, "next": FIRST_STEP})
+        else:
+            say(f"no session has run here yet: {FIRST_STEP}")
+        return
+    view = StatusView(context, task_view.current_task(context, task).ledger)
+    if as_json:
+        say_json(view.to_json())
+    elif fancy():
+        from adjourn.cli.drawing import print_drawn  # rich takes 50 ms, only for a terminal
+
+        print_drawn(view.panel())
+    else:
+        view.say()
+
+
+class StatusView:
+    """The status of a task for a person: lines of text, or a panel of the same."""
+
+    def __init__(self, context: StoreContext, ledger: Ledger) -> None:
+        self._context = context
+        self._ledger = ledger
+        self._sessions = task_view.holders(context, ledger)
+        self._unsure = task_view.doubts(ledger, self._sessions)
+        self._waiting = task_view.questions(ledger, context.now)
+        self._noted: list[WaitingItem] = []
+        self._unreadable = ""
+        try:
+            self._noted = waiting_in_record(context.store, ledger, context.now)
+        except AdjournError as error:
+            self._unreadable = error.message
+        self._spent = task_view.budgets(context.store, ledger, context.now)
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of `--json`."""
+        noted = [msgspec.to_builtins(one) for one in self._noted]
+        told = {"waitingInRecord": noted, "next": self._next_step()}
+        return (
+            task_view.task_json(self._context, self._ledger)
+            | told
+            | ({"recordUnreadable": self._unreadable} if self._unreadable else {})
+        )
+
+    def say(self) -> None:
+        """Print the lines."""
+        ledger = self._ledger
+        rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
+        state = ", ".join(self._state()) or "nothing in doubt"
+        say(f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{rest}; {state}")
+        spent = [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.title}") for one in self._spent]
+        say_facts(
+            *self._goal(),
+            *self._held(),
+            *spent,
+            *self._counts(),
+            *self._point(),
+            *self._open(),
+            *self._next(),
+        )
+
+    def panel(self) -> RenderableType:
+        """The panel, for a terminal."""
+        from adjourn.cli.drawing import Bar, panel  # as above
+
+        ledger = self._ledger
+        bars = [Bar(one.title, one.used, one.limit, _left(one.limit - one.used)) for one in self._spent]
+        counts = list(self._counts())
+        if ledger.budget is None:
+            counts.insert(0, ("calls", f"{ledger.calls_used} used, no limit"))
+        else:
+            rest = ledger.remaining(ledger.budget) or 0
+            bars.insert(0, Bar("calls", ledger.calls_used, ledger.budget, _left(rest)))
+        state = ", ".join(self._state()) or "nothing waits"
+        sections = [_plain(self._goal()), _plain([*self._held(), *counts, *self._point()])]
+        sections += [[(name, safe(text), "yellow") for name, text in self._open()]]
+        sections += [[(name, safe(text), "bold green") for name, text in self._next()]]
+        return panel(safe(ledger.task), state, bars, sections)
+
+    def _state(self) -> list[str]:
+        ledger = self._ledger
+        count = len(self._waiting) + len(self._noted)
+        found = [f"{count} waiting"] * bool(count) + [f"{len(self._unsure)} in doubt"] * bool(self._unsure)
+        if ledger.finished:
+            later = ledger.calls_used - ledger.calls_at_finish
+            found.insert(0, f"finished, {later} call{'s' * (later != 1)} since" if later else "finished")
+        return found
+
+    def _goal(self) -> list[_Row]:
+        ledger, now = self._ledger, self._context.now
+        rows = [("goal", ledger.goal)]
+        if self._unreadable:
+            rows.append(("record", f"cannot be read: {self._unreadable}; `adjourn verify` tells more"))
+        if ledger.finished:
+            rows.append(("finished", f"{ago(ledger.finished, now)}: {ledger.finish_note}".removesuffix(": ")))
+        return [*rows, ("touched", ago(ledger.touched, now))]
+
+    def _held(self) -> list[_Row]:
+        rows = [
+            f"{task_view.who(one.session)}, since {ago(one.session.since, self._context.now)}"
+            + (f" ({how})" if (how := task_view.state(one)) else "")
+            for one in self._sessions
+        ]
+        return [("held by", text) for text in rows] or [("held by", "nobody")]
+
+    def _counts(self) -> list[_Row]:
+        ledger = self._ledger
+        rows = []
+        if ledger.tokens and not any(one.what == "tokens" for one in self._spent):
+            rows.append(("spent", f"{ledger.tokens:,} tokens"))
+        rows += [
+            ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {period(one.seconds)}")
+            for one in task_view.rates(ledger, self._context.now)
+        ]
+        return [*rows, ("refused", str(ledger.calls_refused or ""))]
+
+    def _point(self) -> list[_Row]:
+        ledger = self._ledger
+        since = ledger.calls_used - ledger.calls_at_checkpoint
+        text = f"{ledger.checkpoint}, {since} call{'s' * (since != 1)} ago" if ledger.checkpoint else "none"
+        return [("checkpoint", text)]
+
+    def _open(self) -> list[_Row]:
+        """What waits for a person."""
+        rows = [("in doubt", f"{one.call} {tool_name(one)} {one.arguments}"[:300]) for one in self._unsure]
+        rows += [
+            (
+                "waiting",
+                f"{one.id} {tool_name(one)} {one.arguments}"[:300]
+                + f", {left(one.expires, self._context.now)}",
+            )
+            for one in self._waiting
+        ]
+        rows += [("waiting", f"{one.kind} {one.id}: {one.title}"[:300]) for one in self._noted[:MAX_NOTED]]
+        if len(self._noted) > MAX_NOTED:
+            rows.append(("waiting", f"and {len(self._noted) - MAX_NOTED:,} more: adjourn inbox"))
+        return rows
+
+    def _next(self) -> list[_Row]:
+        return [("next", self._next_step())]
+
+    def _next_step(self) -> str:
+        return task_view.next_step(self._context, self._ledger, self._sessions)
+
+
+def _plain(rows: Sequence[_Row]) -> list[tuple[str, str, str]]:
+    return [(name, safe(text), "") for name, text in rows if text]
+
+
+def _left(amount: float) -> str:
+    return f"{shown_amount(max(0.0, amount))} left"

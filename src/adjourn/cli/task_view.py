@@ -1,0 +1,244 @@
+"""The view of a task, the same in every command: holders, calls in doubt, questions, next step.
+
+Owns: these projections of a ledger, for people and for machines. Must never: print, or write a fact.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.cli.start import StoreContext
+from adjourn.errors import AdjournError, NotFoundError
+from adjourn.handover.clients import last_client
+from adjourn.handover.inbox import calls_in_doubt
+from adjourn.host import process
+from adjourn.host.keys import reading_secret
+from adjourn.host.process import group_of
+from adjourn.log.event import decode
+from adjourn.log.kinds import tool_name
+from adjourn.store.base import Store
+from adjourn.tasks.approvals import waiting_approvals
+from adjourn.tasks.heads import KeptHeads, last_phase
+from adjourn.tasks.lease import describe_holder, is_alive
+from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
+from adjourn.tasks.task import Task, tasks_of
+from adjourn.text.times import period
+
+
+class Holder(NamedTuple):
+    """A session that has not closed. `alive` is None where its machine cannot be seen and its lease has run out."""
+
+    session: OpenSession
+    alive: bool | None
+
+
+def holders(context: StoreContext, ledger: Ledger) -> list[Holder]:
+    """The sessions of a task that have not closed, each with whether it is alive."""
+    return [
+        Holder(session, is_alive(context.store, ledger.task, session, context.now))
+        for session in ledger.sessions.values()
+    ]
+
+
+def doubts(ledger: Ledger, sessions: list[Holder]) -> list[OpenCall]:
+    """Calls in doubt, and those that the next session will find in doubt, because theirs is over without having closed."""
+    return calls_in_doubt(ledger, {holder.session.id for holder in sessions if not holder.alive})
+
+
+def questions(ledger: Ledger, now: int) -> list[Approval]:
+    """The questions of a task that wait for a person."""
+    return waiting_approvals(ledger, now)
+
+
+def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]]:
+    """Every task, or why it cannot be read."""
+    for name in tasks_of(context.store):
+        try:
+            yield name, context.task(name)
+        except AdjournError as error:
+            yield name, error
+
+
+def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
+    """A task for machines."""
+    sessions = holders(context, ledger)
+    told: dict[str, Any] = {
+        "task": ledger.task,
+        "goal": ledger.goal,
+        "client": last_client(context.store, ledger),
+        "state": "finished" if ledger.finished else "active",
+        "finished": ledger.finished,
+        "finishNote": ledger.finish_note,
+        "callsUsed": ledger.calls_used,
+        "callsRefused": ledger.calls_refused,
+        "budget": ledger.budget,
+        "budgetRemaining": ledger.remaining(ledger.budget),
+        "events": ledger.seq + 1,
+        "head": ledger.hash,
+        "opened": ledger.opened,
+        "touched": ledger.touched,
+        "sessions": [msgspec.to_builtins(one.session) | {"alive": one.alive} for one in sessions],
+        "checkpoint": ledger.checkpoint,
+        "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sessions)],
+        "questions": [approval_json(asked, ledger.task) for asked in questions(ledger, context.now)],
+        "tools": ledger.tools,
+        "workedMilliseconds": ledger.worked,
+        "tokens": ledger.tokens,
+        "microUsd": ledger.micro_usd,
+        "budgets": [msgspec.to_builtins(one) for one in budgets(context.store, ledger, context.now)],
+        "rates": [msgspec.to_builtins(one) for one in rates(ledger, context.now)],
+    }
+    return told
+
+
+class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How much of a budget, or of a rate in the last `seconds`, is spent. `what` is the budget's key, or the rate's tools; `owner`
+    whose budget it is, where it is not that of all.
+    """
+
+    what: str
+    used: float
+    limit: float
+    seconds: int = 0
+    owner: str = ""
+
+    @property
+    def title(self) -> str:
+        """What is counted, in words."""
+        owner = self.owner or "all tasks"
+        return f"{self.what} of {owner} in the last {period(self.seconds)}" if self.seconds else self.what
+
+
+def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
+    """The budgets that the last session worked under, but its task's calls, as far as their texts are in the store. Those with
+    `seconds` are counted over all tasks.
+    """
+    from adjourn.aex.layers import from_text, merge
+    from adjourn.tasks.budgets import workspace_spent
+    from adjourn.tasks.decision import budgets_used
+
+    policy = None
+    for text in (ledger.contract, ledger.policy):
+        if text and (blob := store.get_blob(text)) is not None:
+            policy = merge(from_text(blob.decode(errors="replace"), "")[0], policy)
+    if policy is None:
+        return []
+    of_task = [
+        Spent(key, round(used, 4), limit)
+        for key, used, limit in budgets_used(policy, ledger)
+        if key != "calls"
+    ]
+    used = workspace_spent(store, policy.workspace_budgets, now)
+    of_workspace = (
+        Spent("calls", used[rule.counter], rule.amount, rule.per_seconds, rule.owner)
+        for rule in policy.workspace_budgets
+    )
+    return [*of_task, *of_workspace]
+
+
+def rates(ledger: Ledger, now: int) -> list[Spent]:
+    """The rates that calls have counted for in their last period."""
+    found = []
+    for key in ledger.rates:
+        amount, seconds, tools = rate_of(key)
+        if used := rate_used(ledger, key, now):
+            found.append(Spent(tools, used, amount, seconds))
+    return found
+
+
+def approval_json(asked: Approval, task: str) -> dict[str, Any]:
+    """A question for machines."""
+    return {
+        "approval": asked.id,
+        "task": task,
+        "tool": asked.tool,
+        "server": asked.server,
+        "arguments": asked.arguments,
+        "cause": asked.cause,
+        "asked": asked.asked,
+        "expires": asked.expires,
+        "refused": asked.refused,
+        "doubt": asked.doubt,
+    }
+
+
+def current_task(context: StoreContext, name: str = "") -> Task:
+    """The task that is named; else that of the client this command runs in; else the one used last."""
+    name = name or os.environ.get("ADJOURN_TASK", "") or _of_client(context)
+    if name:
+        return context.task(name)
+    newest = max(tasks_of(context.store), key=lambda task: _touched(context.store, task), default="")
+    if not newest:
+        for kept in KeptHeads(context.store, reading_secret()).known():
+            return context.task(kept.task)  # raises: its history is missing
+        raise NotFoundError("the store has no task yet", "create one: call a tool through `adjourn proxy`")
+    return context.task(newest)
+
+
+def _of_client(context: StoreContext) -> str:
+    """The task of an MCP client among the processes that this one descends from."""
+    clients = context.store.refs("client/")
+    if not clients:
+        return ""
+    for client in process.ancestors():
+        if task := clients.get(f"client/{group_of(client, context.root)}"):
+            return task if context.store.head(task).seq >= 0 else ""
+    return ""
+
+
+def _touched(store: Store, task: str) -> str:
+    head = store.head(task)
+    try:
+        return decode(next(iter(store.read(task, head.seq))).data).timestamp
+    except (AdjournError, StopIteration):
+        return ""
+
+
+def budget(ledger: Ledger) -> str:
+    """`12 of 100`, or `12` without a limit."""
+    return str(ledger.calls_used) if ledger.budget is None else f"{ledger.calls_used} of {ledger.budget}"
+
+
+def who(session: OpenSession) -> str:
+    """The client of a session, and where its process runs."""
+    return f"{session.client or 'a client'}, {describe_holder(session)}"
+
+
+def state(one: Holder) -> str:
+    """Why a session is not alive; "" for one that is."""
+    if one.alive:
+        return ""
+    if not one.session.pid:
+        return "idle: no call for a while"
+    return "dead" if one.alive is False else "lease expired"
+
+
+def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> str:
+    """The next step for a person, in one line."""
+    from adjourn.runs.journal import name_of
+
+    waiting = questions(ledger, context.now)
+    if waiting:
+        return f"answer: adjourn approve {waiting[0].id}   (or deny)"
+    unsure = doubts(ledger, sessions)
+    if unsure:
+        return f"check the effect of {tool_name(unsure[0])}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
+    if ledger.budget is not None and ledger.calls_used >= ledger.budget:
+        return "the budget is spent: raise it in the policy, or end the task"
+    if any(holder.alive for holder in sessions):
+        return "nothing; a session is active"
+    if ledger.finished:
+        return f"nothing; the task is finished (adjourn reopen {ledger.task})"
+    if context.store.ref(name_of(ledger.task)) is not None:
+        return f"resume the run: adjourn run --resume --task {ledger.task}"
+    if step := last_phase(context.store, ledger):
+        if not step.phase:
+            return "nothing; the coding session has ended"
+        return f"continue in your client: /code --resume   (at step {step.step}, {step.phase})"
+    if ledger.checkpoint:
+        return f"continue in any client: call aex.resume with the name {ledger.checkpoint}"
+    return "nothing to resume from: the task has no checkpoint yet"

@@ -1,0 +1,206 @@
+"""`adjourn tasks`, `status`, `watch`, `done` and `reopen`: the tasks of a store."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from adjourn.cli import status_view
+from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, for_machines, user
+from adjourn.cli.output import complain, safe, say, say_json, say_table
+from adjourn.cli.status_view import StatusView
+from adjourn.cli.task_view import current_task, doubts, each_task, holders, task_json
+from adjourn.cli.terminal import ProgressLine, height, width
+from adjourn.errors import AdjournError, NotFoundError
+from adjourn.log.event import decode, timestamp
+from adjourn.store.base import Head
+from adjourn.tasks.task import tasks_of
+from adjourn.text.times import ago
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from adjourn.tasks.task import Task
+
+
+@click.command(epilog=example("adjourn tasks", "adjourn tasks --json"))
+@at_store
+@for_machines
+def tasks(context: CommandContext, *, as_json: bool) -> int:
+    """List the tasks in the store, the most recently used first.
+
+    Exit code 1 when a task cannot be read.
+    """
+    told: list[dict[str, Any]] = []
+    broken: list[tuple[str, AdjournError]] = []
+    with ProgressLine("reading tasks") as progress:
+        total = len(tasks_of(context.store))
+        for number, (name, task) in enumerate(each_task(context)):
+            if isinstance(task, AdjournError):
+                broken.append((name, task))
+            else:
+                told.append(task_json(context, task.ledger))
+            progress(number + 1, total)
+    told.sort(key=lambda one: one["touched"], reverse=True)
+    if as_json:
+        unreadable = [{"task": name, "reason": str(error)} for name, error in broken]
+        say_json(tasks=told, unreadable=unreadable)
+    elif told:
+        say_table(
+            ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "CLIENT", "GOAL"),
+            [_row(one, context.now) for one in told],
+        )
+    elif not broken:
+        say("no tasks yet")
+    for name, error in broken:
+        complain(f"task {name} cannot be read: {error.message}", "run `adjourn verify`")
+    return 1 if broken else 0
+
+
+def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
+    used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
+    seen = [session["alive"] for session in told["sessions"]]
+    counts = [(seen.count(True), "open"), (seen.count(None), "idle"), (seen.count(False), "dead")]
+    named = [f"{count} {word}" for count, word in counts if count]
+    sessions = ", ".join(["finished"] * (told["state"] == "finished") + named)
+    return (
+        told["task"],
+        used,
+        sessions,
+        ago(told["touched"], now),
+        str(len(told["inDoubt"]) or ""),
+        told["client"],
+        told["goal"],
+    )
+
+
+# --- `adjourn done` and `adjourn reopen`
+
+
+@click.command(epilog=example("adjourn done 20261121", 'adjourn done 20261121-f63q5bvf --note "shipped"'))
+@click.argument("task", type=TASK_NAME)
+@click.option("--note", default="", metavar="TEXT", help="Record the outcome.")
+@at_store
+@for_machines
+def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
+    """Finish TASK: save its last checkpoint, archive its page, and offer it to no new session.
+
+    TASK is an id or a beginning of one. Its history and its checkpoints stay. A session that still works on it can make calls, which
+    count in the same budget.
+    """
+    from adjourn.checkpoints.save import finish
+    from adjourn.tasks.lease import expire_dead_sessions
+
+    writable = context.writable(task)
+    expire_dead_sessions(writable)
+    result = finish(writable, context.root, note=note, by=user(), tree=context.tree)
+    if as_json:
+        say_json(
+            task=writable.id,
+            state="finished",
+            checkpoint=result.checkpoint,
+            since=writable.ledger.finished,
+            notes=result.notes,
+        )
+        return
+    say(
+        f"{'still ' * bool(result.was)}finished: task {safe(writable.id)} (checkpoint {safe(result.checkpoint)})"
+    )
+    for text in result.notes:
+        complain(text, "")
+
+
+@click.command(name="reopen", epilog=example("adjourn reopen 20261121"))
+@click.argument("task", type=TASK_NAME)
+@click.option("--note", default="", metavar="TEXT", help="Record why.")
+@at_store
+@for_machines
+def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
+    """Make the finished TASK active again: new sessions are offered it.
+
+    TASK is an id or a beginning of one. Its last archived page becomes the active one.
+    """
+    from adjourn.checkpoints.save import reopen
+
+    writable = context.writable(task)
+    if not reopen(writable, context.tree, note=note, by=user()):
+        raise NotFoundError(f"task {writable.id} is not finished", "list the finished tasks: adjourn tasks")
+    if as_json:
+        say_json(task=writable.id, state="active")
+    else:
+        say(f"active: task {safe(writable.id)}")
+
+
+# --- `adjourn watch`
+
+WATCH_SECONDS = 1.0
+"""How long to wait for an event before times are drawn again."""
+REST_SECONDS = 0.2
+"""How long a drawing stays, at the least."""
+EVENTS = 400
+"""Events that the last calls are taken from."""
+PANEL_LINES = 18
+MIN_LINES = 5
+
+
+@click.command(epilog=example("adjourn watch", "adjourn watch 20261121"))
+@click.argument("task", default="", type=TASK_NAME)
+@at_store
+def watch(context: CommandContext, task: str) -> None:
+    """Watch a task live: its status and its last calls, until Ctrl-C. Needs a terminal.
+
+    Without TASK, the same task as `adjourn status`.
+    """
+    from adjourn.cli.drawing import live
+
+    found = current_task(context, task)
+    with suppress(KeyboardInterrupt), live() as draw:
+        while True:
+            head = Head(found.ledger.seq, found.ledger.hash)
+            context.now = context.clock()
+            draw(drawing(context, found))
+            time.sleep(REST_SECONDS)
+            context.store.watch(found.id, head, WATCH_SECONDS)
+            found.refresh()
+
+
+def drawing(context: CommandContext, task: Task) -> list[RenderableType]:
+    """The panel of the status, and below it the last calls that there is room for."""
+    from adjourn.cli.drawing import drawn_line
+    from adjourn.cli.log import entry_line, layout
+    from adjourn.handover.timeline import Timeline
+    from adjourn.tasks.heads import checked
+
+    ledger = task.ledger
+    head = Head(ledger.seq, ledger.hash)
+    timeline = Timeline()
+    for entry in checked(context.store, task.id, max(0, head.seq + 1 - EVENTS), head):
+        timeline.feed(decode(entry.data))
+    timeline.expire(timestamp(context.now))
+    timeline.mark_doubts([call.call for call in doubts(ledger, holders(context, ledger))])
+    entries = deque(timeline.entries(), max(MIN_LINES, height() - PANEL_LINES))
+    shape = layout(entries, width() - 1)
+    return [
+        StatusView(context, ledger).panel(),
+        *(drawn_line(entry_line(entry, context.now, shape)) for entry in entries),
+    ]
+
+
+# --- `adjourn status`
+
+
+@click.command(epilog=example("adjourn status", "adjourn status 20261121"))
+@click.argument("task", default="", type=TASK_NAME)
+@at_store
+@for_machines
+def status(context: CommandContext, task: str, *, as_json: bool) -> None:
+    """Show the status of a task: budget, holder, calls in doubt, questions to a person, and the next step.
+
+    TASK is an id or a beginning of one. Without it: $ADJOURN_TASK, else the task of the client that this runs in, else
+    the task touched last.
+    """
+    status_view.show(context, task, as_json=as_json)

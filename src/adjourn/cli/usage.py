@@ -1,0 +1,215 @@
+"""Wrong usage in words: which command, option or argument is wrong, and the one that was most likely meant.
+
+Owns: the words of other tools for commands and options, groups that suggest a command, the text of the framework's errors. Must never:
+run anything in place of what was typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from adjourn.errors import UsageError
+from adjourn.text.near_words import nearest
+
+_COMMANDS: Final = {
+    word: tuple(meant.split())
+    for word, meant in {
+        "list": "tasks checkpoints",
+        "ls": "tasks checkpoints",
+        "ps": "tasks status",
+        "jobs": "tasks",
+        "sessions": "tasks",
+        "history": "log",
+        "events": "log",
+        "audit": "log verify",
+        "journal": "log",
+        "tail": "log",
+        "info": "status",
+        "state": "status",
+        "budget": "status",
+        "continue": "resume",
+        "load": "resume",
+        "pick": "resume",
+        "save": "checkpoint",
+        "snapshot": "checkpoint",
+        "commit": "checkpoint",
+        "revert": "rollback",
+        "undo": "rollback",
+        "reset": "rollback",
+        "finish": "done",
+        "close": "done",
+        "complete": "done",
+        "end": "done",
+        "open": "reopen",
+        "delete": "prune gc distrust",
+        "add": "trust",
+        "remove": "prune gc distrust",
+        "rm": "prune gc",
+        "clean": "gc prune",
+        "cleanup": "gc prune",
+        "allow": "approve",
+        "accept": "approve",
+        "confirm": "approve",
+        "yes": "approve",
+        "reject": "deny",
+        "refuse": "deny",
+        "no": "deny",
+        "questions": "inbox",
+        "pending": "inbox",
+        "approvals": "inbox approve",
+        "setup": "init",
+        "install": "init",
+        "configure": "init",
+        "config": "init",
+        "new": "init",
+        "start": "proxy",
+        "serve": "proxy",
+        "server": "proxy",
+        "wrap": "proxy",
+        "gate": "hook",
+        "validate": "check",
+        "lint": "check",
+        "policy": "check effective",
+        "permissions": "effective",
+        "rules": "effective",
+        "explain": "effective",
+        "format": "fmt",
+        "build": "compile",
+        "diagnose": "doctor",
+        "debug": "doctor",
+        "example": "demo",
+        "try": "demo",
+        "view": "show",
+        "cat": "show",
+        "key": "keys",
+        "records": "record",
+    }.items()
+}
+"""Words of other tools for a command, and the commands of the same meaning."""
+_INSTEAD: Final = {"version": "--version"}
+"""Words of other tools for an option of the program."""
+_LISTS: Final = ("list", "ls", "lst", "all")
+"""Words for what a group does without a command."""
+_OPTIONS: Final = {
+    "--apply": "--yes",
+    "--force": "--yes",
+    "-f": "--yes",
+    "--preview": "--dry-run",
+    "-n": "--tail",
+    "--limit": "--tail",
+    "--last": "--tail",
+    "--count": "--tail",
+    "--watch": "--follow",
+    "--output": "--out",
+    "-o": "--out",
+    "--config": "--policy",
+    "--rules": "--policy",
+    "--db": "--store",
+    "--database": "--store",
+    "--url": "--store",
+    "--cwd": "-C",
+    "--dir": "-C",
+    "--directory": "-C",
+    "--root": "-C",
+    "--path": "-C",
+    "--reason": "--because",
+    "--comment": "--note",
+    "--timeout": "--confirm-timeout",
+    "--auto-approve": "--auto-confirm",
+    "--verbose": "--more",
+    "--all": "--full",
+}
+"""Options of other tools, and those of the same meaning here."""
+
+
+def option_near(flag: str, known: Iterable[str]) -> str:
+    """Return the option among `known` that a mistyped one most likely means; "" if none is near."""
+    known = list(known)
+    meant = _OPTIONS.get(flag, "")
+    return meant if meant in known else nearest(flag, [each for each in known if each.startswith("--")])
+
+
+class SuggestingGroup(click.Group):
+    """A group of commands that names the nearest one when there is none of a name."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = "" if not args or args[0].startswith("-") or ctx.resilient_parsing else args[0]
+        if word and self.get_command(ctx, word) is None:
+            if ctx.parent and word.lower() in _LISTS:
+                raise UsageError(f"there is no command {word!r}", f"did you mean: {ctx.command_path}")
+            raise unknown_command(word, self.list_commands(ctx), ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+
+def unknown_command(word: str, known: Iterable[str], path: str) -> UsageError:
+    """The error for a command that `path`, a program or a group, does not have."""
+    known = list(known)
+    if word.lower() in _INSTEAD:
+        return UsageError(
+            f"there is no command {word!r}", f"did you mean: {path} {_INSTEAD[word.lower()]}".rstrip()
+        )
+    near = nearest(word, known)
+    words = _COMMANDS.get(word.lower()) or _COMMANDS.get(nearest(word, _COMMANDS), ())
+    meant = [name for name in words if name in known]
+    if near and word.lower() not in _COMMANDS:
+        meant = [near]
+    run = " or ".join(f"{path} {name}" for name in meant)
+    if not run and path == "aex":
+        run = " or ".join(f"adjourn {name}" for name in words)
+    remedy = f"did you mean: {run}" if run else f"list the commands: {path} --help"
+    return UsageError(f"there is no command {word!r}", remedy)
+
+
+def explained(error: click.ClickException, command: str) -> tuple[str, str]:
+    """The message and the remedy of an error of the framework. `command` is the one that was typed, for an error that does not say it."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else command
+    remedy = f"show the usage: {path} --help"
+    match error:
+        case click.NoSuchOption():
+            known = (
+                [name for each in context.command.get_params(context) for name in each.opts]
+                if context
+                else []
+            )
+            meant = option_near(error.option_name, known)
+            message = f"unknown option {error.option_name}"
+            return message, f"did you mean {meant}?" if meant else f"list the options: {path} --help"
+        case click.MissingParameter() if error.param and context:
+            metavar = error.param.make_metavar(context)
+            return f"{metavar.strip('[]')} is missing", f"write: {' '.join(_usage(context))}"
+        case click.BadOptionUsage() if "requires" in error.message:
+            return f"{error.option_name} needs a value", remedy
+        case click.BadParameter() if error.param:
+            return f"{'/'.join(error.param.opts)}: {_bad_value(error, error.param)}", remedy
+        case click.UsageError() if error.message.startswith("Got unexpected extra arg"):
+            given = error.message.partition("(")[2].rpartition(")")[0]
+            return (
+                f"unexpected argument {given!r}",
+                f"write: {' '.join(_usage(context))}" if context else remedy,
+            )
+        case _:
+            return error.format_message().rstrip("."), remedy
+
+
+def _usage(context: click.Context) -> list[str]:
+    """The command with its arguments, as the usage line shows them."""
+    pieces = [piece for piece in context.command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+    return [context.command_path, *pieces]
+
+
+def _bad_value(error: click.BadParameter, parameter: click.Parameter) -> str:
+    message = error.message.rstrip(".")
+    given, sign, _ = message.partition(" is not ")
+    if sign and isinstance(parameter.type, click.IntRange):
+        return f"{given} is not a whole number of {parameter.type.min} or more"
+    if sign and isinstance(parameter.type, click.Choice):
+        choices = list(parameter.type.choices)
+        near = nearest(given.strip("'"), choices)
+        return f"{given} is not one of {', '.join(choices)}" + (f"; did you mean {near}?" if near else "")
+    return message

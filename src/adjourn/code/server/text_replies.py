@@ -1,0 +1,238 @@
+"""Replies of the search tools as text, one function per tool: small, complete, and without a line that a file name could forge.
+
+Must never: leave out that a reply is truncated or incomplete (`ending`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+Reply = dict[str, Any]
+
+
+def to_text(lines: Callable[[Reply], Iterator[str]], reply: Reply) -> str:
+    """A reply as text; `lines` is the function of its tool."""
+    return "\n".join([*lines(reply), *ending(reply)])
+
+
+def search_text(reply: Reply) -> Iterator[str]:
+    """Matches of one pattern, or of several, one after the other."""
+    for pattern, found in reply.get("results", {}).items():
+        yield f"pattern {pattern}"
+        yield from search_text(found)
+    if "matches" not in reply:
+        return
+    yield _count(reply, "match", "matches", "total_matches", len(reply["matches"]))
+    for path, matches in _by_file(reply["matches"], "file"):
+        yield path
+        shown = 0
+        for match in matches:
+            for mark, line in _with_context(match):
+                number = line["line_number"]
+                if number <= shown and mark == "-":
+                    continue
+                if shown and number > shown + 1 and ("context_before" in match or "context_after" in match):
+                    yield "--"
+                yield f"{number}{mark}{line['line_content']}"
+                shown = max(shown, number)
+    yield from reply.get("warnings", ())
+
+
+def _with_context(match: Reply) -> Iterator[tuple[str, Reply]]:
+    yield from (("-", line) for line in match.get("context_before", ()))
+    yield ":", match
+    yield from (("-", line) for line in match.get("context_after", ()))
+
+
+def search_files(reply: Reply) -> Iterator[str]:
+    yield _count(reply, "file", "files", "total_files", len(reply["files"]))
+    yield from reply["files"]
+
+
+def find_definitions(reply: Reply) -> Iterator[str]:
+    yield _count(reply, "definition", "definitions", "total", len(reply["definitions"]))
+    yield from _symbols(reply["definitions"])
+
+
+def get_symbols(reply: Reply) -> Iterator[str]:
+    yield _count(reply, "symbol", "symbols", "total", len(reply["symbols"]))
+    yield from _symbols(reply["symbols"])
+
+
+def _symbols(symbols: Iterable[Reply]) -> Iterator[str]:
+    for path, found in _by_file(symbols, "file"):
+        yield path
+        for one in found:
+            yield f"{_lines(one['line'], one['end_line'])} {_symbol(one, one['kind'])}"
+
+
+def find_references(reply: Reply) -> Iterator[str]:
+    """References, the most certain first; the certainty is said once, above them."""
+    yield _count(reply, "reference", "references", "total", len(reply["references"]))
+    for server, state in reply.get("language_servers", {}).items():
+        if state != "ready":
+            yield f"not resolved by {server} ({state})"
+    for match, references in groupby(reply["references"], lambda one: one["match"]):
+        yield f"{match}:"
+        for path, found in _by_file(references, "file"):
+            yield path
+            yield from (f"{one['line']}:{one['content']}" for one in found)
+
+
+def read_symbol(reply: Reply) -> Iterator[str]:
+    """Each body with its file and line numbers; then the places of definitions that were left out."""
+    for body in reply["bodies"]:
+        yield body["file"]
+        yield from body.get("type", "").splitlines()
+        yield from (
+            f"{body['line'] + place}:{line}" for place, line in enumerate(body["content"].split("\n"))
+        )
+        if "cut_at" in body:
+            yield f"cut after line {body['cut_at']} of {body['end_line']}"
+    if "others" in reply:
+        yield f"{len(reply['others'])} more definitions"
+        yield from _symbols(reply["others"])
+
+
+def outline(reply: Reply) -> Iterator[str]:
+    """A tree: a level is two spaces."""
+    for file in reply["files"]:
+        yield file["file"]
+        for one in file["symbols"]:
+            yield f"{'  ' * one['level']}{_lines(one['line'], one['end_line'])} {one['kind']} {one['name']}"
+    if "partial" in reply:
+        yield reply["partial"]
+
+
+def rename_symbol(reply: Reply) -> Iterator[str]:
+    """What changes, line by line; what is needed to apply it."""
+    count = _count(reply, "line", "lines", "total", len(reply["edits"]))
+    files = len(reply["files"])
+    yield f"{count} {'changed' if reply['applied'] else 'to change'} in {files} {'file' if files == 1 else 'files'}"
+    for path, found in _by_file(reply["edits"], "file"):
+        yield path
+        for one in found:
+            yield f"{one['line']}-{one['before']}"
+            yield f"{one['line']}+{one['after']}"
+    if not reply["applied"]:
+        yield f"nothing is written yet; to write this, the same call with apply {reply['preview']}"
+
+
+def diagnostics(reply: Reply) -> Iterator[str]:
+    looked = len(reply["files"])
+    yield f"{_count(reply, 'problem', 'problems', 'total', len(reply['diagnostics']))} in {looked} {'file' if looked == 1 else 'files'}"
+    for path, found in _by_file(reply["diagnostics"], "file"):
+        yield path
+        yield from (f"{one['line']} {one['severity']}: {_one_line(one['message'])}" for one in found)
+    yield from (f"{path} was not checked: {why}" for path, why in reply.get("not_checked", {}).items())
+
+
+def analyze_structure(reply: Reply) -> Iterator[str]:
+    """An outline of the file: its definitions in order, then what it imports and exports."""
+    yield f"{reply['file_path'] or 'the code'}: {reply['language']}, {reply['summary']['total_lines']} lines"
+    symbols = sorted(
+        (*reply["classes"], *reply["functions"], *reply["other"]),
+        key=lambda one: (one["start_line"], -one["end_line"]),
+    )
+    for one in symbols:
+        yield f"{_lines(one['start_line'], one['end_line'])} {_symbol(one, one['type'])}"
+    for kind in ("imports", "exports"):
+        if reply[kind]:
+            yield f"{kind}:"
+            yield from (f"{one['start_line']} {one['statement']}" for one in reply[kind])
+    if reply["syntax_errors"]:
+        yield "the file has syntax errors; parts may be missing"
+
+
+def get_function_at_line(reply: Reply) -> Iterator[str]:
+    yield reply["file_path"]
+    yield f"{_lines(reply['start_line'], reply['end_line'])} {_symbol(reply, reply['type'])}"
+
+
+def query(reply: Reply) -> Iterator[str]:
+    yield f"{_count(reply, 'result', 'results', 'total_results', len(reply['results']))}; {reply['reasoning']}"
+    for path, found in _by_file(reply["results"], "file_path"):
+        yield path
+        yield from (
+            f"{_lines(one['start_line'], one['end_line'])} {_one_line(one['content_snippet'])}"
+            for one in found
+        )
+    yield from (
+        f"{one['tool']}: {one['summary']}"
+        for one in reply["step_outputs"]
+        if one["summary"].startswith("failed")
+    )
+
+
+def semantic_search(reply: Reply) -> Iterator[str]:
+    """Hits, the best first, each with its id and its first lines."""
+    hits = reply["hits"]
+    yield f"{len(hits)} {'hit' if len(hits) == 1 else 'hits'} in the {reply['source']}, confidence {reply['confidence']}"
+    for hit in hits:
+        yield f"id {_one_line(hit['id'])} (score {hit['score']:.2f})"
+        yield from _numbered(hit)
+    if reply.get("definitions"):
+        yield "definitions of its symbols"
+        yield from _symbols(reply["definitions"])
+
+
+def fetch_chunk_detail(reply: Reply) -> Iterator[str]:
+    yield f"id {_one_line(reply['chunk_id'])}"
+    yield from _numbered(reply)
+
+
+def _numbered(hit: Reply) -> Iterator[str]:
+    """The lines of a hit with their numbers; those of an agreement have none."""
+    first = hit["metadata"].get("line_start")
+    for place, line in enumerate(hit["content"].split("\n")):
+        yield line if first is None else f"{first + place}:{line}"
+
+
+def ending(reply: Reply) -> Iterator[str]:
+    """What the reader has to know about any reply: that it is cut, incomplete, or that the index is not ready."""
+    if "cursor" in reply:
+        yield f"truncated: {reply['returned_matches']:,} of {reply['total_matches']:,}; for the rest, the same call with cursor {reply['cursor']}"
+    elif reply.get("truncated"):
+        yield reply["message"]
+    state = reply.get("index_state") or {}
+    if state.get("state", "ready") != "ready":
+        if "stale_files" in state:
+            done = f" ({state['stale_files']} files)"
+        else:
+            done = f", {state['done']} of {state['total']} files" if "total" in state else ""
+        yield f"index {state['state']}{done}: there may be more"
+    for language, package in state.get("missing_grammars", {}).items():
+        yield f"the package {package} is not installed: {language} files are searched as text"
+
+
+def _by_file(items: Iterable[Reply], key: str) -> Iterator[tuple[str, Iterator[Reply]]]:
+    """Neighbours of one file together: the order of items is that of the reply."""
+    for path, found in groupby(items, lambda one: one[key]):
+        yield path or "the code", found
+
+
+def _lines(first: int, last: int) -> str:
+    return str(first) if last <= first else f"{first}-{last}"
+
+
+def _symbol(one: Reply, kind: str) -> str:
+    """A definition: its signature, else its kind and name; with the scope if the signature lacks it."""
+    signature = _one_line(one.get("signature") or "")
+    told = signature or f"{kind} {one['name']}"
+    scope = f" in {one['scope']}" if one["scope"] else ""
+    guess = " (name)" if one.get("match") == "name" else ""
+    return f"{told}{scope}{guess}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _count(reply: Reply, one: str, several: str, total: str, returned: int) -> str:
+    """The first line: how many there are, and how many of them are here."""
+    count = reply.get(total, returned)
+    least = "at least " if "partial" in reply else ""
+    here = f", the first {returned:,}" if returned < count and "cursor" not in reply else ""
+    return f"{least}{count:,} {one if count == 1 else several}{here}"

@@ -1,0 +1,241 @@
+"""Who asks, before anything that the gateway serves to clients, by the ways that are configured.
+
+A request with an Authorization header is who that says, or nobody; without one it is whom a trusted proxy names. No way is tried after
+one that failed.
+
+Owns: this order, the challenges. Must never: let a request pass without a principal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from adjourn.errors import AdjournError
+from adjourn.gateway.api_keys import KEY, KeyRing, NameRegister, bearer_named
+from adjourn.gateway.replies import Scope
+from adjourn.gateway.settings import AuthSettings
+from adjourn.policy.principal import Principal
+from adjourn.store.base import Store
+
+if TYPE_CHECKING:
+    from adjourn.gateway.tokens import Tokens
+from ipaddress import ip_address, ip_network
+
+import msgspec
+
+from adjourn.gateway.settings import ForwardedSettings, OAuthSettings
+
+
+class Challenge(NamedTuple):
+    """Why a request may not pass: status, text, and the value of WWW-Authenticate ("" for none)."""
+
+    status: int
+    text: str
+    header: str = ""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it could not be looked up who asks."""
+        return self.status == 503
+
+    @property
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The headers of the answer."""
+        return ((b"www-authenticate", self.header.encode()),) if self.header else ()
+
+
+class AuthenticatorParts(NamedTuple):
+    """What an authenticator works with: the store that has the keys, the secret that seals them, a clock (milliseconds), threads that may
+    wait, and who hears of errors.
+    """
+
+    store: Store
+    secret: bytes
+    clock: Callable[[], int]
+    workers: Executor
+    on_error: Callable[[str], None]
+
+
+class Authenticator:
+    """The ways of one gateway."""
+
+    def __init__(self, settings: AuthSettings, parts: AuthenticatorParts) -> None:
+        self.settings = settings
+        self._parts = parts
+        self._ring = KeyRing(parts.store, parts.secret, parts.clock) if settings.keys else None
+        self._looking = asyncio.Lock()
+        self._names = NameRegister(
+            parts.store, parts.secret, partial(bearer_named, parts.store, parts.secret)
+        )
+        self._forwarded = Forwarded(settings.proxy) if settings.proxy is not None else None
+        self._resource: Resource | None = None
+        self._tokens: Tokens | None = None
+        if settings.oauth is not None:
+            from adjourn.gateway.tokens import (
+                Issuer,  # 11 MiB, only where tokens are taken
+                Tokens,
+            )
+
+            self._resource = Resource(settings.oauth)
+            issuer = Issuer(settings.oauth, parts.workers, parts.on_error)
+            self._tokens = Tokens(settings.oauth, issuer, parts.clock, self._named)
+
+    def metadata(self, path: str) -> bytes | None:
+        """What clients learn of the issuer at an address, if anything: anybody may ask for it."""
+        return self._resource.metadata(path) if self._resource is not None else None
+
+    async def authenticate(self, scope: Scope) -> Principal | Challenge:
+        """Who sent a request."""
+        path, headers = scope["path"], scope["headers"]
+        shown = [value for name, value in headers if name == b"authorization"]
+        if shown:
+            kind, _, credential = shown[0].partition(b" ")
+            if len(shown) > 1 or kind.lower() != b"bearer":
+                return self._challenge(path, "invalid_request", "one bearer token is wanted")
+        try:
+            if shown:
+                return await self._bearer(credential.decode("ascii").strip(), path)
+            if self._forwarded is not None:
+                peer = scope.get("client") or ("",)
+                found = self._forwarded.find(headers, str(peer[0]))
+                if found is not None:
+                    return await self._named(found)
+        except UnicodeDecodeError:
+            return self._challenge(path, "invalid_token", "the token is not valid")
+        except AdjournError as error:
+            self._parts.on_error(str(error))
+            return Challenge(503, "who asks cannot be looked up now; retry later")
+        return self._challenge(path)
+
+    async def _named(self, principal: Principal) -> Principal:
+        """The principal, by a name that is its own. Raises `StoreError`."""
+        found = self._names.known(principal)
+        if found is None:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(self._parts.workers, self._names.look_up, principal)
+        return found
+
+    async def _bearer(self, credential: str, path: str) -> Principal | Challenge:
+        if self._ring is not None and (KEY.fullmatch(credential) or self._tokens is None):
+            if self._ring.is_due(credential):
+                async with self._looking:
+                    if self._ring.is_due(credential):  # else another request has looked meanwhile
+                        loop = asyncio.get_running_loop()
+                        await loop.run_in_executor(self._parts.workers, self._ring.look)
+            found = self._ring.find(credential)
+            return found or self._challenge(path, "invalid_token", "the key is not valid")
+        if self._tokens is None or self._resource is None:
+            return self._challenge(path, "invalid_token", "tokens are not taken here")
+        verified = await self._tokens.bearer(credential, self._resource.audiences(path))
+        if isinstance(verified, Principal):
+            return verified
+        return self._challenge(path, verified.error, verified.why)
+
+    def _challenge(self, path: str, error: str = "", why: str = "") -> Challenge:
+        if self._resource is not None:
+            header = self._resource.challenge(path, error, why)
+        else:
+            header = 'Bearer realm="adjourn"' + (f', error="{error}"' if error else "")
+        status = 403 if error == "insufficient_scope" else 400 if error == "invalid_request" else 401
+        return Challenge(status, f"authentication is required{': ' * bool(why)}{why}", header)
+
+
+# --- what clients learn of the issuer whose tokens the gateway takes
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+MAX_PATH = 200
+
+
+class Resource:
+    """The gateway as a protected resource."""
+
+    def __init__(self, settings: OAuthSettings) -> None:
+        self._settings = settings
+        self._base = settings.resource.rstrip("/")
+
+    def metadata(self, path: str) -> bytes | None:
+        """The answer at an address; None for one that has no metadata."""
+        if not (path == WELL_KNOWN or path.startswith(f"{WELL_KNOWN}/")) or len(path) > MAX_PATH:
+            return None
+        about = {
+            "resource": self._base + path.removeprefix(WELL_KNOWN).rstrip("/"),
+            "authorization_servers": [self._settings.issuer],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "adjourn gateway",
+        }
+        if self._settings.scopes:
+            about["scopes_supported"] = list(self._settings.scopes)
+        return msgspec.json.encode(about)
+
+    def audiences(self, path: str) -> frozenset[str]:
+        """Whom a token must be for that is shown at a path."""
+        base, path = self._base, path.rstrip("/")
+        return frozenset((base, f"{base}/", f"{base}{path}", *self._settings.audience))
+
+    def challenge(self, path: str, error: str = "", why: str = "") -> str:
+        """The value of WWW-Authenticate. `error` is a code of RFC 6750, `why` a text without quotes."""
+        shown = path.rstrip("/") if len(path) <= MAX_PATH - len(WELL_KNOWN) and _is_plain(path) else ""
+        members = [("resource_metadata", f"{self._base}{WELL_KNOWN}{shown}")]
+        if self._settings.scopes:
+            members.append(("scope", " ".join(self._settings.scopes)))
+        if error:
+            members += [("error", error), ("error_description", why)]
+        return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in members)
+
+
+def _is_plain(path: str) -> bool:
+    return path.isascii() and path.isprintable() and not set(path) & set('"\\ ')
+
+
+# --- an identity that a proxy in front has checked, as by a client's TLS certificate, and passes in a
+
+MAX_IDENTITY = 512
+MAX_GROUPS = 64
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class Forwarded:
+    """Reads the headers of one proxy."""
+
+    def __init__(self, settings: ForwardedSettings) -> None:
+        self._settings = settings
+        self._networks = [ip_network(address) for address in settings.trusted]
+
+    def is_trusted(self, peer: str) -> bool:
+        """Whether a connection comes from the proxy. `peer` is the address that the socket says."""
+        try:
+            address = ip_address(peer.partition("%")[0])
+        except ValueError:
+            return False
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in self._networks)
+
+    def find(self, headers: RawHeaders, peer: str) -> Principal | None:
+        """Whom the proxy names; None where it names nobody, or the headers are not its own."""
+        if not self.is_trusted(peer):
+            return None
+        settings = self._settings
+        name = _one(headers, settings.header)
+        groups = _one(headers, settings.groups) if settings.groups else ""
+        if not name or groups is None:
+            return None
+        listed = tuple(dict.fromkeys(filter(None, (one.strip() for one in groups.split(",")))))
+        if len(listed) > MAX_GROUPS:
+            return None
+        return Principal(id=f"proxy:{name}", name=name, type=settings.type, groups=listed)
+
+
+def _one(headers: RawHeaders, name: str) -> str | None:
+    """The only value of a header, "" where it is not there; None for several, or what is no text of a usual length."""
+    values = [value for key, value in headers if key == name.encode()]
+    if len(values) > 1:
+        return None
+    try:
+        text = values[0].decode().strip() if values else ""
+    except UnicodeDecodeError:
+        return None
+    return text if len(text) <= MAX_IDENTITY and text.isprintable() else None

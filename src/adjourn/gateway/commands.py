@@ -1,0 +1,451 @@
+"""What this annex adds to the command line: `adjourn serve`, `connect`, `login`, `logout` and `api-keys`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from adjourn.cli import annexes
+from adjourn.cli.annexes import AnnexCommand, AnnexGroup
+from adjourn.cli.context import FILE_PATH, CommandContext, at_store, example, for_machines, in_folder, needing
+from adjourn.cli.output import complain, safe, say, say_json, say_table
+from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.host import keys
+from adjourn.host.executables import conceal
+from adjourn.host.finding import Workspace, workspace_of
+from adjourn.log.event import timestamp
+from adjourn.store.passwords import check_argument
+
+if TYPE_CHECKING:
+    from adjourn.gateway.api_keys import ApiKey
+    from adjourn.gateway.app import GatewayApp
+    from adjourn.gateway.settings import GatewaySettings
+    from adjourn.policy.contract import Contract
+    from adjourn.relay.stderr_log import StderrLog
+
+
+SETTINGS_FILE = "adjourn.toml"
+
+
+@click.command(
+    "serve",
+    cls=AnnexCommand,
+    section="Questions to a person",
+    short_help="Serve MCP servers over HTTP, behind the policy and the journal.",
+    epilog=example("adjourn serve", "adjourn serve --config gateway.toml"),
+)
+@click.option(
+    "--config",
+    default="",
+    metavar="FILE",
+    type=FILE_PATH,
+    help=f"The servers and the address (default: {SETTINGS_FILE} in the workspace).",
+)
+@click.option(
+    "--store",
+    default="",
+    metavar="URL",
+    help="Keep history in this store (default: $ADJOURN_STORE, else .aex/adjourn.db).",
+    callback=lambda _ctx, _param, value: check_argument(value),
+)
+@click.option("--log-json", is_flag=True, help="Log to stderr as JSON, one object per line.")
+@in_folder
+def serve(*, config: str, store: str, log_json: bool) -> None:
+    """Serve MCP servers over HTTP: each call is decided on by the policy, and recorded, as behind `adjourn proxy`.
+
+    Clients reach a server at /NAME/mcp, a certain task of it at /NAME/t/TASK/mcp. Ctrl-C ends it. Needs the extra `gateway`.
+    """
+    start = read_start(config)
+    with needing("gateway"):
+        from adjourn.gateway.routing import Reload
+        from adjourn.gateway.server import listen
+        from adjourn.gateway.server import serve as serve_gateway
+    from adjourn.relay.stderr_log import StderrLog
+
+    listening = listen(start.settings)
+    report = StderrLog(as_json=log_json or start.settings.log == "json")
+    conceal()
+    with open_gateway(start, store, report) as app:
+        address = listening.getsockname()[0]
+        reload = Reload(start.path, start.settings, address, app.change, report)
+        serve_gateway(app, listening, _ready, reload=reload.now, page=start.settings.page.listen)
+
+
+class GatewayStart(NamedTuple):
+    """What a gateway is started with. `path` is that of the settings."""
+
+    workspace: Workspace
+    path: str
+    settings: GatewaySettings
+    contract: Contract
+
+
+def read_start(config: str = "") -> GatewayStart:
+    """Read the settings, from `config` or the workspace's own file, and the policy. Raises `AdjournError`."""
+    from adjourn.policy.contract import read_contract
+
+    with needing("gateway"):
+        from adjourn.gateway.settings import read_settings
+    workspace = workspace_of()
+    path = os.path.abspath(config or os.path.join(workspace.root, SETTINGS_FILE))
+    settings = read_settings(path)
+    return GatewayStart(
+        workspace, path, settings, read_contract(workspace.root, searched=workspace.searched())
+    )
+
+
+@contextmanager
+def open_gateway(start: GatewayStart, store: str, report: StderrLog) -> Iterator[GatewayApp]:
+    """The application, for as long as its store is open. Raises `AdjournError`."""
+    with needing("gateway"):
+        from adjourn.gateway.app import GatewayApp
+        from adjourn.gateway.contexts import Ground
+        from adjourn.gateway.incidents import Incidents, places_of_gateway
+        from adjourn.gateway.settings import store_files
+    from adjourn.host.workspace_store import open_at
+
+    root, settings = start.workspace.root, start.settings
+    url = store or os.environ.get("ADJOURN_STORE", "")
+    secret = (start.path, *store_files(url, os.environ))
+    incidents = Incidents(report, root, places_of_gateway(url, secret))
+    with closing(open_at(root, store)) as kept, closing(open_at(root, store)) as for_lease:
+        ground = Ground(
+            start.workspace,
+            start.contract,
+            incidents.store(kept),
+            incidents.store(for_lease),
+            incidents,
+            url,
+            secret,
+        )
+        page = None
+        if settings.page.listen:
+            page = annexes.load("adjourn.pages", "ui")(ground, settings.page.public)
+        yield GatewayApp(settings, ground, report, page)
+
+
+def _ready(address: str) -> None:
+    """Print the address at once, also into a pipe: whoever started this waits for it."""
+    say(address)
+    sys.stdout.flush()
+
+
+# --- `adjourn connect`
+
+SECONDS = 600
+
+
+@click.command(
+    "connect",
+    cls=AnnexCommand,
+    section="Questions to a person",
+    short_help="Reach an MCP server over HTTP from stdin and stdout.",
+    epilog=example("adjourn proxy --name tracker -- adjourn connect https://tracker.example/mcp"),
+)
+@click.argument("url")
+@click.option(
+    "--bearer-env", default="", metavar="VAR", help="Send the token in this variable of the environment."
+)
+@click.option(
+    "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
+    help="How long the server may take to answer, and again after each event.",
+)  # fmt: skip
+@click.option(
+    "--renew", default="", metavar="MARK", hidden=True, help="Renew the kept token with this mark, and end."
+)
+def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
+    """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
+
+    Speaks Streamable HTTP or the older HTTP+SSE to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it
+    behind the policy.
+    Where the server wants a login, `adjourn login URL` obtains one. Needs the extra `gateway`.
+    """
+    from adjourn.gateway.login_store import canonical
+
+    url = canonical(url)
+    with needing("gateway"):
+        if renew:
+            return _renew(url, renew)
+        from adjourn.gateway.bridge import connect as run
+        from adjourn.gateway.http_pool import from_variables
+        from adjourn.gateway.routing import KeptLogin
+
+        credentials = from_variables(bearer_env, {}, os.environ) if bearer_env else KeptLogin(url)
+    run(url, credentials, seconds)
+    return 0
+
+
+def _renew(url: str, mark: str) -> int:
+    """Renew a kept token; what prevents it goes to whoever started this."""
+    from adjourn.gateway.login_flow import renew as login_renew
+
+    try:
+        login_renew(url, mark)
+    except AdjournError as error:
+        print(f"{error.message}; {error.remedy}")
+        return 1
+    return 0
+
+
+# --- `adjourn login` and `adjourn logout`
+
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
+
+
+@click.command(
+    "login",
+    cls=AnnexCommand,
+    section="Questions to a person",
+    short_help="Log in at an MCP server that speaks OAuth; keep the login.",
+    epilog=example(
+        "adjourn login https://tracker.example/mcp",
+        "adjourn login",
+    ),
+)
+@click.argument("url", default="")
+@for_machines
+@click.option(
+    "--scope",
+    default="",
+    metavar="SCOPES",
+    help="Ask for these rights (default: those that the server names).",
+)
+@click.option(
+    "--client-id",
+    default="",
+    metavar="ID",
+    help="The client that the authorization server knows, or the URL of its metadata document.",
+)
+@click.option(
+    "--client-secret-env", default="", metavar="VAR", help="The variable with the secret of that client."
+)
+@click.option(
+    "--issuer",
+    default="",
+    metavar="URL",
+    help="Use this authorization server and no other (default: as the server says).",
+)
+@click.option("--no-browser", is_flag=True, help="Open no browser: only show the address.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65_535),
+    metavar="PORT",
+    help="Wait on this port for the browser's answer (default: any).",
+)
+def login_(
+    url: str,
+    *,
+    scope: str,
+    client_id: str,
+    client_secret_env: str,
+    issuer: str,
+    port: int | None,
+    **how: bool,
+) -> None:
+    """Log in at the MCP server at URL, which speaks OAuth 2.1, and keep the login for `adjourn connect`, `proxy --url` and `serve`.
+
+    The tokens go to the keyring of the system (with the package `keyring`), else to a file beside your keys that only you can read.
+    Without URL, list the logins. Needs the extra `gateway`.
+    """
+    from adjourn.gateway.login_store import alone, keep
+
+    if not url:
+        _show(as_json=how["as_json"])
+        return
+    keys.check_outside(workspace_of().root)
+    if not _SCOPE.fullmatch(scope):
+        raise UsageError("--scope has what no scope may have", "write names, with a space between them")
+    secret = os.environ.get(client_secret_env, "") if client_secret_env else ""
+    if client_secret_env and not (secret and client_id):
+        raise UsageError(
+            f"the variable {client_secret_env[:80]} has no secret, or there is no --client-id for it",
+            "set the variable, and give --client-id",
+        )
+    with needing("gateway"):
+        from adjourn.gateway.login_flow import LoginOptions, log_in
+
+        options = LoginOptions(scope, client_id, secret, port or 0, issuer, browser=not how["no_browser"])
+        found = log_in(url, options, partial(print, file=sys.stderr if how["as_json"] else None, flush=True))
+    with alone(url):
+        place = keep(found)
+    if how["as_json"]:
+        say_json(server=found.url, issuer=found.issuer, rights=found.scope, kept=place)
+        return
+    rights = f" Rights: {found.scope}." if found.scope else ""
+    say(safe(f"Logged in at {found.url}, by {found.issuer}.{rights}"))
+    say(safe(f"Kept in {'the keyring' if place == 'keyring' else place}."))
+
+
+def _show(*, as_json: bool) -> None:
+    """The logins, without their tokens."""
+    from adjourn.gateway.login_store import kept_urls
+
+    rows = [_row(url) for url in kept_urls()]
+    if as_json:
+        say_json(logins=rows)
+    elif not rows:
+        say("no login is kept; log in: adjourn login URL")
+    else:
+        head = ("SERVER", "ISSUER", "RIGHTS", "STATE")
+        say_table(head, [tuple(safe(row[name.lower()]) for name in head) for row in rows])
+
+
+def _row(url: str) -> dict[str, str]:
+    from adjourn.gateway.login_store import read
+
+    try:
+        found = read(url)
+    except AdjournError:
+        found = None
+    if found is None:
+        return {"server": url, "issuer": "", "rights": "", "state": "cannot be read"}
+    has_ended = bool(found.expires) and not found.refresh and found.expires < time.time()
+    state = "ended" if has_ended else "is renewed" if found.refresh else "is not renewed"
+    return {"server": url, "issuer": found.issuer, "rights": found.scope, "state": state}
+
+
+@click.command(
+    "logout",
+    cls=AnnexCommand,
+    section="Questions to a person",
+    short_help="Delete the login at an MCP server, and revoke its tokens.",
+    epilog=example("adjourn logout https://tracker.example/mcp"),
+)
+@click.argument("url")
+@for_machines
+def logout(url: str, *, as_json: bool) -> None:
+    """Delete the login at the MCP server at URL, and revoke its tokens where the authorization server can."""
+    from adjourn.gateway.login_store import alone, canonical, exists, forget, read
+
+    with alone(url):
+        kept = read(url) if exists(url) else None
+        if not forget(url):
+            raise NotFoundError(f"there is no login at {url[:200]}", "nothing is to be deleted")
+    told = False
+    if kept is not None:
+        with needing("gateway"):
+            from adjourn.gateway.login_flow import revoke
+
+            told = revoke(kept)
+    if as_json:
+        say_json(server=canonical(url), revoked=told)
+        return
+    say(
+        "Logged out; the tokens are revoked."
+        if told
+        else "Logged out. The tokens are deleted here; they are not revoked."
+    )
+
+
+# --- `adjourn api-keys`
+
+MAX_DAYS = 3650
+
+
+@click.group(
+    "api-keys",
+    cls=AnnexGroup,
+    section="Trust",
+    short_help="Make, list and revoke the keys of clients of `adjourn serve`.",
+    invoke_without_command=True,
+    epilog=example("adjourn api-keys", "adjourn api-keys add ci --group deploy --days 30"),
+)
+@at_store
+@for_machines
+@click.pass_context
+def api_keys(ctx: click.Context, context: CommandContext, *, as_json: bool) -> None:
+    """List the keys by which clients of `adjourn serve` authenticate, and make or revoke some.
+
+    The store has digests of them only. Without a subcommand, list the keys.
+    """
+    from adjourn.gateway.api_keys import keys_of
+
+    if ctx.invoked_subcommand is not None:
+        return
+    store = context.store_or_none()
+    found = keys_of(store, keys.secret()) if store is not None else []
+    if as_json:
+        say_json(keys=[_api_keys_to_json(key) for key in found])
+    elif not found:
+        say("there are no API keys")
+    else:
+        rows = [
+            (key.id, safe(key.name), key.type, safe(", ".join(key.groups)), _ends(key, context.now))
+            for key in found
+        ]
+        say_table(("ID", "NAME", "TYPE", "GROUPS", "ENDS"), rows)
+
+
+@api_keys.command(epilog=example("adjourn api-keys add ci", "adjourn api-keys add ann --human --group ops"))
+@click.argument("name")
+@click.option(
+    "--group", "groups", multiple=True, metavar="GROUP", help="A group of its bearer; may be repeated."
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1, MAX_DAYS),
+    default=90,
+    metavar="N",
+    help="End after N days (default: 90).",
+)
+@click.option(
+    "--human", is_flag=True, help="Its bearer is a person, who may answer questions; default: a service."
+)
+@at_store
+@for_machines
+def add(
+    context: CommandContext, name: str, groups: tuple[str, ...], days: int, *, human: bool, as_json: bool
+) -> None:
+    """Make a key for NAME, and print it. It is shown this once.
+
+    While another key of NAME is there, both have the same bearer: to replace a key, make a new one, then revoke the old one.
+    """
+    from adjourn.gateway.api_keys import KeyWish, add_key
+
+    wish = KeyWish(name, "human" if human else "service", groups, days)
+    made = add_key(context.make_store(), keys.secret(), wish, context.now)
+    if as_json:
+        say_json(_api_keys_to_json(made.key) | {"key": made.text})
+        return
+    say(made.text)
+    complain(
+        f"key {made.key.id} of {name} ends {_ends(made.key, context.now)}", "keep it: it is not shown again"
+    )
+
+
+@api_keys.command(epilog=example("adjourn api-keys revoke 7k3f9q2m1x"))
+@click.argument("key_id", metavar="ID")
+@at_store
+@for_machines
+def revoke(context: CommandContext, key_id: str, *, as_json: bool) -> None:
+    """Revoke a key by its ID. A gateway that serves refuses it within two seconds."""
+    from adjourn.gateway.api_keys import revoke_key
+
+    key = revoke_key(context.store, keys.secret(), key_id)
+    if as_json:
+        say_json(_api_keys_to_json(key) | {"revoked": True})
+    else:
+        say(f"revoked: {key.id} of {safe(key.name)}")
+
+
+def _api_keys_to_json(key: ApiKey) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "type": key.type,
+        "groups": list(key.groups),
+        "created": timestamp(key.created),
+        "expires": timestamp(key.expires),
+    }
+
+
+def _ends(key: ApiKey, now: int) -> str:
+    return "(ended)" if key.expires <= now else timestamp(key.expires)[:10]

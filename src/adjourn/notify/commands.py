@@ -1,0 +1,124 @@
+"""What this annex adds to the command line: `adjourn notify`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from adjourn.cli.annexes import AnnexCommand
+from adjourn.cli.context import CommandContext, at_store, example
+from adjourn.cli.output import complain, counted, safe, say
+from adjourn.errors import UsageError
+from adjourn.host.keys import LINK, page_link, reading_secret
+
+if TYPE_CHECKING:
+    from adjourn.handover.inbox import Inbox, KnownStream
+    from adjourn.notify.notifier import Notifier
+    from adjourn.store.base import Store
+
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?/?|https?://\[[0-9A-Fa-f:]+\](?::\d{1,5})?/?")
+"""Of a page: a host, perhaps with a port, and no path."""
+
+
+@click.command(
+    "notify",
+    cls=AnnexCommand,
+    section="Questions to a person",
+    short_help="Notify you when something begins to wait: by command or webhook.",
+    epilog=example("adjourn notify --page 8900", "adjourn notify --test", "adjourn notify --once"),
+)
+@click.option("--once", is_flag=True, help="Look once, deliver what is due, and end.")
+@click.option("--test", is_flag=True, help="Send each target a test, and end.")
+@click.option(
+    "--page",
+    default="",
+    metavar="PORT|URL",
+    help="Add links to the page that `adjourn ui --port PORT` serves here, or that a gateway has at URL.",
+)
+@at_store
+def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int:
+    """Notify you when something begins to wait: by a command, a webhook or the desktop, until Ctrl-C.
+
+    Who is notified is in notify.toml of your configuration folder (`adjourn help notifications`). Each target gets each notification at least once,
+    also after a kill: what was not confirmed is sent again, with the same id. Exit code 1 when --test or --once left something undelivered.
+    """
+    from adjourn.handover.inbox import find_waiting
+    from adjourn.notify.notifier import Notifier, Outbox
+    from adjourn.notify.senders import sender_of
+    from adjourn.notify.settings import key_of, name_of, read_settings
+
+    links = _links_to(page, context.root) if page else ""
+    settings = read_settings(context.root)
+    targets = {key_of(one): one for one in settings.targets()}
+    known: dict[str, KnownStream] = {}
+
+    def find(store: Store) -> Inbox:
+        found = find_waiting(store, clock=context.clock, secret=reading_secret(), known=known)
+        return found._replace(
+            items=[one for one in found.items if not settings.kinds or one.kind in settings.kinds]
+        )
+
+    notifier = Notifier(
+        {key: sender_of(one, context.root) for key, one in targets.items()},
+        {key: name_of(one) for key, one in targets.items()},
+        find=find,
+        clock=context.clock,
+        complain=lambda text: complain(safe(text)),
+        page=links,
+    )
+    workspace = os.path.basename(context.root) or "/"
+    if test:
+        return _test(notifier, workspace)
+    with Outbox.opened(context.changes[-1]) as outbox:
+        outbox.forget_others(targets)
+        if once:
+            notifier.look(context.store_or_none(), outbox, workspace)
+            for key in targets:
+                notifier.deliver_due(outbox, key)
+            say(
+                f"{counted(outbox.count, 'notification')} left to deliver"
+                if outbox.count
+                else "all delivered"
+            )
+            return 1 if outbox.count else 0
+        say(f"notifying {safe(', '.join(map(name_of, targets.values())))}; Ctrl-C ends")
+        notifier.run(context.store_or_none, outbox, workspace, _until_told())
+    return 0
+
+
+def _links_to(page: str, root: str) -> str:
+    """What links begin with. Raises `UsageError` for what is neither a port nor the address of a page."""
+    if page.isascii() and page.isdecimal() and 0 < int(page[:6]) < 65_536:
+        return page_link(root, int(page))
+    if _ADDRESS.fullmatch(page):
+        return page.rstrip("/") + LINK
+    raise UsageError(
+        f"--page is neither a port nor an address: {page[:80]!r}",
+        "give the PORT of `adjourn ui --port PORT`, or the address of a gateway's page, as https://inbox.example.com",
+    )
+
+
+def _test(notifier: Notifier, workspace: str) -> int:
+    outcomes = notifier.try_each(workspace)
+    for name, failed in outcomes.items():
+        say(f"{safe(name)}: {safe(failed) if failed else 'delivered'}", "red" if failed else "green")
+    return 1 if any(outcomes.values()) else 0
+
+
+def _until_told() -> threading.Event:
+    """What is set by Ctrl-C and SIGTERM."""
+    over = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        over.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return over

@@ -19,7 +19,14 @@ from __future__ import annotations
 
 
 class AdjournError(Exception):
-    """Root of the tree. `message` names the thing and the cause, `remedy` the next step."""
+    """Root of the tree. `message` names the thing and the cause, `remedy` the next step.
+
+    >>> try:
+    ...     open_store("mysql://host/db")
+    ... except AdjournError as error:
+    ...     print(error.message)
+    unknown kind of store mysql:
+    """
 
     exit_code = 1
 

@@ -38,7 +38,11 @@ class Classification(msgspec.Struct, frozen=True):
 
 
 def classify(request: str) -> Classification:
-    """The care that a request asks for. The riskiest kind of word in it decides; with none, a contract is recommended."""
+    """The care that a request asks for. The riskiest kind of word in it decides; with none, a contract is recommended.
+
+    >>> classify("Delete the old backups").mode
+    'contract_recommended'
+    """
     words = [word.strip(string.punctuation) for word in request.lower().split()]
     for known, mode, why in _KINDS:
         found = next((word for word in words if word in known), None)

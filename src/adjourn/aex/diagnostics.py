@@ -332,7 +332,12 @@ def printable(text: str) -> str:
 
 
 def render(found: Finding, text: str = "") -> str:
-    """The finding as plain text: head line, and, where the source text is given, the line with its underline."""
+    r"""The finding as plain text: head line, and, where the source text is given, the line with its underline.
+
+    >>> print(render(examine("task greet v0\nuse mail.send\n").findings[0]))
+    error AEX100 · missing goal
+    help: write: goal "the result to reach"
+    """
     span = found.span
     place = printable(found.source)
     if span.line:

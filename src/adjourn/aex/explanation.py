@@ -47,7 +47,12 @@ class CallQuery(msgspec.Struct, frozen=True):
 
 
 def explain(policy: Policy, call: CallQuery) -> Explanation:
-    """What the rules say about a call, and each of them that names its tool."""
+    r"""What the rules say about a call, and each of them that names its tool.
+
+    >>> policy, _ = from_text('policy p v0\ngoal "Read only"\nallow file.read\n', "policy.aex")
+    >>> explain(policy, CallQuery("file.write")).why
+    'is allowed by no rule'
+    """
     if not tool_name_ok(call.tool):
         return Explanation("no", "is not the name of a tool")
     verdict = policy.judge_call(

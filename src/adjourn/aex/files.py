@@ -27,6 +27,10 @@ def load(path: str, source: str | None = None, *, root: str = "") -> tuple[str |
     """The text of a regular UTF-8 file of at most 10,000,000 bytes; else None and the finding that says why.
 
     The finding names the file as `source`, or as its path. `root` is the workspace.
+
+    >>> text, findings = load("no-such-file.aex")
+    >>> text, findings[0].code
+    (None, 'AEX130')
     """
     name = source or path
     try:

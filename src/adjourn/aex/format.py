@@ -64,9 +64,16 @@ _PLACES[SOMEBODY] = (len(_GROUPS) + 1, 0)
 
 
 def formatted(document: Document) -> str:
-    """The document's text in the one layout. Raises `InvalidError` when it would not say the same.
+    r"""The document's text in the one layout. Raises `InvalidError` when it would not say the same.
 
     The document must be free of errors.
+
+    >>> print(formatted(examine("task greet v0\ngoal   \"Say hello\"\nuse   mail.send\n")).rstrip())
+    task greet v0
+    <BLANKLINE>
+    goal "Say hello"
+    <BLANKLINE>
+    use mail.send
     """
     text = _Writer(document).text()
     again = parse(text, document.source)

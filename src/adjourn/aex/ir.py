@@ -157,7 +157,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_
 
 
 def compiled(document: ast.Document) -> Program:
-    """The representation of a document without errors. Where a name was given twice, the last one counts."""
+    """The representation of a document without errors. Where a name was given twice, the last one counts.
+
+    >>> compiled(examine(sample_task())).version
+    '0'
+    """
     given = model(document).return_statement
     return Program(
         version=document.version,

@@ -73,18 +73,28 @@ def _layer(document: Document) -> Policy:
 
 
 def from_text(text: str, source: str) -> tuple[Policy, list[Finding]]:
-    """The permissions that a text states, and every finding about it."""
+    r"""The permissions that a text states, and every finding about it.
+
+    >>> policy, findings = from_text('policy p v0\ngoal "Read only"\nallow file.read\n', "policy.aex")
+    >>> findings, policy.visible("file.read"), policy.visible("file.write")
+    ([], True, False)
+    """
     document = examine(text, source)
     return layer(document), document.findings
 
 
 def merge(policy: Policy | None, contract: Policy | None) -> Policy:
-    """The effective permissions. Never wider than the policy; the contract alone where there is no policy.
+    r"""The effective permissions. Never wider than the policy; the contract alone where there is no policy.
 
     A contract's pattern is kept if a policy's allow names all that it names, and dropped otherwise; where that allow
     has a scope or a condition, both sides' have to be met. Refusals, questions, limits, `once` and checkpoints are
     united, policy first. Of each budget the smaller counts. Mode and signers are the policy's, name and goal the
     contract's.
+
+    >>> policy, _ = from_text('policy p v0\ngoal "Read only"\nallow file.*\n', "policy.aex")
+    >>> contract, _ = from_text('task t v0\ngoal "Look"\nuse file.read\n\ndo file.read("a") -> text\nreturn text\n', "t.aex")
+    >>> merge(policy, contract).visible("file.write")
+    False
     """
     if policy is None or contract is None:
         return policy or contract or Policy()

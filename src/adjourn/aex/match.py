@@ -26,7 +26,11 @@ def tool_name_ok(name: object) -> bool:
 
 
 def fold(name: str) -> str:
-    """The spelling under which a refusal looks a name up: `Net__Work/get` and `net.work-get` are one name."""
+    """The spelling under which a refusal looks a name up: `Net__Work/get` and `net.work-get` are one name.
+
+    >>> fold("Net__Work/get") == fold("net.work-get")
+    True
+    """
     folded = name.lower().translate(_SEPARATORS)
     while ".." in folded:
         folded = folded.replace("..", ".")
@@ -34,13 +38,21 @@ def fold(name: str) -> str:
 
 
 def split_scope(pattern: str) -> tuple[str, str]:
-    """`file.read:src/**` is the tool pattern `file.read` and the scope `src/**`; no colon, no scope."""
+    """`file.read:src/**` is the tool pattern `file.read` and the scope `src/**`; no colon, no scope.
+
+    >>> split_scope("file.read:src/**")
+    ('file.read', 'src/**')
+    """
     tool, _, scope = pattern.partition(":")
     return tool.rstrip(), scope.strip()
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether an unscoped pattern names this tool, as written: case and separators count."""
+    """Whether an unscoped pattern names this tool, as written: case and separators count.
+
+    >>> matches("git.*", "git.push"), matches("git.*", "github.push")
+    (True, False)
+    """
     if pattern.endswith(".*"):
         prefix = pattern[:-2]
         return name == prefix or name.startswith(prefix + ".")
@@ -101,6 +113,9 @@ def glob_text(glob: str, text: str) -> bool:
     """Whether the whole text matches: `*` is any run of characters, `?` is one. For commands and file names.
 
     Linear in the text: what stands between two stars is taken where it is first found.
+
+    >>> glob_text("npm test*", "npm test --watch")
+    True
     """
     pieces = _pieces(glob)
     first, last = pieces[0], pieces[-1]

@@ -51,7 +51,11 @@ _GOAL = 'write: goal "the result to reach"'
 
 
 def parse(text: str, source: str = "") -> Document:
-    """The document that a text holds, with the findings of the parser in the order of the text. Never raises."""
+    r"""The document that a text holds, with the findings of the parser in the order of the text. Never raises.
+
+    >>> parse("task greet v0\ngoal \"Say hello\"\nuse mail.send\n").name
+    'greet'
+    """
     tree = build(text, source)
     document = Document(source, tree)
     document.findings += tree.findings

@@ -64,7 +64,11 @@ SAMPLE_JSON_POLICY = """\
 
 
 def safe_name(name: str) -> str:
-    """The name with each invalid character replaced by `_`; never empty."""
+    """The name with each invalid character replaced by `_`; never empty.
+
+    >>> safe_name("My task!")
+    'My_task_'
+    """
     return "".join(char if char in NAME else "_" for char in name) or "_"
 
 

@@ -72,7 +72,12 @@ def walk(nodes: list[TreeNode]) -> Iterator[TreeNode]:
 
 
 def unparse(tree: Tree) -> str:
-    """The text that the tree was built from, put together from its nodes."""
+    r"""The text that the tree was built from, put together from its nodes.
+
+    >>> text = "task greet v0  # comment\n"
+    >>> unparse(parse(text).tree) == text
+    True
+    """
     lines: list[str] = []
     for node in walk(tree.nodes):
         lines += tree.lines[node.first : node.last + 1]

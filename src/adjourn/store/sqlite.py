@@ -64,6 +64,12 @@ class SqliteStore:
     """A store in the SQLite file `path`, made (mode 0600) if it does not exist.
 
     Where the file can only be read, the store opens all the same and every write raises `StoreError`.
+
+    >>> import tempfile
+    >>> from contextlib import closing
+    >>> with tempfile.TemporaryDirectory() as folder, closing(SqliteStore(f"{folder}/adjourn.db")) as store:
+    ...     CognitiveStore(store, "release", goal="Release version 2").create_checkpoint("begun")["label"]
+    'begun'
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

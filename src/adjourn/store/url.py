@@ -28,6 +28,9 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
 
     `memory:` · `sqlite:PATH`, `sqlite:///absolute/path` or a bare path · `postgresql://...` (also `postgres://`).
     Raises `UsageError` for anything else, `StoreError` when the store cannot be opened.
+
+    >>> store = open_store("memory:")
+    >>> store.close()
     """
     if "\0" in url:
         raise UsageError("the store's URL contains a NUL character", _FORMS)

@@ -78,6 +78,10 @@ def brief(
 
     `verified` is the verification of the record's chain; `consumed` are the keys of all used approvals; `warnings` come from checks of the
     world outside (`restore_checkpoint`, a check of files); `calls` are the tool calls used and allowed. Raises `InvalidError` without both.
+
+    >>> record = CRStore(MemoryStore()).create({"task": {"id": "t1", "goal": "pay"}}, author={"id": "a", "type": "agent"})
+    >>> brief(record, None, now=record["createdAt"]).splitlines()[0]
+    '# You are resuming'
     """
     matter = _matter(record, checkpoint, now, consumed)
     sections = _sections(matter, verified, warnings, calls)
@@ -96,6 +100,10 @@ def format_state_for_prompt(
     """A checkpoint as text for a system prompt, at `now` (milliseconds). Asks for replies that can be read back (`replies`).
 
     Without a tokenizer, 4 bytes count as a token.
+
+    >>> checkpoint = CognitiveStore(MemoryStore(), "release", goal="Release version 2").create_checkpoint("begun")
+    >>> "Release version 2" in format_state_for_prompt(checkpoint, 1_700_000_000_000)
+    True
     """
     sections = _sections(_matter(record, checkpoint, now, ()), None, warnings, None)
     sections.append(_Section(REPLY, [REPLY_TAGS], []))

@@ -43,7 +43,13 @@ class RestoredSession(NamedTuple):
 
 
 def estimate_tokens(value: object, tokenizer: Callable[[str], int] | None = None) -> int:
-    """How many tokens a value takes, by a tokenizer; without one, 4 bytes of canonical JSON count as a token."""
+    """How many tokens a value takes, by a tokenizer; without one, 4 bytes of canonical JSON count as a token.
+
+    >>> estimate_tokens("a text of 26 characters...")
+    7
+    >>> estimate_tokens("two words", tokenizer=lambda text: len(text.split()))
+    2
+    """
     data = canonical(value)
     return tokenizer(data.decode()) if tokenizer else -(-len(data) // 4)
 
@@ -79,6 +85,12 @@ def create_checkpoint(
 ) -> tuple[Tree, Tree]:
     """Create a checkpoint of a session at `now` (milliseconds). Returns `(session, checkpoint)`: the session has the checkpoint as the
     head of its branch. Raises `NotFoundError` without a current branch, `InvalidError` if the id is taken.
+
+    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
+    >>> session = memory.update_from_response("FACT: the port is 8080")
+    >>> session, checkpoint = create_checkpoint(session, "begun", 1_700_000_000_000, new_id="cp-1")
+    >>> checkpoint["label"]
+    'begun'
     """
     branch = session["branches"].get(session["currentBranchId"])
     if branch is None:
@@ -145,7 +157,12 @@ def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_i
 
 
 def validate_checkpoint(checkpoint: Mapping[str, Any], *, expected_hash: str = "") -> Validity:
-    """Check a checkpoint. Errors prevent a restore, warnings do not."""
+    """Check a checkpoint. Errors prevent a restore, warnings do not.
+
+    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
+    >>> validate_checkpoint(memory.create_checkpoint("begun")).valid
+    True
+    """
     missing = {"id": "Missing checkpoint ID", "label": "Missing label", "branchId": "Missing branch ID"}
     errors = [message for name, message in missing.items() if not checkpoint.get(name)]
     if expected_hash:
@@ -180,6 +197,10 @@ def restore_checkpoint(
 
     If the checkpoint is not the head of its branch, the session continues on a new branch `restore-<id>`; with `move_head`, the branch is
     moved back to the checkpoint instead. `record` adds warnings about what is uncertain in the record.
+
+    >>> checkpoint = CognitiveStore(MemoryStore(), "release", goal="Release version 2").create_checkpoint("begun")
+    >>> restore_checkpoint(checkpoint, 1_700_000_000_000, new_session_id="again").session["id"]
+    'again'
     """
     validity = validate_checkpoint(checkpoint)
     if not validity.valid:

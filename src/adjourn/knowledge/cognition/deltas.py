@@ -76,7 +76,14 @@ def rebase(dependants: Sequence[Tree], base: Tree | None = None, *, base_depth: 
 
 
 def diff_checkpoints(base: Tree, current: Tree) -> Tree:
-    """The CheckpointDiff from `base` to `current`. Raises `InvalidError` if ids are not unique."""
+    """The CheckpointDiff from `base` to `current`. Raises `InvalidError` if ids are not unique.
+
+    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
+    >>> first = memory.create_checkpoint("first")
+    >>> _ = memory.update_from_response("FACT: the port is 8080")
+    >>> diff_checkpoints(first, memory.create_checkpoint("second"))["epistemicChanges"]["facts"][0]["content"]
+    'the port is 8080'
+    """
     for checkpoint in (base, current):
         if not _has_unique_ids(checkpoint):
             raise InvalidError(

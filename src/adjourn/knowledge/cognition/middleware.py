@@ -93,6 +93,11 @@ class Middleware:
 
     `auto_checkpoint_interval`: replies between automatic checkpoints; 0 disables them. With `always`, each request includes the current state,
     with what other processes added to it; without it, only a request with `RESUME_FROM` does. `max_tokens` bounds the state.
+
+    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
+    >>> ask = Middleware(memory).wrap(lambda request: "FACT: the port is 8080")
+    >>> ask({"messages": [{"role": "user", "content": "Which port?"}]})
+    'FACT: the port is 8080'
     """
 
     def __init__(

@@ -92,6 +92,11 @@ class CognitiveStore:
 
     A change is durable when its method returns. Threads and processes may change one session at the same time: each change is made on the
     newest state, and none is lost. `triggers` fire checkpoints. Trees that methods return are copies.
+
+    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
+    >>> _ = memory.update_from_response("FACT: the port is 8080")
+    >>> [fact["content"] for fact in memory.get_current_state()["epistemicState"]["facts"]]
+    ['the port is 8080']
     """
 
     def __init__(

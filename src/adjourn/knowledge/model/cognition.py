@@ -268,7 +268,11 @@ class TaggedStatement(NamedTuple):
 
 
 def parse_reply(text: str) -> list[TaggedStatement]:
-    """The statements of a reply, in order. Never raises."""
+    """The statements of a reply, in order. Never raises.
+
+    >>> parse_reply("FACT: the port is 8080")
+    [TaggedStatement(tag='FACT', text='the port is 8080')]
+    """
     found: list[TaggedStatement] = []
     fence = ""
     for line in clean(text).split("\n"):

@@ -55,6 +55,11 @@ class CRStore:
     Methods raise `UnknownRecordError` (a `KeyError`) for an unknown record, `InvalidError` for a value that is not a record,
     `RefusedError` if a rule or a missing authority forbids the change, and `ConflictError` if another process wrote first. An
     error means that nothing was written. A returned record is durable.
+
+    >>> records = CRStore(MemoryStore())
+    >>> record = records.create({"task": {"id": "t1", "goal": "pay"}}, author={"id": "a", "type": "agent"})
+    >>> record["task"]["goal"], record["sequence"]
+    ('pay', 0)
     """
 
     def __init__(
